@@ -6,7 +6,12 @@ of those, one for each side.
 usage: run_gateway.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
 """
 import argparse
+import base64
+import hashlib
+import hmac
+import json
 import os
+import time
 
 from harness import BUILD, Program, folder, free_port, sluice
 from http_clients import drain, wrk
@@ -16,8 +21,23 @@ CORE = 1  # the client's, and the server's behind
 KEPT = 256  # connections to the server that each gateway keeps
 SIZES = {"page": 1500, "hundred": 100_000}
 
+SECRET = "a secret of a bench, 32 bytes or more"
+
+
+def token():
+    def part(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    signed = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps({"sub": "ada", "exp": int(time.time()) + 86400}).encode())
+    return (signed + b"." + part(hmac.digest(SECRET.encode(), signed, hashlib.sha256))).decode()
+
+
+# Sluice alone verifies the token and counts the request; the others only pass it on.
+GUARDED = ("Host: guarded", f"Authorization: Bearer {token()}")
+
 CASES = (
     Case("proxy", "page", lambda program, target, seconds: wrk(program.port, target, 100, seconds, core=CORE)),
+    Case("guarded", "page", lambda program, target, seconds: wrk(program.port, target, 100, seconds, core=CORE, fields=GUARDED)),
     Case("proxy-200", "page", lambda program, target, seconds: wrk(program.port, target, 200, seconds, core=CORE)),
     Case("proxy-5000", "page", lambda program, target, seconds: wrk(program.port, target, 5000, seconds, core=CORE)),
     Case("proxy-100kB", "hundred", lambda program, target, seconds: drain(program.port, target, 16, seconds, CORE)),
@@ -26,7 +46,10 @@ CASES = (
 
 def ours(where, behind):
     return sluice(f'[[upstream]]\nname = "back"\nservers = ["http://127.0.0.1:{behind}"]\nkeep = {KEPT}\n'
-                  '[[route]]\npath = "/{rest...}"\nupstream = "back"\n', where, cores=1, core=0)
+                  '[[route]]\npath = "/{rest...}"\nupstream = "back"\n'
+                  '[[route]]\nhost = "guarded"\npath = "/{rest...}"\nupstream = "back"\nuse = ["auth", "limit"]\n'
+                  f'[policy.auth]\ntype = "jwt"\nsecret = "{SECRET}"\n'
+                  '[policy.limit]\ntype = "rate-limit"\nrate = "1000000/s"\nper = "claim.sub"\n', where, cores=1, core=0)
 
 
 def nginx(where, behind):

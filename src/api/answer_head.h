@@ -11,15 +11,16 @@
 
 namespace sluice::api {
 
-// What an answer with rows says of itself: 200 and 304 alike, but for the type (RFC 9110, 15.4.5).
+// The header fields of an answer with rows. 200 and 304 have the same ones, except for the type (RFC 9110, 15.4.5).
 struct AnswerHead {
   const Wish& wish;
-  std::string_view cache_control;  // lives as long as the answer; empty: there is none
-  std::optional<Duration> age{};   // of rows that may no longer be those of the database
+  std::string_view cache_control;  // lives as long as the answer; empty if there is none
+  std::optional<Duration> age{};   // of rows that may be older than the database's
 
-  // All but the ETag, for 200.
+  // Sets all fields of a 200 except the ETag.
   void fill(http::Response& response) const;
-  // 304, to a client that knows the representation of this tag. Empty: it knows whatever there is.
+  // 304 for a client that has the representation with this tag. The tag is empty if the client's condition matches any
+  // representation.
   [[nodiscard]] http::Response not_modified(const Conditions& conditions, std::string_view tag) const;
 
  private:

@@ -20,7 +20,7 @@ using Converted = std::expected<sql::Argument, std::string_view>;
 
 sql::Argument as(ParameterType type, std::string_view text) { return {.text = text, .type = type}; }
 
-// A decimal number as 0.DIGITS times a power of ten, without zeros at either end: equal numbers give the same.
+// A decimal number as 0.DIGITS times a power of ten, without zeros at either end. Equal numbers have the same digits.
 struct Digits {
   explicit Digits(std::string_view number) {
     const auto mark = std::min(number.find_first_of("eE"), number.size());
@@ -45,14 +45,14 @@ struct Digits {
   int power = 0;
 };
 
-// Whether the double that is nearest to the number shows as the same number.
+// Whether the nearest double is written as the same number.
 bool keeps_digits(std::string_view number, double nearest) {
   char shown[32];
   const auto end = std::to_chars(shown, shown + sizeof shown, nearest).ptr;
   return Digits(number) == Digits({shown, end});
 }
 
-// Nothing: the text is no number.
+// Returns nullopt if the text is not a number.
 std::optional<Converted> number(std::string_view text, ColumnKind kind) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
@@ -68,7 +68,7 @@ std::optional<Converted> number(std::string_view text, ColumnKind kind) {
   if (kind != ColumnKind::real && (text.find_first_of(".eE") == text.npos || !keeps_digits(text, nearest))) {
     return std::unexpected("must be a number of no more digits than 64 bits hold");
   }
-  // SQLite makes an integer of 2.0, and keeps 2.5 as it is.
+  // SQLite converts 2.0 to an integer, and keeps 2.5.
   constexpr double beyond = 0x1p63;
   if (kind == ColumnKind::integer && (nearest != std::trunc(nearest) || nearest >= beyond || nearest < -beyond)) {
     return std::nullopt;
@@ -76,7 +76,28 @@ std::optional<Converted> number(std::string_view text, ColumnKind kind) {
   return as(ParameterType::real, text);
 }
 
-Converted refused(ColumnKind kind) {
+// Whether answers still show the same text after a NUMERIC column has converted it to this number.
+bool keeps_spelling(std::string_view text, const sql::Argument& number) {
+  char digits[40];
+  const char* const begin = number.text->data();
+  const char* const end = begin + number.text->size();
+  if (number.type == ParameterType::integer) {
+    std::int64_t integer = 0;
+    std::from_chars(begin, end, integer);
+    return std::string_view(digits, std::to_chars(digits, digits + sizeof digits, integer).ptr) == text;
+  }
+  double real = 0;
+  std::from_chars(begin, end, real);
+  constexpr double beyond = 0x1p63;
+  if (real == std::trunc(real) && real < beyond && real >= -beyond) return false;  // SQLite converts it to an integer
+  std::string shown(digits, std::to_chars(digits, digits + sizeof digits, real).ptr);
+  if (shown.find_first_of(".e") == shown.npos) shown += ".0";
+  return shown == text;
+}
+
+// For a text that is not a value of the column's type.
+Converted no_value(ColumnKind kind, std::string_view text, ColumnUse use) {
+  if (use.allows_texts) return as(ParameterType::text, text);
   if (kind == ColumnKind::boolean) return std::unexpected("must be true or false");
   if (kind == ColumnKind::json) return std::unexpected("must be JSON");
   return std::unexpected(kind == ColumnKind::integer ? "must be an integer" : "must be a number");
@@ -84,7 +105,7 @@ Converted refused(ColumnKind kind) {
 
 bool is_infinity(std::string_view text) { return text == "Infinity" || text == "-Infinity"; }
 
-// "true" or "false", or nothing: what answers write, and other programs in other cases.
+// Returns "true" or "false", or an empty string. Accepts the notation of answers in any case.
 std::string_view boolean(std::string_view text) {
   const auto is = [&](std::string_view word) {
     return std::ranges::equal(text, word, {}, [](char c) { return static_cast<char>(c | 0x20); });
@@ -93,14 +114,14 @@ std::string_view boolean(std::string_view text) {
   return is("f") || is("false") ? "false" : std::string_view{};
 }
 
-// SQLite reads numbers between blanks too.
+// SQLite also accepts numbers between blanks.
 std::string_view without_blanks(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n\f\v");
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r\n\f\v") + 1 - begin);
 }
 
-Converted string(ColumnKind kind, std::string_view text) {
+Converted string(ColumnKind kind, std::string_view text, ColumnUse use) {
   switch (kind) {
     case ColumnKind::by_server:
     case ColumnKind::server_value:
@@ -118,35 +139,41 @@ Converted string(ColumnKind kind, std::string_view text) {
       if (is_infinity(text)) return as(ParameterType::real, text);
       break;
     case ColumnKind::json:
-      // A number becomes one, below.
-      if (!sql::sqlite::is_json(text)) return refused(kind);
+      // Numbers are handled below.
+      if (!sql::sqlite::is_json(text)) return no_value(kind, text, use);
       break;
     case ColumnKind::integer:
     case ColumnKind::value:
     case ColumnKind::other:
       break;
   }
-  // SQLite would make a number of it by itself, with the digits that a REAL has.
-  if (auto read = number(without_blanks(text), kind)) return *read;
-  return sql::is_number_or_boolean(kind) ? refused(kind) : as(ParameterType::text, text);
+  // SQLite would convert it to a number with only the digits of a REAL.
+  if (auto read = number(without_blanks(text), kind)) {
+    const bool is_text = kind == ColumnKind::value || kind == ColumnKind::other;
+    if (is_text && use.is_stored && *read && !keeps_spelling(text, **read)) {
+      return std::unexpected("must not read like a number that the column stores in another spelling");
+    }
+    return *read;
+  }
+  return sql::is_number_or_boolean(kind) ? no_value(kind, text, use) : as(ParameterType::text, text);
 }
 
 }  // namespace
 
-Converted column_value(ColumnKind kind, const Value& value) {
+Converted column_value(ColumnKind kind, const Value& value, ColumnUse use) {
   if (sql::is_json(kind) && !value.json.empty()) return as(ParameterType::text, value.json);
   switch (value.kind) {
     case Value::Kind::string:
-      return string(kind, value.text);
+      return string(kind, value.text, use);
     case Value::Kind::number:
       if (kind == ColumnKind::text || kind <= ColumnKind::server_json) break;
-      return number(value.text, kind).value_or(refused(kind));
+      return number(value.text, kind).value_or(no_value(kind, value.text, use));
     case Value::Kind::boolean:
       if (kind == ColumnKind::text || sql::is_json(kind)) break;
-      if (sql::is_number_or_boolean(kind) && kind != ColumnKind::boolean) return refused(kind);
+      if (sql::is_number_or_boolean(kind) && kind != ColumnKind::boolean) return no_value(kind, value.text, use);
       return as(ParameterType::boolean, value.text);
     default:
-      if (sql::is_number_or_boolean(kind)) return refused(kind);
+      if (sql::is_number_or_boolean(kind)) return no_value(kind, value.text, use);
       break;
   }
   return as(ParameterType::text, value.text);

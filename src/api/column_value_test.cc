@@ -68,7 +68,11 @@ TEST(ColumnValue, Texts) {
       {ColumnKind::json, " 12 ", "integer 12"},
       {ColumnKind::other, "Infinity", "text Infinity"},
       {ColumnKind::other, "2026-11-21", "text 2026-11-21"},
-      {ColumnKind::other, " +7 ", "integer 7"},
+      {ColumnKind::other, "7", "integer 7"},
+      {ColumnKind::other, "1.5", "real 1.5"},
+      {ColumnKind::other, "9223372036854775808.0", "real 9223372036854775808.0"},
+      {ColumnKind::value, "1e+20", "real 1e+20"},
+      {ColumnKind::value, "-5", "integer -5"},
       {ColumnKind::integer, "-", "! must be an integer"},
       {ColumnKind::integer, "Infinity", "! must be an integer"},
       {ColumnKind::integer, ".5", "! must be an integer"},
@@ -76,6 +80,34 @@ TEST(ColumnValue, Texts) {
       {ColumnKind::server_json, "12", "text 12"},
   };
   for (const auto& [column, text, expected] : cases) EXPECT_EQ(converted(column, Kind::string, text), expected) << text;
+}
+
+TEST(ColumnValue, TextsThatNumericAffinityWouldSpellAnew) {
+  constexpr const char* refused = "! must not read like a number that the column stores in another spelling";
+  for (const ColumnKind column : {ColumnKind::other, ColumnKind::value}) {
+    for (const char* const text : {"007", "+7", " 7", "7 ", "-0", "1.50", "1.0", ".5", "5.", "1e5", "1E+20", "-0.0"}) {
+      EXPECT_EQ(converted(column, Kind::string, text), refused) << text;
+      const auto compared = column_value(column, {.kind = Kind::string, .text = text}, {.is_stored = false});
+      EXPECT_TRUE(compared && compared->type != sql::ParameterType::text) << text;
+    }
+    EXPECT_EQ(converted(column, Kind::number, "1.50"), "real 1.50");
+    EXPECT_EQ(converted(column, Kind::string, "0x10"), "text 0x10");
+    EXPECT_EQ(converted(column, Kind::string, "1e"), "text 1e");
+  }
+  EXPECT_EQ(converted(ColumnKind::numeric, Kind::string, "1.50"), "real 1.50");
+}
+
+TEST(ColumnValue, TextsMayBeAllowedInColumnsOfOtherValues) {
+  const ColumnUse use{.allows_texts = true};
+  for (const ColumnKind column :
+       {ColumnKind::integer, ColumnKind::real, ColumnKind::numeric, ColumnKind::boolean, ColumnKind::json}) {
+    const auto kept = column_value(column, {.kind = Kind::string, .text = "many"}, use);
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->type, sql::ParameterType::text);
+    EXPECT_EQ(kept->text, "many");
+  }
+  const auto digits = column_value(ColumnKind::numeric, {.kind = Kind::string, .text = "12345678901234567890.5"}, use);
+  EXPECT_EQ(digits.error(), "must be a number of no more digits than 64 bits hold");
 }
 
 TEST(ColumnValue, WhatIsWrittenInJsonIsThatInJsonsColumns) {

@@ -7,8 +7,8 @@
 
 namespace sluice::api {
 
-// A decimal number as it is written, exactly: digits * 10^exponent. The digits neither begin nor end with a zero, so
-// that equal numbers are equal values; zero has none.
+// An exact decimal number: digits * 10^exponent. The digits neither begin nor end with a zero, so equal numbers are
+// equal values. Zero has no digits.
 struct Decimal {
   bool negative = false;
   std::string digits;
@@ -17,10 +17,10 @@ struct Decimal {
   friend bool operator==(const Decimal&, const Decimal&) = default;
 };
 
-// `-1.50e3`; nothing: it is not one, or its exponent is beyond a million.
+// Parses `-1.50e3`. Returns nullopt if the text is not a number or its exponent exceeds a million.
 [[nodiscard]] std::optional<Decimal> parse_decimal(std::string_view text);
 
-// Without an exponent and without a digit more than it takes: `-1500`, `0.015`. As long as the exponent is large.
+// The shortest notation without an exponent: `-1500`, `0.015`. Its length grows with the exponent.
 [[nodiscard]] std::string plain(const Decimal& number);
 
 }  // namespace sluice::api

@@ -30,8 +30,7 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
     take_type(sources.back(), statement, i);
   }
   if (statement.parallel) {
-    // A client that names them is not listened to: the database has the values, or, in a batch, they are the whole
-    // table.
+    // Values from the client are ignored: the database supplies them. In a batch they cover the whole table.
     const auto set = [&](std::size_t index, std::string_view all) {
       Source& source = sources[index] = {};
       source.name = statement.parameters[index].name;
@@ -53,15 +52,15 @@ std::string_view EndpointPlan::credential() const {
   return name.empty() && guards ? guards->credential() : name;
 }
 
-// Rows that follow the first block, pulled as the client takes them.
+// The rows after the first block, which are read as fast as the client takes them.
 class Endpoint::RowsBody final : public http::BodySource {
  public:
-  // `layout` is the endpoint's or its plan's: like the database that the cursor is of, they outlive the connections.
-  // `with_trailers`: the client takes them.
+  // `layout` is the endpoint's or its plan's. Like the cursor's database, both outlive the connections.
+  // `with_trailers`: the client accepts trailers.
   RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor, bool with_trailers)
       : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)), with_trailers_(with_trailers) {}
 
-  // Before the answer goes out, while the block's views are valid.
+  // Encodes the first block before the answer is sent, while the block's views are valid.
   void take_first(const sql::Block& block, sql::Header header) {
     encoder_.begin(ready_, header);
     encoder_.rows(block, ready_);
@@ -69,7 +68,7 @@ class Endpoint::RowsBody final : public http::BodySource {
   }
 
   core::Async<Result<Progress>> pull(Buffer& out) override {
-    if (!ready_.empty() || last_) {  // all of it may be nothing
+    if (!ready_.empty() || last_) {  // the first block may have no output
       out.append(ready_.view());
       ready_.release();
       return Result<Progress>(last_ ? Progress::done : Progress::more);
@@ -187,7 +186,7 @@ core::Task<http::Response> Endpoint::wait_for_rows(Wish wish, Cursor cursor,
   co_return answer(wish, std::move(cursor), block);
 }
 
-// One row has come, and the database has not said that there is no other.
+// Reads on after the first row, because the database has not yet confirmed that it is the only one.
 core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql::Block first) {
   std::size_t rows = first.rows;
   http::Response response = answer_object(wish, first);
@@ -229,7 +228,7 @@ const sql::Layout& Endpoint::layout_of_changed(const Wish& wish, std::span<const
   return *layout;
 }
 
-// `tag`: of the answer, if there is none here. RFC 9110, 13.2.2.
+// `tag`: the answer's ETag, if the row has a state. See RFC 9110, 13.2.2.
 std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, const sql::Block& block,
                                                           std::string& tag) const {
   const std::optional<std::string> state = plan_->version->state(block);

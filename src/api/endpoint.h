@@ -27,7 +27,7 @@
 
 namespace sluice::api {
 
-// An endpoint made ready: its statement prepared, each parameter's source known. Immutable, shared by all cores.
+// A prepared endpoint: its statement and the source of each parameter. Immutable, shared by all cores.
 struct EndpointPlan {
   // `statement` has been prepared with the parameters that declared_parameters() gives.
   EndpointPlan(const EndpointOptions& options, const http::Pattern& pattern, sql::Statement statement);
@@ -35,30 +35,31 @@ struct EndpointPlan {
   std::string path;
   bool object = false;
   sql::FormatSet formats;
-  bool file = false;  // its only row says which file is the answer: FileEndpoint
+  bool file = false;  // its only row says which file is the answer; see FileEndpoint
   std::optional<Duration> timeout;
   std::string cache_control;
   sql::Statement statement;
   std::vector<Source> sources;  // in the order of the statement's parameters
   QueryNames query;
-  bool from_client = false;  // a value comes with the request
+  bool from_client = false;  // at least one value comes from the request
   Layouts layouts;
-  std::optional<Version> version;          // of an object: its ETag
-  std::shared_ptr<const RolePlan> role;    // null: it runs as the login
-  std::shared_ptr<const Guards> guards;    // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
+  std::optional<Version> version;          // the ETag of an object
+  std::shared_ptr<const RolePlan> role;    // null if it runs as the login
+  std::shared_ptr<const Guards> guards;    // null if nothing is required
+  std::shared_ptr<const ErrorMap> errors;  // null if codes get the default answers
 
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 };
 
-// For the log, where there may be one only.
+// For the log: the statement returned several rows where at most one is allowed.
 [[nodiscard]] sql::Error several_rows();
 
-// One core's handler of an endpoint: binds what the request says, runs the statement, encodes its rows. A result that
-// the database gives at once is answered whole, with its length; a longer one is streamed.
+// One core's handler of an endpoint: binds the request's values, runs the statement and encodes its rows. A result that
+// the database returns at once is sent whole with its length. A longer one is streamed.
 class Endpoint final : public http::Handler {
  public:
-  // `trouble`: of the database, which cannot be reached; null: each request that meets it is logged.
+  // `trouble`: the log for a database that cannot be reached. If null, each request that fails for this reason is
+  // logged.
   Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
            TroubleLog* trouble = nullptr)
       : plan_(std::move(plan)),
@@ -88,7 +89,7 @@ class Endpoint final : public http::Handler {
 
   struct Changed {
     const sql::Column* columns;
-    Layouts layouts;  // made when they are first asked for
+    Layouts layouts;  // created at the first use
   };
 
   std::shared_ptr<const EndpointPlan> plan_;
@@ -97,8 +98,8 @@ class Endpoint final : public http::Handler {
   Failures failure_;
   Binder binder_;
   std::vector<sql::Argument> arguments_;  // until they are bound
-  // For other columns than the plan's: the table has changed since the start. As many as the database hands out lists,
-  // which stay as long as it does.
+  // Layouts for columns that differ from the plan's because the table has changed since the start. One per column list
+  // of the database. The lists live as long as the database.
   std::vector<Changed> changed_;
 };
 

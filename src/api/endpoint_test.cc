@@ -13,14 +13,14 @@ namespace {
 using core::Async;
 using core::Task;
 
-// Gives prepared blocks, and keeps what it was asked with.
+// Returns prepared blocks and records the queries.
 class FakeDatabase final : public sql::Database {
  public:
   struct Step {
     std::vector<std::vector<const char*>> rows;
     bool last = true;
     std::optional<sql::Failure> failure;
-    const std::vector<sql::Column>* columns = nullptr;  // null: the statement's
+    const std::vector<sql::Column>* columns = nullptr;  // null for the statement's columns
   };
 
   Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
@@ -48,8 +48,8 @@ class FakeDatabase final : public sql::Database {
 
   std::deque<Step> steps;
   std::optional<sql::Failure> refusal;
-  bool late_query = false;  // what it gives is waited for
-  bool late_rows = false;   // likewise
+  bool late_query = false;  // the query is not ready at once
+  bool late_rows = false;   // the rows are not ready at once
   std::vector<std::optional<std::string>> asked;
 
  private:
@@ -123,7 +123,7 @@ class EndpointTest : public testing::Test {
     }(std::move(answer), late));
     return std::move(*late);
   }
-  // The whole body, with "|broken" behind one that breaks off.
+  // The whole body, with "|broken" at the end if it breaks off.
   static std::string body(http::Response& response) {
     if (auto* bytes = std::get_if<Buffer>(&response.body)) return std::string(bytes->view());
     auto& source = *std::get<std::unique_ptr<http::BodySource>>(response.body);
@@ -196,7 +196,7 @@ TEST_F(EndpointTest, AnObjectIsExactlyOneRow) {
   EXPECT_EQ(get().status, 404);
   database.steps = {{.rows = {{"1", "a"}, {"2", "b"}}, .last = true, .failure = {}}};
   EXPECT_EQ(get().status, 500);
-  // One row whose block is not the last: only the next tells.
+  // One row in a block that is not the last. Only the next block shows that there are no more rows.
   database.steps = {{.rows = {{"1", "a"}}, .last = false, .failure = {}}, {}};
   http::Response later = get();
   EXPECT_EQ(later.status, 200);
@@ -280,7 +280,7 @@ TEST_F(EndpointTest, TheHeaderLineIsNegotiated) {
   EXPECT_EQ(ask("application/csj;header=absent"), "application/csj; header=absent | 1,\"a\"\n");
   EXPECT_EQ(ask("application/csj"), "application/csj | \"id\",\"name\"\n1,\"a\"\n");
   EXPECT_EQ(ask("application/json;charset=utf-8"), "application/json | [{\"id\":1,\"name\":\"a\"}]\n");
-  // What cannot be had is not passed over.
+  // A parameter that cannot be satisfied is not ignored.
   EXPECT_EQ(ask("text/csv;header=maybe"), "406");
   EXPECT_EQ(ask("text/csv;charset=iso-8859-1"), "406");
   EXPECT_EQ(ask("text/csv;delimiter=semicolon"), "406");
@@ -337,7 +337,7 @@ TEST_F(EndpointTest, TheAnswerHasTheColumnsThatTheRowsComeWith) {
     EXPECT_EQ(body(streamed), answer);
     return answer;
   };
-  for (int i = 0; i < 2; ++i) {  // made at first, found later
+  for (int i = 0; i < 2; ++i) {  // the first use creates it, the second finds it
     EXPECT_EQ(ask(nullptr, {"1", "a"}, ".csv"), "id,name\n1,a\n");
     EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".csv"), "id,name,n\n1,a,7\n");
     EXPECT_EQ(ask(&more, {"1", "a", "7"}, ".ndjson"), "{\"id\":1,\"name\":\"a\",\"n\":7}\n");

@@ -9,13 +9,13 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::size_t longest_message = 1000;  // bytes of the database's that an answer shows
+constexpr std::size_t longest_message = 1000;  // bytes of the database's message that an answer shows
 
 bool is_code_character(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); }
 
 bool is_class(std::string_view code) { return code.ends_with("xxx"); }
 
-// The message alone: what the database says in detail may hold other rows' values.
+// Only the message, because the database's detail may contain values of other rows.
 std::string_view message_of(const sql::Error& error) {
   std::string_view text = std::string_view(error.message).substr(0, error.headline);
   if (text.size() > longest_message) {

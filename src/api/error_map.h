@@ -12,10 +12,11 @@
 
 namespace sluice::api {
 
-// What [errors] and [endpoint.errors] say of the database's codes. Made at start, immutable, shared by all cores.
+// The rules of [errors] and [endpoint.errors] for the database's error codes. Created at start, immutable, shared by
+// all cores.
 class ErrorMap {
  public:
-  // Null: neither says anything. `own` goes before `common`, and a whole code before its class.
+  // Null if there are no rules. `own` takes precedence over `common`, and a whole code over its class.
   [[nodiscard]] static std::shared_ptr<const ErrorMap> make(std::span<const Named<ErrorOptions>> own,
                                                             std::span<const Named<ErrorOptions>> common);
 
@@ -27,9 +28,9 @@ class ErrorMap {
     std::string detail;
     bool shows_message = false;
   };
-  // Null: nothing is said of it.
+  // Returns null if no rule matches.
   [[nodiscard]] const Entry* find(const sql::Error& error) const;
-  // `detail`: where the entry says none. `members`: of the problem, as JSON.
+  // `detail` is used if the entry has none. `members`: further members of the problem, as JSON.
   [[nodiscard]] static http::Response answer(const Entry& entry, const sql::Error& error, std::string_view detail,
                                              std::string_view members);
   [[nodiscard]] std::vector<int> statuses() const;
@@ -37,10 +38,10 @@ class ErrorMap {
  private:
   void add(std::span<const Named<ErrorOptions>> options);
 
-  std::vector<Entry> entries_;  // the first that fits
+  std::vector<Entry> entries_;  // the first match is used
 };
 
-// Of a key of [errors]: what is wrong with it, or nothing.
+// Checks a key of [errors]. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_error_code(std::string_view code);
 
 }  // namespace sluice::api

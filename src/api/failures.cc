@@ -11,7 +11,7 @@ struct Known {
   std::string_view detail;
 };
 
-// The first that fits. What a row's own values break is the client's to mend, and not worth a line in the log.
+// The first match is used. Violations caused by a row's own values are the client's fault and are not logged.
 constexpr std::array refusals{
     Known{"23505", 409, "There is a row with the same key already."},
     Known{"23503", 409, "It refers to something that is not there, or is still referred to."},
@@ -38,7 +38,7 @@ bool is_writing(Failed failed) {
 }
 bool has_values(Failed failed) { return failed != Failed::reading_alone && failed != Failed::writing_alone; }
 
-// What an answer says, where it is no secret; empty: nothing.
+// The detail of an answer, if it is not secret; otherwise empty.
 std::string_view detail_of(const sql::Error& error, Failed failed) {
   switch (error.failure) {
     case sql::Failure::unavailable:
@@ -73,7 +73,7 @@ http::Response try_again(int status, std::string_view detail) {
 
 std::string log_text(const sql::Error& error, std::string_view credential) {
   const std::string code = error.sqlstate + (error.sqlstate.empty() ? "" : " ");
-  // The others are about the server, a deadline or another transaction.
+  // Other errors concern the server, a deadline or another transaction.
   const bool has_values = error.failure == sql::Failure::statement || error.failure == sql::Failure::bad_argument ||
                           error.failure == sql::Failure::not_allowed;
   if (credential.empty() || !has_values) return code + error.message;

@@ -12,31 +12,30 @@
 
 namespace sluice::api {
 
-// What failed, as far as it matters to whose fault it is.
+// The operation that failed. It decides whether the client's values can be the cause.
 enum class Failed : std::uint8_t {
-  reading,        // with values that the client has sent
-  reading_alone,  // without: bad data cannot be its fault
+  reading,        // reads with values from the client
+  reading_alone,  // reads without values from the client, so bad data cannot be the client's fault
   writing,
-  writing_parameters,  // with values of the path, the query string and the header alone, and none of a body
-  writing_alone,       // without values of the request
+  writing_parameters,  // writes with values of the path, the query string and the header, but not of a body
+  writing_alone,       // writes without values of the request
 };
 
-// An error as the log has it. A message may repeat values, also changed ones, so that of a statement that takes a
-// credential is left out. `credential`: its name; empty: the statement takes none.
+// The log entry for an error. A message may repeat the statement's values, even in changed form. It is therefore
+// omitted if the statement takes a credential. `credential`: that value's name; empty if the statement takes none.
 [[nodiscard]] std::string log_text(const sql::Error& error, std::string_view credential);
 
-// What the answers of one endpoint say when its database refuses: a status by SQLSTATE (RFC 9457), and never the
-// database's own words, which go to the log; only [errors] may ask for them.
+// Answers of one endpoint to errors of its database. The SQLSTATE determines the status (RFC 9457). The database's own
+// message goes only to the log, unless [errors] says otherwise.
 class Failures {
  public:
-  // `path` of the endpoint lives as long; `trouble`: of the database, which cannot be reached; null: each request that
-  // meets it is logged.
-  // `errors`: null, or lives as long. `credential`: as for log_text(); lives as long.
+  // `path`, `errors` and `credential` must outlive this. `trouble`: the log for a database that cannot be reached; if
+  // null, each request that fails for this reason is logged. `errors` may be null. `credential`: as for log_text().
   Failures(std::string_view path, TroubleLog* trouble, const ErrorMap* errors, std::string_view credential = {})
       : path_(path), trouble_(trouble), errors_(errors), credential_(credential) {}
 
-  // `members`: of the problem, as JSON, where the database refuses what the client has sent. `sources`: of the
-  // statement's parameters, where they are known.
+  // `members`: further members of the problem, as JSON, if the database refuses the client's values. `sources`: the
+  // sources of the statement's parameters, if they are known.
   [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed, std::string_view members = {},
                                       std::span<const Source> sources = {}) const;
   void got_through() const {

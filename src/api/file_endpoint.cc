@@ -84,7 +84,7 @@ core::Task<http::Response> FileEndpoint::run(http::Request& request) {
     }
     if (rows > 1) co_return failures_.answer(several_rows(), failed);
     failures_.got_through();
-  }  // the connection is others' while the file is sent
+  }  // releases the connection before the file is sent
   if (!file || file->hash.empty()) co_return refuse_missing(request);
   if (!http::is_blob_hash(file->hash)) {
     log_error("endpoint " + plan_->path + ": the first column of its row is no hash of a file");

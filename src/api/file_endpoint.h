@@ -9,11 +9,12 @@
 
 namespace sluice::api {
 
-// What is wrong with the columns of a GET that answers with a file: the first is the hash, further ones are called
-// `type` and `name`. Empty: nothing.
+// Checks the columns of a GET that answers with a file: the first is the hash, and further ones are named `type` and
+// `name`. Returns what is wrong with them, or an empty string.
 [[nodiscard]] std::string check_file_columns(std::span<const sql::Column> columns);
 
-// One core's handler of a GET that answers with a file: the statement says which, the store has it.
+// One core's handler of a GET that answers with a file. The statement returns the file's hash, and the store has the
+// file.
 class FileEndpoint final : public http::Handler {
  public:
   FileEndpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array all_formats{sql::Format::json, sql::Format::csv, sql::Format::ndjson, sql::Format::csj};
 
-// What an answer can be, as Accept may name it. Of those that a client wants alike, the first.
+// The possible formats of an answer with the media types in Accept. The first wins among equally preferred ones.
 struct Variant {
   sql::Format format;
   sql::Header header;

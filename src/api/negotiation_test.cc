@@ -10,7 +10,7 @@
 namespace sluice::api {
 namespace {
 
-// As "json", "csv-" where the header line is not wanted; "" where nothing is acceptable.
+// Returns "json" and the like, or "csv-" without a header line, or "" if nothing is acceptable.
 std::string wish(std::vector<http::Field> fields, std::string_view extension = {}, sql::FormatSet formats = {}) {
   http::Request request;
   request.fields = fields;

@@ -10,6 +10,7 @@
 
 #include "api/changes/options.h"
 #include "base/declare.h"
+#include "base/host.h"
 #include "http/request.h"
 #include "sql/encode/format.h"
 #include "sql/options.h"
@@ -22,7 +23,7 @@ namespace sluice::api {
 // Where a value comes from.
 enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body, upload };
 
-// Of `from`: what is wrong with it, or nothing.
+// Returns what is wrong with the text of a `from`; empty if nothing is.
 [[nodiscard]] std::string check_source(std::string_view text);
 
 enum class Returns : std::uint8_t { rows, object, file };
@@ -31,58 +32,56 @@ inline NameOf<Returns> names_of(Returns) {
   return {{"rows", Returns::rows}, {"object", Returns::object}, {"file", Returns::file}};
 }
 
-// What `max_deleted` says: "1000", "10%". Nothing: it says neither.
+// Parses a `max_deleted` such as "1000" or "10%". Returns nothing if the text is neither a number nor a share.
 [[nodiscard]] std::optional<sql::DeletionLimit> parse_deletion_limit(std::string_view text);
-// Of `max_deleted`: what is wrong with it, or nothing.
+// Returns what is wrong with the text of a `max_deleted`; empty if nothing is.
 [[nodiscard]] std::string check_deletion_limit(std::string_view text);
 
 // [endpoint.params.NAME]: a parameter of the endpoint's statements.
 struct ParamOptions {
   std::optional<Located<std::string>> from;
   bool trim = false;
-  std::optional<Located<sql::ParameterType>> type;  // nullopt: the database's own type decides
+  std::optional<Located<sql::ParameterType>> type;  // nullopt if the database's own type decides
   std::optional<Located<Scalar>> default_value;
   Located<bool> required = false;
   Located<bool> ignored = false;
-  Located<std::string> store;                // once loaded, the name of one that exists, where `from` is a file's hash
-  std::optional<std::string> environment{};  // once loaded, the variable's value, where `from` is one that is set
+  Located<std::string> store;                // once loaded, the name of an existing store if `from` is a file's hash
+  std::optional<std::string> environment{};  // once loaded, the value if `from` is an environment variable that is set
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field(
-        "from", &ParamOptions::from,
-        "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of the "
-        "verified JWT, `claim.a.b` within objects), `env.NAME`, "
-        "`body.NAME`, `body.NAME.NAME` or `body`, which is all of it; `upload.NAME` and `upload`, the SHA-256 of a "
-        "file "
-        "that is stored: a part of a multipart/form-data body, or the whole body. Without it: the path where it has "
-        "a parameter of that name; else `query` for GET and DELETE, and `body` for POST, PUT and PATCH.",
-        {.check = check_source});
+    v.field("from", &ParamOptions::from,
+            "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of "
+            "the verified JWT; `claim.a.b` within objects), `env.NAME`; `body.NAME`, `body.NAME.NAME`, or `body` for "
+            "the whole body; `upload.NAME`, a part of a multipart/form-data body that is stored as a file, or "
+            "`upload`, the whole body stored as a file: the value is the file's SHA-256. Without `from`, the value "
+            "comes from the path if that has a parameter of this name; otherwise from `query` for GET and DELETE, "
+            "and from `body` for POST, PUT and PATCH.",
+            {.check = check_source});
     v.field("trim", &ParamOptions::trim,
-            "Blanks at the ends of the value do not count. With `required`, a value of nothing else is missing.");
+            "Whether blanks at both ends of the value are removed. With `required`, a value of blanks alone counts "
+            "as missing.");
     v.field("type", &ParamOptions::type,
-            "What the value is checked as: 400 where it does not fit, 422 for a field of the body. Without it the "
-            "database's own type decides. An "
-            "empty value of a type other than `text` counts as missing, except in JSON and in claims. `bytes`: "
-            "`\\x0aff`. `int[]`, `text[]`, "
-            "`real[]`, `bool[]`: all "
-            "values of the query parameter (`?id=1&id=3`), for `id = ANY(:id)` of PostgreSQL, and as a JSON array for "
-            "`id IN (SELECT value FROM json_each(:id))` of SQLite.");
+            "The type that the value must have. A value of another type is answered 400, or 422 if it is a field of "
+            "the body. Without `type`, the database's own type decides. An empty value of a type other than `text` "
+            "counts as missing, except in JSON and in claims. `bytes` are written `\\x0aff`. `int[]`, `text[]`, "
+            "`real[]` and `bool[]` collect all values of the query parameter (`?id=1&id=3`). PostgreSQL gets an "
+            "array, for `id = ANY(:id)`; SQLite gets a JSON array, for `id IN (SELECT value FROM json_each(:id))`.");
     v.field("default", &ParamOptions::default_value,
-            "The value where the request has none. Without it the value is NULL.");
+            "The value if the request has none. Without a default, the value is then NULL.");
     v.field("required", &ParamOptions::required,
-            "A request without the parameter is answered 400, or 422 where it is a field of the body.");
+            "Whether a request without the parameter is refused: with 400, or with 422 if the parameter is a field "
+            "of the body.");
     v.field("ignored", &ParamOptions::ignored,
-            "A body may have a field of this name, and its value is not used: so a client can send back what GET "
-            "answered.");
-    v.field(
-        "store", &ParamOptions::store,
-        "Where the file of an `upload` goes: the name of a [store.NAME]. Where there is only one, it is the default.");
+            "`true`: a body may have a field of this name, but its value is not used. So a client can send back an "
+            "answer of GET as it is.");
+    v.field("store", &ParamOptions::store,
+            "The [store.NAME] that an `upload` is stored in. If there is only one store, it is the default.");
     v.shorthand("type");
   }
 };
 
-// What becomes of parameters of the query string that nothing takes.
+// What happens to query parameters that the endpoint does not use.
 enum class QueryParameters : std::uint8_t { known, any };
 
 inline NameOf<QueryParameters> names_of(QueryParameters) {
@@ -100,46 +99,47 @@ struct ColumnOptions : ParamOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("key", &ColumnOptions::key, "The column says, with the other keys, which row is meant.");
+    v.field("key", &ColumnOptions::key,
+            "Whether the column is part of the key. The key columns together identify a row.");
     v.field("from", own(&ParamOptions::from),
-            "Where the value comes from, as for [endpoint.params]. Without it: the body's field of the column's name. "
-            "A key "
-            "of PATCH, PUT or DELETE needs it where the path has a parameter of that name.",
+            "Where the value comes from, as for [endpoint.params]. Without `from`, it comes from the body's field of "
+            "the column's name. A key of PATCH, PUT or DELETE needs `from` if the path has a parameter of that name.",
             {.check = check_source});
-    v.field("required", own(&ParamOptions::required), "A row without a value, or with null, is refused.");
-    v.field("default", own(&ParamOptions::default_value), "The value where the request has none.");
+    v.field("required", own(&ParamOptions::required), "Whether a row is refused if its value is missing or null.");
+    v.field("default", own(&ParamOptions::default_value), "The value if the request has none.");
     v.field("trim", own(&ParamOptions::trim), "As for [endpoint.params].");
     v.field("type", own(&ParamOptions::type),
-            "What the value is checked as. Without it the database's own type decides.");
+            "The type that the value must have. Without it, the database's own type decides.");
     v.field("ignored", own(&ParamOptions::ignored),
-            "A body may have a field of this name, and its value is not used: so a client can send back what GET "
-            "answered. Without `from` the column is not written. Columns whose values the database generates are "
-            "ignored without being named.");
-    v.field("store", own(&ParamOptions::store), "Where the file of an `upload` goes, as for [endpoint.params].");
+            "`true`: a body may have a field of this name, but its value is not used. So a client can send back an "
+            "answer of GET as it is. Without `from`, the column is not written. Columns whose values the database "
+            "generates are ignored even if they are not listed.");
+    v.field("store", own(&ParamOptions::store), "The store that an `upload` is stored in, as for [endpoint.params].");
   }
 };
 
-// [[endpoint.require]]: what must hold before anything is done.
+// [[endpoint.require]]: what must be true of a request before it is executed.
 struct RequireOptions {
   Located<std::string> that;
   Located<std::uint32_t> status = {403};
   std::string detail;
-  std::map<std::string, std::string> environment{};  // once loaded, those of the variables in `that` that are set
+  std::map<std::string, std::string> environment{};  // once loaded, the environment variables in `that` that are set
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("that", &RequireOptions::that,
             "An expression: `eq(claim.role, 'admin')`, `ne`, `in(x, 'a', 'b')`, `contains(claim.roles, 'admin')`, "
-            "`present(x)`, `and`, `or`, `not`, `exists(SELECT ... WHERE member = claim.sub)`. Values are sources as in "
-            "`from`, texts, numbers.",
+            "`present(x)`, `and`, `or`, `not`, `exists(SELECT ... WHERE member = claim.sub)`. A value is a source as "
+            "in `from`, a text or a number.",
             {.required = true});
-    v.field("status", &RequireOptions::status, "Of the answer where it does not hold.", {.min = 400, .max = 499});
-    v.field("detail", &RequireOptions::detail, "What that answer says.");
+    v.field("status", &RequireOptions::status, "The status of the answer if the expression is not true.",
+            {.min = 400, .max = 499});
+    v.field("detail", &RequireOptions::detail, "The `detail` of that answer.");
     v.shorthand("that");
   }
 };
 
-// [errors.CODE] and [endpoint.errors.CODE]: what an error of the database is answered with.
+// [errors.CODE] and [endpoint.errors.CODE]: the answer to an error of the database.
 struct ErrorOptions {
   Located<std::uint32_t> status;
   Located<std::string> type;
@@ -150,21 +150,20 @@ struct ErrorOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("status", &ErrorOptions::status, "Of the answer.", {.min = 400, .max = 599, .required = true});
-    v.field("type", &ErrorOptions::type, "The problem's `type`, a URI. Without it `about:blank`.");
-    v.field("title", &ErrorOptions::title, "The problem's `title`. Without it the status' own phrase.");
+    v.field("status", &ErrorOptions::status, "The status of the answer.", {.min = 400, .max = 599, .required = true});
+    v.field("type", &ErrorOptions::type, "The problem's `type`, a URI. Without it, `about:blank`.");
+    v.field("title", &ErrorOptions::title, "The problem's `title`. Without it, the standard phrase of the status.");
     v.field("detail", &ErrorOptions::detail,
-            "The problem's `detail`. Without it what is said where there is no entry.");
-    v.field(
-        "show_message", &ErrorOptions::show_message,
-        "The database's own message is the `detail`, such as that of RAISE EXCEPTION. It may name tables, columns and "
-        "values: turn it on for errors that functions and triggers raise for clients.");
+            "The problem's `detail`. Without it, the detail stays what it is without this entry.");
+    v.field("show_message", &ErrorOptions::show_message,
+            "`true`: the `detail` is the database's own message, such as that of RAISE EXCEPTION. The message may "
+            "name tables, columns and values, so use this for errors that functions and triggers raise for clients.");
     v.position(&ErrorOptions::position);
     v.shorthand("status");
   }
 };
 
-// [endpoint.post] and its like: what a method that writes does.
+// [endpoint.post], [endpoint.put], [endpoint.patch] and [endpoint.delete]: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
   Located<std::string> table;
@@ -191,58 +190,65 @@ struct MethodOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("sql", &MethodOptions::sql,
-            "The statement that answers the method. It may write. `:name` is bound as a parameter, never spliced. Its "
-            "rows (of RETURNING) are the answer. A body of several rows runs it once for each, in one transaction.");
+            "The statement that answers the method. It may write. `:name` is bound as a parameter; values are never "
+            "put into the SQL text. The rows that it returns, for example with RETURNING, are the answer. If the "
+            "body has several rows, the statement runs once for each row, all in one transaction.");
     v.field("table", &MethodOptions::table,
-            "In place of a statement: the table whose `columns` are written. POST inserts, PATCH updates what the "
-            "request names, PUT inserts or replaces; DELETE deletes. Rows are found by the columns that are keys.");
+            "Instead of `sql`: the table whose `columns` the method writes. POST inserts rows, PATCH updates them, "
+            "PUT inserts or replaces them, DELETE deletes them. Rows are identified by the columns with `key = true`.");
     v.field("columns", &MethodOptions::columns,
-            "The columns of the table. A field of the body that none of them takes is refused.");
+            "The columns of the table that the method writes. A field of the body that belongs to no column is "
+            "refused.");
     v.field("existing", &MethodOptions::existing,
-            "PUT of a set: the statement that selects what the body's rows replace; it returns the keys. Rows that are "
-            "not in the body are deleted, those that are equal are left alone. The answer counts. A row of the table "
-            "that it does not select is never changed: a body that has its key is refused. PATCH of a set: what alone "
-            "may be changed; without it, every row of the table.");
+            "A PUT with this key writes a set: its body replaces the rows that this statement selects. The statement "
+            "returns their keys. Selected rows that the body lacks are deleted, and rows that are already equal are "
+            "left alone. The answer gives the counts. A row of the table that the statement does not select is never "
+            "changed: a body with its key is refused. For a PATCH of a set, the statement selects the only rows that "
+            "may be changed; without it, every row of the table may be changed.");
     v.field("set", &MethodOptions::set,
-            "PATCH of a set: the body's rows are inserted, or update what is there, and nothing is deleted. The answer "
-            "counts.");
+            "`true`: a PATCH writes a set. It inserts the rows of the body, or updates those that exist, and deletes "
+            "nothing. The answer gives the counts.");
     v.field("accepts_object", &MethodOptions::accepts_object,
-            "PUT of a set: the body may be one object, or a form, which is then the whole set. Without it such a body "
-            "is answered 400.");
-    v.field(
-        "max_deleted", &MethodOptions::max_deleted,
-        "PUT of a set: how many rows one request may delete: a number, or a share of the rows that `existing` "
-        "selects, such as `\"10%\"`. A request that would delete more is answered 409 and writes nothing, unless its "
-        "query parameter `max-deleted` allows as many.",
-        {.check = check_deletion_limit});
+            "For a PUT of a set: whether the body may be one object, or a form, which is then the whole set. "
+            "`false`: such a body is answered 400.");
+    v.field("max_deleted", &MethodOptions::max_deleted,
+            "For a PUT of a set: the most rows that one request may delete, as a number or as a share of the rows "
+            "that `existing` selects, such as `\"10%\"`. A request that would delete more is answered 409 and writes "
+            "nothing, unless its query parameter `max-deleted` permits it.",
+            {.check = check_deletion_limit});
     v.field("returns", &MethodOptions::returns,
-            "The answer of this method, where it differs from the endpoint's `returns`: `rows`, a list, or `object`, "
+            "What this method answers, if that differs from the endpoint's `returns`: `rows` is a list, `object` is "
             "one object.");
     v.field("creates", &MethodOptions::creates,
-            "Whether the method creates, so that it is answered 201, with `location` where that is set. Without it: a "
-            "POST with `table` or INSERT does, and a PUT with `table`. Set it for a function and for `WITH ... "
-            "INSERT`.");
+            "Whether the method creates rows. If it does, it is answered 201, with Location if `location` is set. "
+            "Without this key, a POST with `table` or INSERT and a PUT with `table` create rows. Set it if the "
+            "statement calls a function that creates, or is `WITH ... INSERT`.");
     v.field("returning", &MethodOptions::returning,
-            "The columns of the written row that are the answer, as in SQL's RETURNING: `id, slug`.");
+            "The columns of the written row that the answer consists of, as in SQL's RETURNING: `id, slug`.");
     v.field("before", &MethodOptions::before,
-            "Statements that run before it, in the same transaction, once for each request. A set has none.");
+            "Statements that run before the method's own, in the same transaction, once per request. Methods that "
+            "write a set cannot have any.");
     v.field("location", &MethodOptions::location,
-            "The Location of what was created: a path with `{name}` for columns that the statement returns.");
+            "The Location of the created row: a path in which `{name}` stands for a column that the statement "
+            "returns.");
     v.field("isolation", &MethodOptions::isolation,
-            "Of the transaction. SQLite's transactions are always serializable.");
+            "The isolation level of the transaction. SQLite's transactions are always serializable.");
     v.field("retries", &MethodOptions::retries,
-            "PostgreSQL: how often the transaction is tried again where another one was in its way (SQLSTATE 40001, "
+            "PostgreSQL: how often the transaction is retried after a conflict with another one (SQLSTATE 40001, "
             "40P01).",
             {.max = 100});
-    v.field("summary", &MethodOptions::summary, "As the endpoint's, for this method.");
-    v.field("description", &MethodOptions::description, "As the endpoint's, for this method.");
-    v.field("require", &MethodOptions::require, "What must hold for this method, beside what the endpoint requires.");
+    v.field("summary", &MethodOptions::summary, "As for the endpoint, but for this method only.");
+    v.field("description", &MethodOptions::description, "As for the endpoint, but for this method only.");
+    v.field("require", &MethodOptions::require,
+            "What must be true of this method's requests, in addition to the endpoint's own `require`.");
     v.field("schema", &MethodOptions::schema,
-            "A JSON Schema that each row of the body must fit, else 422: draft 7, as a table, as JSON in a string, or "
-            "in a file, whose path is from the folder of "
-            "the configuration file.");
-    v.field("body_limit", &MethodOptions::body_limit, "As the endpoint's, for this method.", {.max = 16_GiB});
-    v.field("row_limit", &MethodOptions::row_limit, "As the endpoint's, for this method.", {.min = 64_B, .max = 1_GiB});
+            "A JSON Schema (draft 7) for each row of the body: a table, JSON in a string, or the path of a file. A "
+            "row that does not match it is answered 422. A relative path starts at the folder of the configuration "
+            "file.");
+    v.field("body_limit", &MethodOptions::body_limit, "As for the endpoint, but for this method only.",
+            {.max = 16_GiB});
+    v.field("row_limit", &MethodOptions::row_limit, "As for the endpoint, but for this method only.",
+            {.min = 64_B, .max = 1_GiB});
     v.position(&MethodOptions::position);
     v.shorthand("sql");
   }
@@ -259,13 +265,12 @@ struct ParallelOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("connections", &ParallelOptions::connections,
-            "How many read it, at most: those that are free, and fewer where the table is small. Less than the "
-            "database's `pool`.",
+            "The most connections that read one answer. Only free connections are used, and fewer if the table is "
+            "small. It must be less than the database's `pool`.",
             {.min = 1, .max = 64});
-    v.field(
-        "ordered", &ParallelOptions::ordered,
-        "Rows come in the order in which they lie in the table. `false`: as they arrive, which takes less memory and "
-        "keeps all connections busy.");
+    v.field("ordered", &ParallelOptions::ordered,
+            "`true`: rows are sent in the order in which the table stores them. `false`: rows are sent as they "
+            "arrive, which takes less memory and keeps all connections busy.");
     v.position(&ParallelOptions::position);
     v.shorthand("connections");
   }
@@ -274,12 +279,13 @@ struct ParallelOptions {
 // [[endpoint]]
 struct EndpointOptions {
   Located<std::string> path;
-  Located<std::string> database;  // once loaded, the name of one that exists
+  Located<std::string> host;
+  Located<std::string> database;  // once loaded, the name of an existing database
   Returns returns = Returns::rows;
-  std::vector<Located<sql::Format>> formats;  // empty: all
+  std::vector<Located<sql::Format>> formats;  // empty for all
   std::string summary;
   std::string description;
-  Located<std::string> store;  // once loaded, the name of one that exists, where `returns` is a file
+  Located<std::string> store;  // once loaded, the name of an existing store if `returns` is a file
   Located<std::string> get;
   std::optional<ParallelOptions> parallel;
   std::optional<MethodOptions> post;
@@ -288,7 +294,7 @@ struct EndpointOptions {
   std::optional<MethodOptions> delete_;
   std::vector<Named<ParamOptions>> params;
   QueryParameters query = QueryParameters::known;
-  std::optional<Duration> timeout;  // nullopt: the database's statement_timeout
+  std::optional<Duration> timeout;  // nullopt for the database's statement_timeout
   std::optional<Located<std::string>> cache_control;
   Located<std::string> version;
   Located<bool> require_match = false;
@@ -319,81 +325,82 @@ struct EndpointOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("path", &EndpointOptions::path,
-            "Where it is served. `{name}` takes a segment, `{name:int}` a number, `{name...}` at the end all that "
-            "follows; the statement names them `:name`. `.json`, `.csv`, `.csj` or `.ndjson` at the end of a request's "
-            "path chooses the format, as Accept does, but for a path that ends with `{name...}`.",
+            "The path of the resource. `{name}` matches one segment, `{name:int}` a number, and `{name...}`, at the "
+            "end, the whole rest of the path; statements use them as `:name`. `.json`, `.csv`, `.csj` or `.ndjson` "
+            "at the end of the path of a GET or HEAD chooses the format, as Accept does, except if the configured "
+            "path ends with `{name...}`.",
             {.required = true});
+    v.field("host", &EndpointOptions::host, host_meaning, {.check = check_host});
     v.field("database", &EndpointOptions::database,
-            "The name of the database that answers. Where there is only one, it is the default.");
-    v.field(
-        "returns", &EndpointOptions::returns,
-        "`rows`: all of them; `object`: exactly one, no row is answered 404, several are an error; `file`: GET answers "
-        "with the file whose hash is the first column of its only row. A column `type` says its media type, which is "
-        "guessed otherwise, and a column `name` what it is saved as.");
-    v.field(
-        "formats", &EndpointOptions::formats,
-        "The formats of answers with rows that the endpoint offers; 406 for others. Without it all four. A client that "
-        "is generated from a description with one format knows the type of an answer.",
-        {.min = 1});
+            "The name of the database that the statements run on. If there is only one database, it is the default.");
+    v.field("returns", &EndpointOptions::returns,
+            "`rows`: the answer is all rows. `object`: the answer is the only row; no row is answered 404, and "
+            "several rows are an error. `file`: GET answers with the file whose hash is in the first column of the "
+            "only row. A column `type` gives the file's media type, which is otherwise guessed. A column `name` "
+            "gives the name under which clients save the file.");
+    v.field("formats", &EndpointOptions::formats,
+            "The formats that the endpoint offers for answers with rows. A request for another format is answered "
+            "406. Without it, all four are offered. If there is only one format, the OpenAPI description has one "
+            "type for the answer, and clients that are generated from it know that type.",
+            {.min = 1});
     v.field("summary", &EndpointOptions::summary,
-            "What its methods do, in a few words, for [openapi]. Methods may have their own.");
-    v.field("description", &EndpointOptions::description, "The same at length; Markdown.");
-    v.field(
-        "store", &EndpointOptions::store,
-        "Where the file of `returns = \"file\"` lies: the name of a [store.NAME]. Where there is only one, it is the "
-        "default.");
+            "What the endpoint does, in a few words, for [openapi]. Each method may have its own summary.");
+    v.field("description", &EndpointOptions::description, "What the endpoint does, at length, in Markdown.");
+    v.field("store", &EndpointOptions::store,
+            "The [store.NAME] that has the files of `returns = \"file\"`. If there is only one store, it is the "
+            "default.");
     v.field("get", &EndpointOptions::get,
-            "The statement that answers GET and HEAD; one that writes is refused. `:name` is bound as a parameter, "
-            "never spliced: from the path or the query string.");
+            "The statement that answers GET and HEAD. A statement that writes is refused. `:name` is bound to a "
+            "parameter of the path or of the query string; values are never put into the SQL text.");
     v.field("parallel", &EndpointOptions::parallel,
-            "PostgreSQL, for large answers of `get`: a number of connections that read it at the same time, all of the "
-            "same "
-            "snapshot, each a range of the table's blocks at a time. The statement selects rows of one table and says "
-            "`WHERE ctid >= :ctid_from AND ctid < :ctid_to`, for which Sluice has the values; without ORDER BY, LIMIT, "
-            "aggregates and joins.");
-    v.field("post", &EndpointOptions::post, "The statement that answers POST, or [endpoint.post].");
-    v.field("put", &EndpointOptions::put, "The statement that answers PUT, or [endpoint.put].");
-    v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or [endpoint.patch].");
-    v.field("delete", &EndpointOptions::delete_, "The statement that answers DELETE, or [endpoint.delete].");
-    v.field("params", &EndpointOptions::params, "What the statement's parameters are.");
+            "PostgreSQL: reads a large answer of `get` on several connections at the same time. They share one "
+            "snapshot, and each reads one range of the table's blocks after another. The statement must select rows "
+            "of one table with `WHERE ctid >= :ctid_from AND ctid < :ctid_to`; Sluice sets these two parameters. It "
+            "may not have ORDER BY, LIMIT, aggregates or joins.");
+    v.field("post", &EndpointOptions::post, "The statement that answers POST, or a table [endpoint.post].");
+    v.field("put", &EndpointOptions::put, "The statement that answers PUT, or a table [endpoint.put].");
+    v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or a table [endpoint.patch].");
+    v.field("delete", &EndpointOptions::delete_, "The statement that answers DELETE, or a table [endpoint.delete].");
+    v.field("params", &EndpointOptions::params, "The parameters of the endpoint's statements, by name.");
     v.field("query", &EndpointOptions::query,
-            "Parameters of the query string that nothing takes: `known`: they are answered 400, with those that are "
-            "possible; `any`: they are passed over.");
+            "What happens to query parameters that the endpoint does not use. `known`: the request is answered 400, "
+            "with a list of the known ones. `any`: they are ignored.");
     v.field("timeout", &EndpointOptions::timeout,
-            "How long the statement may run before it is cancelled and answered 504. Without it the database's "
-            "`statement_timeout` holds.",
+            "How long the statement may run. After that it is cancelled and the request is answered 504. Without it, "
+            "the database's `statement_timeout` applies.",
             {.min = 1ms, .max = 24h});
-    v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control of successful answers.");
-    v.field(
-        "version", &EndpointOptions::version,
-        "With `returns = \"object\"`: the column of `get` that tells one state of the row from another, such as a "
-        "counter or a time of change; `*`: all columns, by a hash of them. Answers then have an ETag, and the methods "
-        "that write obey If-Match and If-None-Match.");
+    v.field("cache_control", &EndpointOptions::cache_control, "The Cache-Control field of successful answers.");
+    v.field("version", &EndpointOptions::version,
+            "With `returns = \"object\"`: the column of `get` that changes whenever the row changes, such as a "
+            "counter or a time of change. `*`: a hash of all columns. Answers then have an ETag, and the methods "
+            "that write obey If-Match and If-None-Match.");
     v.field("require_match", &EndpointOptions::require_match,
-            "With `version`: a write that has neither If-Match nor `If-None-Match: *` is answered 428.");
+            "With `version`: whether a write without If-Match and without `If-None-Match: *` is answered 428.");
     v.field("errors", &EndpointOptions::errors,
-            "What errors of the database are answered with, before what [errors] says of them.");
+            "The answers to errors of the database, by SQLSTATE or class of SQLSTATE. These entries take precedence "
+            "over those of [errors].");
     v.field("body_limit", &EndpointOptions::body_limit,
-            "The longest body of a request: 413 beyond it. Without it `body_limit` of [server].", {.max = 16_GiB});
+            "The longest body of a request. A longer one is answered 413. Without it, `body_limit` of [server] "
+            "applies.",
+            {.max = 16_GiB});
     v.field("row_limit", &EndpointOptions::row_limit,
-            "The longest row of a body, as it is written there: 422 beyond it. Of one request that much may be held in "
-            "memory. "
-            "Without it 1 MiB.",
+            "The longest row of a body, in bytes as the client sends them. A longer one is answered 422. One request "
+            "may hold this much in memory. Without it, 1 MiB.",
             {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
-            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
+            "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.field("require", &EndpointOptions::require,
-            "What must hold of a request by any method that the endpoint has, else it is answered 403: an expression, "
-            "a list of them, or [[endpoint.require]].");
-    v.field(
-        "changes", &EndpointOptions::changes,
-        "What changes is told at the path with `/changes` behind it, as Server-Sent Events: `{ notify = \"CHANNEL\" }` "
-        "(PostgreSQL) or `{ tables = [\"films\"] }` (SQLite).");
+            "What must be true of requests, whatever their method; otherwise they are answered 403. It is an "
+            "expression, a list of expressions, or [[endpoint.require]].");
+    v.field("changes", &EndpointOptions::changes,
+            "Publishes changes as Server-Sent Events at the endpoint's path followed by `/changes`. `{ notify = "
+            "\"CHANNEL\" }` for PostgreSQL, `{ tables = [\"films\"] }` for SQLite.");
     v.position(&EndpointOptions::position);
   }
 };
 
-// In bytes, of one method's requests: its own limit, the endpoint's, or the server's.
+// The limits of one method's requests, in bytes: the method's own limit, else the endpoint's, else the server's or the
+// default.
 inline std::uint64_t body_limit(const EndpointOptions& endpoint, const MethodOptions& method, std::uint64_t server) {
   if (method.body_limit) return method.body_limit->value.bytes;
   return endpoint.body_limit ? endpoint.body_limit->value.bytes : server;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "api/query_string.h"
 #include "base/buffer.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "http/query_string.h"
 
 namespace sluice::api {
 namespace {
@@ -30,19 +30,19 @@ void QueryNames::add(std::string_view name, bool list) {
 }
 
 std::optional<http::Response> QueryNames::refuse(std::string_view query) const {
-  for (QueryPairs pairs(query); !pairs.done();) {
+  for (http::QueryPairs pairs(query); !pairs.done();) {
     const std::string_view written = pairs.next().name;
     const auto known =
-        std::ranges::find_if(names_, [&](const Name& name) { return equals_decoded(written, name.text); });
+        std::ranges::find_if(names_, [&](const Name& name) { return http::equals_decoded(written, name.text); });
     if (known == names_.end()) {
       if (any_) continue;
       std::string name;
-      if (!append_decoded(written, name)) return refuse_parameter(written, "its name has a broken escape");
+      if (!http::append_decoded(written, name)) return refuse_parameter(written, "its name has a broken escape");
       std::string possible;
       for (const Name& one : names_) possible += (possible.empty() ? "" : ", ") + one.text;
       return refuse_parameter(name, "unknown parameter; possible are: " + (possible.empty() ? "none" : possible));
     }
-    // What is known is found here once for each of its names at most.
+    // Runs at most once per known name, because a repetition is refused.
     if (!known->list && pairs.has(known->text)) return refuse_parameter(known->text, "it comes more than once");
   }
   return std::nullopt;
@@ -55,7 +55,8 @@ http::Response refuse_parameter(std::string_view name, std::string_view detail) 
   members.append(R"("parameter":")");
   append_json_escaped(members, echoed);
   members.push_back('"');
-  return http::problem(400, std::string(echoed) + ": " + std::string(detail), members.view());
+  const std::string_view shown = echoed.empty() ? "a parameter without a name" : echoed;
+  return http::problem(400, std::string(shown) + ": " + std::string(detail), members.view());
 }
 
 }  // namespace sluice::api

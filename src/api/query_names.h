@@ -13,25 +13,25 @@
 
 namespace sluice::api {
 
-// The parameters that a request may have in its query string. Made at start, immutable.
+// The parameters that a query string may have. Created at start, immutable.
 class QueryNames {
  public:
   QueryNames() = default;
-  // `any`: what is not known is passed over.
+  // With `any`, unknown parameters are ignored.
   explicit QueryNames(QueryParameters of_endpoint) : any_(of_endpoint == QueryParameters::any) {}
 
-  // Those of the sources that come from the query string; they may be there already.
+  // Adds the sources that come from the query string. A name may be added more than once.
   void add(std::span<const Source> sources);
   void add(std::string_view name, bool list = false);
 
-  // 400 for a parameter that is not known, or that comes several times and is no list; nothing for what may be.
+  // Returns a 400 for an unknown parameter, and for one that is repeated but is not a list. Otherwise returns nullopt.
   [[nodiscard]] std::optional<http::Response> refuse(const http::Request& request) const {
     if (request.query.empty()) [[likely]]
       return std::nullopt;
     return refuse(request.query);
   }
 
-  // All that are known.
+  // All known names.
   [[nodiscard]] std::vector<std::string_view> all() const {
     std::vector<std::string_view> all;
     for (const Name& name : names_) all.push_back(name.text);

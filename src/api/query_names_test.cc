@@ -19,8 +19,8 @@ std::string refusal(const QueryNames& names, std::string_view query) {
 }
 
 std::string said(std::string_view name, std::string_view why) {
-  return R"("detail":")" + std::string(name) + ": " + std::string(why) + R"(","parameter":")" + std::string(name) +
-         R"("})";
+  return R"("detail":")" + std::string(name.empty() ? "a parameter without a name" : name) + ": " + std::string(why) +
+         R"(","parameter":")" + std::string(name) + R"("})";
 }
 
 TEST(QueryNames, OnlyWhatIsKnownMayCome) {

@@ -16,7 +16,7 @@ http::Response list_faults(int status, std::string_view detail, std::span<const 
 }
 
 std::optional<std::uint64_t> announced_length(const http::Request& request) {
-  const std::string_view text = request.field("content-length");  // which the connection has checked
+  const std::string_view text = request.field("content-length");  // already checked by the connection
   std::uint64_t length = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
   return error == std::errc() ? std::optional(length) : std::nullopt;
@@ -90,7 +90,7 @@ core::Task<http::Response> handle_without_body(http::Request& request, http::Han
 
 namespace {
 
-// A value is the whole row as JSON, which other formats do not have.
+// Whether a value is the whole row as JSON, which other formats cannot provide.
 bool takes_whole_row(const Shape& shape) {
   return std::ranges::any_of(shape.names, [](const std::string& name) { return name.empty(); });
 }
@@ -145,6 +145,7 @@ http::Response refuse_row_count(std::size_t count) {
 }
 
 http::Response refuse_rows(std::span<const RowFault> faults) {
+  if (std::ranges::any_of(faults, &RowFault::is_syntax)) return refuse_unreadable(faults);
   return list_faults(422, "The body has values that cannot be taken; nothing has been written.", faults);
 }
 

@@ -19,6 +19,9 @@ TEST(Refusals, OfRowsSayWhereAndWhy) {
                                          R"({"line":4,"row":3,"pointer":"a\"b","detail":"no \\ \n"}])"))
       << testing::body_of(refused);
   EXPECT_EQ(refuse_unreadable(faults).status, 400);
+  std::vector<RowFault> broken = faults;
+  broken[1].is_syntax = true;
+  EXPECT_EQ(refuse_rows(broken).status, 400) << "of the rows one is no JSON at all";
   EXPECT_TRUE(testing::body_of(refuse_unreadable({})).contains(R"("errors":[])"));
 }
 

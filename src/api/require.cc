@@ -15,7 +15,7 @@ using Kind = Requirement::Kind;
 struct Function {
   std::string_view name;
   Kind kind;
-  bool of_values;  // else of expressions, or of SQL
+  bool of_values;  // the arguments are values; if false, expressions or SQL
   std::size_t least;
   std::size_t most;
 };
@@ -130,8 +130,8 @@ class Parser {
     return true;
   }
 
-  // Up to the parenthesis that closes it. `claim.sub` becomes a parameter of the same length, so that the database's
-  // positions stay right.
+  // Reads to the closing parenthesis. `claim.sub` becomes a parameter of the same length, so that the database reports
+  // correct positions.
   bool sql(Requirement& into) {
     into.offset = at_;
     std::size_t open = 1;
@@ -287,13 +287,13 @@ namespace {
 
 struct Compared {
   std::string text;
-  sql::ParameterType type = sql::ParameterType::text;  // text: nobody says what it is
-  bool is_ours = false;                                // of the configuration
+  sql::ParameterType type = sql::ParameterType::text;  // text if the type is unknown
+  bool is_ours = false;                                // from the configuration
 };
 
-// Where the type of one of them is known, spellings of its value are the same. The other side must be written in the
-// type's one way: a database may take "2e0" for 2, but to whoever gives out such names they are two. Nothing: it is
-// not.
+// If the type of one side is known, notations of the same value are equal. The other side must then be in the type's
+// canonical notation unless it comes from the configuration: a database may read "2e0" as 2, but an issuer of names
+// treats them as two names. Returns nullopt if a value is invalid or not canonical.
 std::optional<bool> same(const Compared& a, const Compared& b) {
   using sql::ParameterType;
   if (a.type == ParameterType::text && b.type == ParameterType::text) return a.text == b.text;
@@ -309,7 +309,7 @@ std::optional<bool> same(const Compared& a, const Compared& b) {
   return left && left == right;
 }
 
-// Whether a double keeps all digits of the number.
+// Whether a double preserves all digits of the number.
 bool is_exact(std::string_view text) {
   double number = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), number);
@@ -321,12 +321,12 @@ bool is_exact(std::string_view text) {
 
 }  // namespace
 
-// One request before the guards. What is unknown is not asked for where the rest decides.
+// The evaluation of one request. A query whose result cannot change the verdict is not requested.
 struct Guards::Case {
   const http::Request& request;
   std::span<const std::optional<bool>> known;
   Binder binder;
-  std::optional<http::Response> refusal;  // of a value that cannot be read
+  std::optional<http::Response> refusal;  // for a value that cannot be read
   std::optional<std::size_t> wanted;
 
   std::optional<Compared> value(const Source& source) {
@@ -343,7 +343,7 @@ struct Guards::Case {
     } else if (claim != nullptr && claim->kind == http::Claim::Kind::number) {
       compared.type = sql::ParameterType::real;
     }
-    // A statement may read it as a number that something else was compared with here.
+    // A database would round these digits, and then use another value than the one compared here.
     if (source.checked && source.type == sql::ParameterType::real && !is_exact(compared.text)) {
       if (!refusal) refusal = refuse_value({&source, "has more digits than a number keeps"});
       return std::nullopt;
@@ -410,7 +410,7 @@ struct Guards::Case {
     }
     return Truth::no;
   }
-  // One part that is `decisive` decides; then what the others want to know is not asked.
+  // One part with the value `decisive` decides. Queries of the other parts are then not requested.
   Truth combine(const Node& node, Truth decisive) {
     const auto wanted_before = wanted;
     Truth result = decisive == Truth::no ? Truth::yes : Truth::no;

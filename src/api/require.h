@@ -22,7 +22,7 @@
 #include "sql/parameters.h"
 #include "sql/transaction.h"
 
-// `require`: what must hold before an endpoint does anything.
+// `require`: conditions that must hold before an endpoint does anything.
 //
 //   expression = eq(value, value) | ne(value, value) | in(value, value ...) | contains(claim, value) | present(value)
 //              | and(expression ...) | or(expression ...) | not(expression) | exists(SQL)
@@ -30,9 +30,9 @@
 namespace sluice::api {
 
 struct Operand {
-  std::optional<SourceName> source;  // nothing: a literal
-  std::string text;                  // as it is written; a literal's characters
-  std::size_t offset = 0;            // where it stands in the expression, in bytes
+  std::optional<SourceName> source;  // nullopt for a literal
+  std::string text;                  // as written; for a literal, its characters
+  std::size_t offset = 0;            // position in the expression, in bytes
 };
 
 struct Requirement {
@@ -40,9 +40,9 @@ struct Requirement {
   Kind kind{};
   std::vector<Operand> operands;
   std::vector<Requirement> parts;
-  std::string sql;  // exists: with `claim.x` written as parameters of the same length
-  std::vector<std::pair<std::string, std::string>> claims;  // exists: parameters, and the claims that they stand for
-  std::size_t offset = 0;                                   // where it, or exists' SQL, begins, in bytes
+  std::string sql;  // exists: the SQL, in which each `claim.x` is replaced by a parameter of the same length
+  std::vector<std::pair<std::string, std::string>> claims;  // exists: the parameters and their claims
+  std::size_t offset = 0;                                   // position of the node, or of the SQL of exists, in bytes
 };
 
 struct RequirementFault {
@@ -54,22 +54,22 @@ inline constexpr std::size_t deepest_requirement = 32;
 
 [[nodiscard]] std::expected<Requirement, RequirementFault> parse_requirement(std::string_view text);
 
-// What exists(SQL) is prepared as, and by how many characters that puts the SQL off.
+// The statement to prepare for exists(SQL), and how many characters precede the SQL in it.
 [[nodiscard]] std::string exists_statement(std::string_view sql);
 inline constexpr std::uint32_t exists_statement_offset = 15;
 
-// The requirements of one method, made ready. Immutable, shared by all cores.
+// The prepared requirements of one method. Immutable, shared by all cores.
 class Guards {
  public:
-  // Appends what `options` says, and the queries of its exists() to `queries`: they are prepared in that order. Values
-  // that `declared` has too are read as it says. Precondition: it parses.
+  // Appends the requirement of `options`, and the queries of its exists() to `queries`. They are prepared in that
+  // order. A source that is in `declared` too is read in the way declared there. Precondition: the expression parses.
   void add(const RequireOptions& options, const http::Pattern& pattern, std::span<const Source> declared = {});
   struct Query {
     const Requirement* written = nullptr;
-    const RequireOptions* options = nullptr;  // until prepare() is done
+    const RequireOptions* options = nullptr;  // until it is prepared
     sql::Statement statement;
     std::vector<Source> sources;
-    bool must_hold = false;  // there is nothing but and() around it
+    bool must_hold = false;  // only and() encloses it, so a false result refuses the request
   };
   [[nodiscard]] std::vector<Query>& queries() { return queries_; }
   [[nodiscard]] const std::vector<Query>& queries() const { return queries_; }
@@ -77,25 +77,27 @@ class Guards {
                 const http::Pattern& pattern);
   [[nodiscard]] bool empty() const { return rules_.empty(); }
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
-  // What it may answer.
+  // The status codes of its refusals.
   [[nodiscard]] std::vector<int> statuses() const;
 
-  // Of all values that it compares or asks with.
+  // Adds the query parameters of all values in the requirements.
   void add_to(QueryNames& query) const;
 
-  // How far it can be told: whether all hold, what refuses the request, or which query must be asked first.
+  // A refusal, or the query whose result is needed next. If both are empty, all requirements hold.
   struct Verdict {
     std::optional<http::Response> refusal;
     std::optional<std::size_t> wanted;
   };
-  // `known`: what queries have answered so far, or empty.
+  // `known`: the results of the queries so far, or empty.
   [[nodiscard]] Verdict judge(const http::Request& request, std::span<const std::optional<bool>> known) const;
 
-  // With the queries that it takes: an answer is a refusal, nothing is leave to go on.
+  // Judges the request and runs the queries that it needs. An answer is a refusal; nullopt means that all requirements
+  // hold.
   [[nodiscard]] core::Task<std::optional<http::Response>> ask(const http::Request& request, sql::Database& database,
                                                               const sql::QueryOptions& options,
                                                               const Failures& failures) const;
-  // Within a transaction; an error is the transaction's end. Then `refused` gets the sources of the query that failed.
+  // The same within a transaction. An error means that the transaction has failed; `refused` then gets the sources of
+  // the failed query.
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> ask(const http::Request& request,
                                                                            sql::Transaction& transaction,
                                                                            std::span<const Source>& refused) const;
@@ -104,12 +106,12 @@ class Guards {
   enum class Truth : std::uint8_t {
     no,
     yes,
-    neither,  // a comparison that fails, and so does its contrary
+    neither,  // the comparison and its negation both fail
     unknown,
   };
   struct Node {
     Requirement::Kind kind{};
-    std::vector<Source> sources;  // of the operands; a literal is a default
+    std::vector<Source> sources;  // of the operands; a literal is stored as a default
     std::vector<Node> parts;
     std::size_t query = 0;
   };

@@ -13,7 +13,7 @@ std::string fault_of(std::string_view text) {
 
 class RequireTest : public testing::Test {
  public:
-  // Whether it holds; what is unknown is "?", and a refused value its status.
+  // Whether the requirement holds; "?" if a query is needed, and the status if a value is refused.
   std::string holds(const char* that, std::vector<std::optional<bool>> known = {}) {
     guards = {};
     RequireOptions options;
@@ -30,7 +30,7 @@ class RequireTest : public testing::Test {
     request.query = "q=a%20b&broken=%zz";
     request.path_values[0] = "red";
   }
-  // A value of the query string, which the configuration declares as this.
+  // Declares the type of a value of the query string.
   void declare(const char* key, sql::ParameterType type, bool trim = false) {
     Source source;
     source.key = key;
@@ -87,8 +87,8 @@ TEST_F(RequireTest, TypedValuesAreComparedByWhatTheyMean) {
   EXPECT_EQ(asked("m=007", "ne(query.m, 7)"), "yes") << "nothing is said of it";
 }
 
-// A name that a database would take for another value is not that value, and it cannot be told to be another one
-// either.
+// A claim in another notation may mean the same value to a database, but it is neither equal to the value nor different
+// from it.
 TEST_F(RequireTest, OtherSpellingsOfAClaimNeitherHoldNorDiffer) {
   declare("n", sql::ParameterType::integer);
   declare("r", sql::ParameterType::real);
@@ -221,7 +221,7 @@ TEST_F(RequireTest, Lists) {
   EXPECT_EQ(holds("contains(claim.roles, 'adm')"), "no");
   EXPECT_EQ(holds("contains(claim.roles, 'null')"), "no");
   EXPECT_EQ(holds("contains(claim.roles, claim.x)"), "no");
-  EXPECT_EQ(holds("contains(claim.sub, 'ada')"), "no");  // no list
+  EXPECT_EQ(holds("contains(claim.sub, 'ada')"), "no");  // not a list
 }
 
 TEST_F(RequireTest, OnlyQueriesThatDecideAreAsked) {
@@ -250,7 +250,7 @@ TEST_F(RequireTest, AllMustHoldAndTheFirstThatDoesNotAnswers) {
   guards.add(options, pattern);
   const auto verdict = guards.judge(request, {});
   ASSERT_TRUE(verdict.refusal);
-  EXPECT_EQ(verdict.refusal->status, 404);  // and nobody asks the database
+  EXPECT_EQ(verdict.refusal->status, 404);  // without a query to the database
   EXPECT_FALSE(verdict.wanted);
 }
 

@@ -25,7 +25,7 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// The payload, its members sorted by name.
+// The payload with its members sorted by name.
 std::string json_of(const http::Claims& claims) {
   std::string json = "{";
   for (const http::Claim& claim : claims.all()) {
@@ -111,7 +111,7 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
     }
     if (found[0].text) role = *found[0].text;
   }
-  // PostgreSQL takes "none" for the login itself.
+  // PostgreSQL takes "none" to mean the login itself.
   if (plan.takes_role() && (role.empty() || role == "none")) {
     return std::unexpected(http::problem(403, "This is not permitted."));
   }
@@ -132,7 +132,8 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string& name = plan.settings[i].name;
-    // One of PostgreSQL's own keeps its value; one of the operator's own is there for current_setting().
+    // Without a value in the request, PostgreSQL's own settings are not changed. Custom settings become empty, so
+    // current_setting() finds them.
     if (found[i].text || name.contains('.')) settings.push_back({name, std::string(found[i].text.value_or(""))});
   }
   return settings;

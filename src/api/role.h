@@ -14,29 +14,29 @@
 
 namespace sluice::api {
 
-// For whom PostgreSQL takes a request, so that its row-level security decides, and what statements may ask of the
-// request: `role` and `settings` of [database.NAME]. Made at start, immutable, shared by all cores.
+// The PostgreSQL role of a request, for row-level security, and the settings that its statements can read: `role` and
+// `settings` of [database.NAME]. Created at start, immutable, shared by all cores.
 struct RolePlan {
   std::optional<Source> source;
-  std::string anonymous;         // where the source has nothing; empty: such a request is refused
-  std::vector<Source> settings;  // their names are those of the settings
+  std::string anonymous;         // used if the source has no value; if it is empty, such a request is refused
+  std::vector<Source> settings;  // each source is named after its setting
 
-  // Else it runs as the login, with settings.
+  // Whether requests run under a role. If not, they run as the login, with the settings.
   [[nodiscard]] bool takes_role() const { return source || !anonymous.empty(); }
 };
 
-// Null: the database has neither roles nor settings, and everything runs as its login.
+// Null if the database has neither roles nor settings. Everything then runs as its login.
 [[nodiscard]] std::shared_ptr<const RolePlan> role_plan(const sql::DatabaseOptions& options);
 
-// What is wrong with `role`, or nothing.
+// Checks `role`. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_role(std::string_view source);
 
-// What is wrong with a setting of this name, or with where it comes from; or nothing.
+// Checks the name and the source of a setting. Returns what is wrong with them, or an empty string.
 [[nodiscard]] std::string check_setting(std::string_view name, std::string_view source);
 
-// Of one transaction: `role`, and what policies and functions may ask for with current_setting(): `request.jwt.claims`
-// (the payload of the verified token as JSON; "" without one), `request.method`, `request.path`,
-// `request.client_address`, and the configured ones. An error is the answer.
+// The settings of one transaction: `role`, and those that policies and functions read with current_setting():
+// `request.jwt.claims` (the payload of the verified token as JSON; "" without one), `request.method`, `request.path`,
+// `request.client_address`, and the configured ones. On error returns the answer.
 [[nodiscard]] std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
                                                                                    const http::Request& request);
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "api/query_string.h"
+#include "http/query_string.h"
 #include "api/refusals.h"
 #include "api/set_rows.h"
 
@@ -30,7 +30,7 @@ sql::SetOptions set_options(http::Method method, const MethodOptions& options, c
   for (const auto& column : options.columns) {
     const Source source = column_source(column, pattern);
     const bool shared = source.from != From::body;
-    // What a PATCH does not say stays.
+    // A PATCH keeps values that it does not contain.
     const bool optional = method == http::Method::patch && !shared && !column.value.key && !column.value.required.value;
     set.columns.push_back({.name = column.name.value,
                            .key = column.value.key,
@@ -68,7 +68,7 @@ SetWritePlan::SetWritePlan(http::Method method_, const EndpointOptions& endpoint
     shared.push_back(column != options.columns.end() ? column_source(*column, pattern)
                                                      : source_of(parameter, endpoint.params, pattern, false));
     shared.back().is_array = set.dialect == sql::Dialect::postgres;
-    // Without it the request would mean no rows that are there, and add others each time.
+    // Without a key the request would select no existing rows, and insert new ones each time.
     if (column != options.columns.end() && column->value.key) shared.back().required = true;
   }
   query.add(shared);
@@ -111,8 +111,8 @@ core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
 
 namespace {
 
-// PostgreSQL takes rows over a connection that is nobody else's until the set is written. No client gets one before so
-// much of its body is there, or all of it; then it must send at least so much each second.
+// PostgreSQL receives the rows on a connection that is reserved until the set is written. A request gets one only after
+// `gathered_bytes` of its body, or all of it, have arrived. It must then send at least `slowest_holder` bytes a second.
 constexpr std::uint64_t gathered_bytes = 1 << 20;
 constexpr std::uint32_t slowest_holder = 16 << 10;
 
@@ -160,7 +160,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   }
   std::string scratch;
   bool dry_run = false;
-  const QueryString query(request.query, scratch);
+  const http::QueryString query(request.query, scratch);
   if (const auto asked = query.find("dry-run")) {
     dry_run = asked->text.empty() || asked->text == "true" || asked->text == "1";
     if (!dry_run && asked->text != "false" && asked->text != "0") {
@@ -192,7 +192,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
     if (!gathering && rows.take()) {
       if (auto added = co_await rows.hand_over(*staging); !added)
         co_return failures_.answer(added.error(), Failed::writing);
-      if (rows.faults().empty() && staging->is_refused()) break;  // the rest of the body is not waited for
+      if (rows.faults().empty() && staging->is_refused()) break;  // skips the rest of the body
       continue;
     }
     if (rows.ended()) break;
@@ -222,7 +222,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   if (!rows.faults().empty()) co_return refuse_rows(rows.faults());
   if (auto added = co_await rows.hand_over(*staging); !added)
     co_return failures_.answer(added.error(), Failed::writing);
-  // A header alone is what is left of a table that could not be read, too: `[]` is meant.
+  // A body with only a header may also come from a failed export. A client that means an empty set sends `[]`.
   const bool is_vague = rows.empty() && *format != BodyFormat::json;
   if (!deletions) deletions = is_vague ? sql::DeletionLimit{.amount = 0} : plan.max_deleted;
   auto outcome = co_await staging->apply(shared, {.commit = !dry_run,

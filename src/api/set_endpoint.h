@@ -22,13 +22,13 @@
 
 namespace sluice::api {
 
-// PUT or PATCH of a set, made ready: the body's rows become the contents of a part of a table. Immutable, shared by all
+// A prepared PUT or PATCH of a set: the body's rows become the contents of a part of a table. Immutable, shared by all
 // cores.
 struct SetWritePlan {
-  // `columns`: those of `options`, and where they come from. `set` has been prepared with set_options().
+  // Takes the columns and their sources from `options`. `set` has been prepared with set_options().
   SetWritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
                const http::Pattern& pattern, sql::SetPlan set);
-  // What the table's columns make of values.
+  // Takes the types of the columns, which decide how values are written.
   void take_types(const sql::Table& table);
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 
@@ -38,31 +38,31 @@ struct SetWritePlan {
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
-  std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
-  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
+  std::uint64_t body_limit = UINT64_MAX;  // bytes; a longer body gets a 413
+  std::uint64_t more_body = 0;            // bytes by which body_limit exceeds the server's limit
   RowLimits row_limits;
-  bool takes_object = false;       // a body may be one object, or a form, in place of a list
-  sql::DeletionLimit max_deleted;  // unless the request says another one
+  bool takes_object = false;       // a body may also be one object or a form
+  sql::DeletionLimit max_deleted;  // default for requests without `max-deleted`
   sql::SetPlan set;
-  Shape shape;  // of the body
+  Shape shape;  // the shape of the body
   std::vector<Echo> echoes;
   std::vector<Source> staged;  // in the order of SetPlan::staged
   std::vector<Source> shared;  // in the order of SetPlan::parameters
   QueryNames query;
-  std::shared_ptr<const RolePlan> role;                 // null: it runs as the login
-  std::shared_ptr<const Guards> guards;                 // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;               // null: codes are answered as ever
-  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null: none is known
-  std::shared_ptr<const schema::Schema> schema;         // of each row; null: none
+  std::shared_ptr<const RolePlan> role;                 // null if it runs as the login
+  std::shared_ptr<const Guards> guards;                 // null if nothing is required
+  std::shared_ptr<const ErrorMap> errors;               // null if codes get the default answers
+  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null if there is none
 };
 
-// What Database::stage() is prepared from.
+// The options for Database::stage().
 [[nodiscard]] sql::SetOptions set_options(http::Method method, const MethodOptions& options,
                                           const http::Pattern& pattern);
 
-// One core's handler of a set. The body is read as it comes, and of a long one no more than its beginning is held: its
-// rows wait in the database for the last of them, and are then written in one transaction. `?dry-run` answers what
-// would change. `?max-deleted` says how many rows the request may delete.
+// One core's handler of a set. It reads the body as it arrives and keeps only the beginning of a long one in memory.
+// The rows wait in the database until the last one has arrived, and are then written in one transaction. With
+// `?dry-run` the answer says what would change. `?max-deleted` limits how many rows the request may delete.
 class SetEndpoint final : public http::Handler {
  public:
   SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,

@@ -13,7 +13,7 @@ namespace {
 using testing::Body;
 using testing::body_of;
 
-// PUT /films/{slug}/tags: `film` from the path, `tag` a key, `weight` with a default, `note`.
+// PUT /films/{slug}/tags: `film` from the path, the key `tag`, `weight` with a default, and `note`.
 class SetEndpointTest : public ::testing::Test {
  public:
   explicit SetEndpointTest(http::Method method = http::Method::put) {

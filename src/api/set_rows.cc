@@ -7,8 +7,8 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::size_t batch_rows = 1024;        // handed to the database at a time
-constexpr std::size_t batch_bytes = 128 << 10;  // likewise, of their values
+constexpr std::size_t batch_rows = 1024;        // rows passed to the database at a time
+constexpr std::size_t batch_bytes = 128 << 10;  // bytes of their values
 
 }  // namespace
 
@@ -94,7 +94,7 @@ void SetRows::take_row() {
       return;
     }
   }
-  if (!faults_.empty()) return;  // nothing will be written: the others are only looked at
+  if (!faults_.empty()) return;  // nothing will be written; further rows are only checked
   lines_.push_back(reader_->row_line());
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const sql::Argument& argument = arguments_[i];

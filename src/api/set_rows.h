@@ -18,39 +18,40 @@
 
 namespace sluice::api {
 
-// What has been read of the body, and is not with the database yet.
+// The rows that have been read from the body but not yet passed to the database.
 class SetRows {
  public:
-  // What is given outlives it.
+  // The arguments outlive this.
   SetRows(const SetWritePlan& plan, BodyFormat format, const http::Request& request);
 
   [[nodiscard]] RowReader& reader() { return *reader_; }
   [[nodiscard]] const std::vector<RowFault>& faults() const { return faults_; }
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool ended() const { return ended_; }
-  // Whether there has been no row so far.
+  // Whether the body has had no row so far.
   [[nodiscard]] bool empty() const { return empty_; }
 
-  // Takes rows until the reader wants more bytes, or a batch is full (true): at the latest when it has `most_rows`.
+  // Takes rows until the reader needs more bytes. Returns true if the batch is full; it then has at most `most_rows`
+  // rows.
   [[nodiscard]] bool take(std::uint64_t most_rows = UINT64_MAX);
-  // The batch, whose views last until the next take().
+  // The values of the batch. The views last until the next take().
   [[nodiscard]] std::span<const sql::StagedValue> values();
-  // How many rows it has.
+  // The number of rows in the batch.
   [[nodiscard]] std::size_t pending() const { return lines_.size(); }
-  // About how many bytes of the body are held here, in all forms.
+  // Roughly how many bytes of the body are held here, including copies.
   [[nodiscard]] std::size_t held() const {
     return reader_->held() + texts_.capacity() + values_.capacity() * sizeof(sql::StagedValue);
   }
-  // Gives up the batch.
+  // Discards the batch.
   void clear();
-  // Hands the batch to the database and gives it up; nothing where there are faults.
+  // Passes the batch to the database and clears it. Does not pass it if there are faults.
   [[nodiscard]] core::Task<sql::Result<void>> hand_over(sql::Staging& staging);
 
-  // What the database has said of its staged rows, as the body's reader names their places.
+  // The database's faults in staged rows, with the positions in the body as the reader names them.
   [[nodiscard]] std::vector<RowFault> located(std::span<const sql::StagedFault> faults) const;
-  // Likewise, by the names of columns.
+  // The same with column names as positions.
   [[nodiscard]] static RowFault fault_of(const sql::StagedFault& fault) {
-    // Rows are counted by batch: a line can be found in the file.
+    // Names the line, which the client can find in its file. The row number counts only within a batch.
     const std::string twin = "has the same key as line " + std::to_string(fault.twin_line);
     return {.line = fault.line,
             .row = fault.row,
@@ -72,7 +73,7 @@ class SetRows {
   std::vector<sql::Argument> arguments_;
   std::string texts_;
   std::vector<sql::StagedValue> values_;
-  std::vector<std::size_t> begins_;  // of each value in texts_
+  std::vector<std::size_t> begins_;  // the start of each value in texts_
   std::vector<std::uint64_t> lines_;
   std::vector<RowFault> faults_;
   bool empty_ = true;

@@ -12,7 +12,7 @@
 namespace sluice::api {
 namespace {
 
-// Rows of `tag`, the key, and `note`, which a PATCH may leave out.
+// Rows of `tag`, the key, and `note`, which a PATCH may omit.
 class SetRowsTest : public ::testing::Test {
  public:
   explicit SetRowsTest(http::Method method = http::Method::put) {
@@ -32,7 +32,7 @@ class SetRowsTest : public ::testing::Test {
     }
     plan.emplace(method, endpoint, options, *pattern, std::move(set));
   }
-  // The pending rows: "a,NULL;b,-;" where - was left out.
+  // The pending rows, as "a,NULL;b,-;", where - is a value that was left out.
   static std::string text_of(SetRows& rows) {
     std::string text;
     const auto values = rows.values();

@@ -6,11 +6,11 @@
 
 #include "api/column_value.h"
 #include "api/decimal.h"
-#include "api/query_string.h"
 #include "base/buffer.h"
 #include "base/credentials.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "http/query_string.h"
 #include "sql/json_literal.h"
 #include "sql/parameters.h"
 #include "sql/postgres/types.h"
@@ -66,7 +66,7 @@ std::string_view name_of(sql::ParameterType type) {
   }
 }
 
-// RFC 6265: `name=value` pairs between semicolons. False: several have the name.
+// RFC 6265: `name=value` pairs separated by semicolons. Returns false if several pairs have the name.
 bool find_cookie(const http::Request& request, std::string_view name, std::optional<std::string_view>& found) {
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "cookie")) continue;
@@ -85,7 +85,7 @@ bool find_cookie(const http::Request& request, std::string_view name, std::optio
   return true;
 }
 
-// A string is no number, and a number no string, where the configuration says the type.
+// If the configuration declares the type, a string is not accepted as a number, nor a number as a string.
 bool kind_fits(sql::ParameterType type, Value::Kind kind) {
   switch (type) {
     case sql::ParameterType::text:
@@ -97,12 +97,12 @@ bool kind_fits(sql::ParameterType type, Value::Kind kind) {
     case sql::ParameterType::integer:
     case sql::ParameterType::real:
       return kind == Value::Kind::number || kind == Value::Kind::string;
-    default:  // lists come from the query string alone
+    default:  // lists come only from the query string
       return false;
   }
 }
 
-// `text` is an integer: 007 and -0 become 7 and 0, so that a value has one spelling wherever it is compared.
+// `text` is an integer. Rewrites 007 and -0 as 7 and 0, so that equal values have equal texts.
 std::string_view canonical_integer(std::string_view text, std::forward_list<std::string>& rewritten) {
   const bool negative = text.starts_with('-');
   std::string_view digits = text.substr(negative ? 1 : 0);
@@ -113,14 +113,14 @@ std::string_view canonical_integer(std::string_view text, std::forward_list<std:
   return rewritten.emplace_front("-" + std::string(digits));
 }
 
-// All values of a query parameter as one text: PostgreSQL's array, or a JSON array. An error is the reason; nothing:
-// there are none.
-std::expected<std::optional<std::string>, std::string> list_of(const QueryString& query, const Source& source) {
+// All values of a query parameter as one text: a PostgreSQL array or a JSON array. Returns nullopt if there are none.
+// An error is the reason of the refusal.
+std::expected<std::optional<std::string>, std::string> list_of(const http::QueryString& query, const Source& source) {
   const sql::ParameterType type = sql::element_of(source.type);
   const bool is_array = source.is_array;
   std::forward_list<std::string> rewritten;
   Buffer list;
-  QueryPairs pairs = query.pairs();
+  http::QueryPairs pairs = query.pairs();
   while (const auto value = query.next(source.key, pairs)) {
     if (value->broken) return std::unexpected("has a broken percent escape");
     std::string_view text = source.trim ? trimmed(value->text) : value->text;
@@ -136,7 +136,7 @@ std::expected<std::optional<std::string>, std::string> list_of(const QueryString
         list.append(canonical_integer(text, rewritten));
         break;
       case sql::ParameterType::real: {
-        const auto decimal = parse_decimal(text);  // JSON takes neither `.5` nor `1.`
+        const auto decimal = parse_decimal(text);  // JSON accepts neither `.5` nor `1.`
         if (!decimal) return std::unexpected("must be " + std::string(name_of(type)) + ", each time");
         list.append((decimal->negative ? "-" : "") + (decimal->digits.empty() ? "0" : decimal->digits) + "e" +
                     std::to_string(decimal->exponent));
@@ -160,11 +160,33 @@ std::expected<std::optional<std::string>, std::string> list_of(const QueryString
   return std::string(list.view());
 }
 
-// Whether an empty text is no value. JSON's "" and a claim's are values. `written`: of the body.
+// Whether an empty text counts as missing. JSON's "" and a claim's "" are values. `written`: the value in the body.
 bool is_left_empty(const Source& source, const Value& written) {
   const bool is_bare = source.from == From::query || source.from == From::header || source.from == From::cookie ||
                        (source.from == From::body && written.json.empty());
   return is_bare && (source.checked ? source.type != sql::ParameterType::text : sql::has_no_empty_text(source.column));
+}
+
+// Whether the value is bound with the declared type. Otherwise the declared type is only an additional check, and the
+// column determines the binding. Booleans are bound as 0 and 1, and bytes as bytes, unless the column stores them in
+// another form.
+bool is_as_declared(const Source& source) {
+  using sql::ColumnKind;
+  const ColumnKind column = source.column;
+  if (!source.checked || sql::is_list(source.type)) return source.checked;
+  if (column == ColumnKind::by_server || column == ColumnKind::server_value || column == ColumnKind::any) return true;
+  // The binding is the same.
+  if (source.type == sql::ParameterType::integer && column == ColumnKind::integer) return true;
+  if (source.type == sql::ParameterType::bytes) return column != ColumnKind::text;
+  return source.type == sql::ParameterType::boolean && column != ColumnKind::boolean && column != ColumnKind::text &&
+         !sql::is_json(column);
+}
+
+// A column of integers can be compared with 1.5. If the declared type allows it, the comparison simply finds nothing.
+sql::ColumnKind kind_for(const Source& source) {
+  using Use = sql::Compared::Use;
+  const bool takes_reals = source.use == Use::compared || (source.use == Use::equal && source.checked);
+  return takes_reals && source.column == sql::ColumnKind::integer ? sql::ColumnKind::numeric : source.column;
 }
 
 void take_from_path(std::span<const std::string> in_path, std::string_view name, Source& source) {
@@ -263,7 +285,7 @@ std::string check_source(std::string_view text) {
 std::string_view credential_of(std::span<const Source> sources) {
   for (const Source& source : sources) {
     if (source.from == From::upload) continue;
-    if (source.from == From::body && source.key.empty()) return "body";  // whatever it holds
+    if (source.from == From::body && source.key.empty()) return "body";  // the whole body, whatever it contains
     if (source.from == From::cookie || names_credential(source.key)) return source.key;
     if (names_credential(source.name)) return source.name;
   }
@@ -317,13 +339,13 @@ void take_column(const sql::TableColumn& column, Source& source) {
 
 std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
                                              std::span<const Value> row, std::vector<sql::Argument>& into) {
-  const QueryString query(request.query, scratch_);
+  const http::QueryString query(request.query, scratch_);
   rewritten_.clear();
   for (const Source& source : sources) {
     std::optional<std::string_view> text;
-    Value written{.kind = Value::Kind::string, .text = {}};  // how it is, where it is of the body
+    Value written{.kind = Value::Kind::string, .text = {}};  // the value as it is in the body, if it comes from there
     sql::ParameterType type = source.type;
-    bool is_null = false;  // said to be: the default is for what is missing
+    bool is_null = false;  // explicitly null; the default applies only to missing values
     const auto refuse = [&](std::string reason) { return std::unexpected(ValueFault{&source, std::move(reason)}); };
     switch (source.from) {
       case From::path:
@@ -342,7 +364,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       case From::header:
         for (const http::Field& field : request.fields) {
           if (!http::same_name(field.name, source.key)) continue;
-          // Which of them a proxy in front has looked at, or set, cannot be told.
+          // It is unknown which of them a proxy in front has checked or set.
           if (text) return refuse("comes more than once");
           text = field.value;
         }
@@ -354,7 +376,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
         if (claim == nullptr || claim->kind == http::Claim::Kind::null) break;
         text = claim->text;
-        // To whoever issues tokens, "2", "02" and "2e0" are three names: they must not become one here.
+        // The issuer of a token treats "2", "02" and "2e0" as three different names, so they must not become equal
+        // here.
         const bool is_integral = source.integral || source.column == sql::ColumnKind::integer;
         const auto read_as = source.checked ? source.type : is_integral ? sql::ParameterType::integer : type;
         if (claim->kind == http::Claim::Kind::string && read_as != sql::ParameterType::text && !sql::is_list(read_as)) {
@@ -415,8 +438,9 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     }
     if (!text && source.required) return refuse(is_null ? "must not be null" : "is missing");
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
-    if (!text && !is_null && source.default_text) text = *source.default_text;
-    // PostgreSQL and SQLite would each refuse it in their own way. A body has been looked at.
+    const bool is_default = !text && !is_null && source.default_text;
+    if (is_default) text = *source.default_text;
+    // PostgreSQL and SQLite would each refuse it in their own way. The body's reader has already checked this.
     if (text && source.from != From::body && !is_utf8(*text)) return refuse("is not UTF-8");
     if (text && source.checked && !sql::is_list(source.type)) {
       if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));
@@ -426,16 +450,21 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         !sql::fits(sql::ParameterType::integer, text->substr(text->starts_with('+') ? 1 : 0))) {
       return refuse("must be an integer");
     }
-    if (source.checked) {
-      if (source.column == sql::ColumnKind::text && !source.asks_presence) type = sql::ParameterType::text;
-    } else if (text && type == sql::ParameterType::text) {
+    const bool is_of_request = !source.asks_presence && (source.checked || type == sql::ParameterType::text);
+    if (text && is_of_request && !is_as_declared(source)) {
       written.text = *text;
-      const auto converted = column_value(source.column, written);
-      if (!converted) return refuse(std::string(converted.error()));
-      text = converted->text;
-      type = converted->type;
+      const bool is_stored = source.use <= sql::Compared::Use::stored;
+      const bool is_text = source.checked && source.type == sql::ParameterType::text;
+      const auto converted = column_value(kind_for(source), written, {.is_stored = is_stored, .allows_texts = is_text});
+      // With `<>` or `>=`, a default may be a value that excludes nothing, or everything.
+      const bool may_differ = is_default && source.use == sql::Compared::Use::compared;
+      if (!converted && !may_differ) return refuse(std::string(converted.error()));
+      if (converted) {
+        text = converted->text;
+        type = converted->type;
+      }
     }
-    // A column of JSON has been given its escape.
+    // A JSON column has received the escaped form.
     if (text && text->contains('\0')) return refuse("holds a NUL character");
     into.push_back({.text = text, .type = type});
   }

@@ -22,7 +22,7 @@ class SourceTest : public ::testing::Test {
     const std::vector<Named<ParamOptions>> params{{{name}, options}};
     return source_of({name, declared}, params, *http::Pattern::parse("/films/{slug}/{id:int}"), in_body);
   }
-  // The value, "NULL", or what is wrong with it.
+  // Returns the value, "NULL", or what is wrong with it.
   std::string bound(const Source& one, std::vector<Value> row = {}) {
     http::Request request;
     request.fields = fields;
@@ -264,7 +264,7 @@ TEST_F(SourceTest, TheBodysValuesAreCheckedByTheirKind) {
   one.required = true;
   EXPECT_EQ(bound(one, {{Kind::null, {}}}), "! must not be null");
 
-  // Unchecked, the value says what it is bound as.
+  // Without a declared type, the value determines the type of its binding.
   Source any = source("v", {});
   const std::vector<std::pair<Value, sql::ParameterType>> kinds{{{Kind::number, "12"}, sql::ParameterType::integer},
                                                                 {{Kind::number, "1.5"}, sql::ParameterType::real},
@@ -300,7 +300,7 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
   one.default_text = "f";
   EXPECT_EQ(bound(one), "false");
 
-  // A field of CSV or a form that was left empty.
+  // An empty field of CSV or a form.
   for (const auto kind :
        {sql::ColumnKind::boolean, sql::ColumnKind::json, sql::ColumnKind::value, sql::ColumnKind::server_value}) {
     take_column(column(kind), one);
@@ -314,7 +314,7 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
     EXPECT_EQ(bound(one, {{Kind::string, " "}}), "");
   }
 
-  // JSON's null is a value where no NULL may be, and where it is written in JSON: in CSV it is an empty field.
+  // JSON's null is a value if the column is NOT NULL and the body's format is JSON. In CSV it is an empty field.
   Source json = source("v", {});
   take_column(column(sql::ColumnKind::server_json), json);
   EXPECT_EQ(bound(json, {{Kind::null, {}, "null"}}), "NULL");
@@ -323,7 +323,7 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
   EXPECT_EQ(bound(json, {{Kind::null, {}, "null"}}), "null");
   EXPECT_EQ(bound(json, {{Kind::null, {}}}), "NULL");
 
-  // What the configuration says goes first, but for the digits that a column of text keeps.
+  // The declared type is an additional check.
   Source checked = source("v", {}, true, sql::ParameterType::real);
   take_column(column(sql::ColumnKind::text), checked);
   EXPECT_EQ(bound(checked, {{Kind::number, "1.50"}}), "1.50");
@@ -334,6 +334,75 @@ TEST_F(SourceTest, ValuesAreConvertedForTheirColumn) {
   EXPECT_EQ(arguments[0].type, sql::ParameterType::bytes);
   EXPECT_EQ(bound(bytes, {{Kind::string, "41"}}), "! must be \\x and pairs of hexadecimal digits");
   EXPECT_EQ(bound(bytes, {{Kind::number, "41"}}), "! must be \\x and pairs of hexadecimal digits");
+}
+
+TEST_F(SourceTest, ADeclaredTypeIsNoWayAroundTheColumn) {
+  using Kind = Value::Kind;
+  using sql::ColumnKind;
+  using sql::ParameterType;
+  struct Case {
+    ColumnKind column;
+    ParameterType declared;
+    Value value;
+    const char* expected;
+    ParameterType type = ParameterType::text;
+  };
+  constexpr const char* digits = "! must be a number of no more digits than 64 bits hold";
+  const Case cases[] = {
+      {ColumnKind::integer,
+       ParameterType::real,
+       {Kind::number, "9007199254740993"},
+       "9007199254740993",
+       ParameterType::integer},
+      {ColumnKind::numeric, ParameterType::real, {Kind::number, "12345678901234567890.12"}, digits},
+      {ColumnKind::numeric, ParameterType::text, {Kind::string, "12345678901234567890123"}, digits},
+      {ColumnKind::other, ParameterType::text, {Kind::string, "12345678901234567890123"}, digits},
+      {ColumnKind::numeric, ParameterType::text, {Kind::string, "many"}, "many"},
+      {ColumnKind::boolean, ParameterType::text, {Kind::string, "t"}, "true", ParameterType::boolean},
+      {ColumnKind::boolean, ParameterType::boolean, {Kind::string, "1"}, "1", ParameterType::integer},
+      {ColumnKind::bytes, ParameterType::text, {Kind::string, "\\x00"}, "\\x00", ParameterType::bytes},
+      {ColumnKind::json, ParameterType::text, {Kind::string, "5", "\"5\""}, "\"5\""},
+      {ColumnKind::server_json, ParameterType::text, {Kind::string, "5", "\"5\""}, "\"5\""},
+      {ColumnKind::text, ParameterType::real, {Kind::number, "1.50"}, "1.50"},
+      // The column's kind does not change these values.
+      {ColumnKind::integer, ParameterType::boolean, {Kind::boolean, "true"}, "true", ParameterType::boolean},
+      {ColumnKind::other, ParameterType::boolean, {Kind::string, "t"}, "t", ParameterType::boolean},
+      {ColumnKind::other, ParameterType::bytes, {Kind::string, "\\x00"}, "\\x00", ParameterType::bytes},
+      {ColumnKind::any, ParameterType::integer, {Kind::string, "007"}, "7", ParameterType::integer},
+      {ColumnKind::any, ParameterType::text, {Kind::number, "1.50"}, "1.50"},
+      {ColumnKind::by_server, ParameterType::real, {Kind::number, "1.50"}, "1.50", ParameterType::real},
+  };
+  for (const Case& one : cases) {
+    Source declared = source("v", {}, true, one.declared);
+    declared.column = one.column;
+    EXPECT_EQ(bound(declared, {one.value}), one.expected) << one.value.text;
+    if (one.expected[0] != '!') EXPECT_EQ(arguments[0].type, one.type) << one.value.text;
+  }
+}
+
+TEST_F(SourceTest, ADefaultBesideAComparisonMayBeAnyText) {
+  using Use = sql::Compared::Use;
+  Source one = source("n", {}, false);
+  one.column = sql::ColumnKind::integer;
+  one.default_text = "";
+  for (const Use use : {Use::chosen, Use::stored, Use::equal}) {
+    one.use = use;
+    EXPECT_EQ(bound(one, {}), "! must be an integer");
+  }
+  one.use = Use::compared;
+  EXPECT_EQ(bound(one, {}), "");
+  EXPECT_EQ(arguments[0].type, sql::ParameterType::text);
+  one.default_text = "12345678901234567890123";
+  EXPECT_EQ(bound(one, {}), "12345678901234567890123");
+  one.default_text = "";
+  query = "n=";
+  EXPECT_EQ(bound(one, {}), "") << "an empty value is a missing one";
+  query = "n=many";
+  EXPECT_EQ(bound(one, {}), "! must be a number");
+  query = "n=1.5";
+  EXPECT_EQ(bound(one, {}), "1.5") << "`n >= 1.5` means something for integers";
+  one.use = Use::equal;
+  EXPECT_EQ(bound(one, {}), "! must be an integer");
 }
 
 TEST_F(SourceTest, TheQueryIsDecodedAndNoNulGoesThrough) {

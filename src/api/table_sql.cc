@@ -10,8 +10,8 @@ namespace {
 using sql::Dialect;
 using sql::quoted_identifier;
 
-// A type that a cast does not cut values to, as it does to varchar(3), char(3) and bit(3): their columns refuse what is
-// too long.
+// A type for casts that do not truncate, unlike casts to varchar(3), char(3) and bit(3). The column then refuses a
+// value that is too long.
 std::string uncut(const std::string& type) {
   const auto open = type.find('(');
   if (open == type.npos || !(type.starts_with("character") || type.starts_with("bit"))) return type;
@@ -38,7 +38,7 @@ class Writer {
     return "INSERT" + table_.or_abort + " INTO " + table_.name + " (" + names + ") VALUES (" + values + ")" +
            returning();
   }
-  // `keeps`: what the body does not name stays as it is.
+  // `keeps`: columns that the body does not contain keep their values.
   [[nodiscard]] std::string update(bool keeps) const {
     std::string assignments;
     for (const auto& column : options_.columns) {
@@ -136,7 +136,7 @@ std::optional<Source> table_source(std::string_view parameter, const MethodOptio
     const bool asks_presence = parameter == presence_parameter(column.name.value);
     if (!asks_presence && parameter != sql::shared_parameter(column.name.value)) continue;
     Source source = column_source(column, pattern);
-    if (asks_presence) {  // not the value, and so nothing that the value must be
+    if (asks_presence) {  // the parameter is a boolean, so the rules for the value do not apply
       source.asks_presence = true;
       source.checked = source.required = source.trim = false;
       source.default_text.reset();

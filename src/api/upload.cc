@@ -15,8 +15,8 @@ namespace {
 
 using http::same_name;
 
-// The request's only Content-Type; nothing where others might take another one, or where the body is coded, which
-// nobody here undoes.
+// The request's only Content-Type. Returns nullopt if there are several, because readers might disagree on which one
+// applies, or if the body has a content coding, which is not supported.
 std::optional<std::string_view> content_type(const http::Request& request) {
   std::optional<std::string_view> type;
   for (const http::Field& field : request.fields) {
@@ -62,13 +62,13 @@ http::Response refuse_file(const UploadPlan::File& file, std::string_view type, 
   }
 }
 
-// One file, from its first byte to its last.
+// Receives one file.
 class Receiver {
  public:
   Receiver(const UploadPlan::File& file, http::BlobStore& store, std::string media_type)
       : file_(file), store_(store), type_(std::move(media_type)) {}
 
-  // An answer is a refusal. Awaited at once.
+  // An answer is a refusal. The caller must await it immediately.
   core::Task<std::optional<http::Response>> write(std::string_view bytes) {
     if (!writer_) {
       if (!store_.takes(type_)) co_return refuse_media_type(file_, type_);
@@ -100,7 +100,7 @@ class Receiver {
   std::unique_ptr<http::BlobWriter> writer_;
 };
 
-// Of a form: what would end a name or a value is escaped.
+// Appends a name or value to a form and escapes characters that would end it.
 void append_form_text(std::string& form, std::string_view text) {
   for (const char c : text) {
     switch (c) {
@@ -147,7 +147,7 @@ core::Task<std::expected<Received, http::Response>> receive_whole(const http::Re
   co_return received;
 }
 
-// The parts of a form as they come.
+// Receives the parts of a form.
 class Form {
  public:
   Form(const UploadPlan& plan, std::span<http::BlobStore* const> stores, http::BodyReader& body)
@@ -185,7 +185,7 @@ class Form {
   }
   core::Task<std::optional<http::Response>> end() {
     if (!std::exchange(in_part_, false) || !is_file_) co_return std::nullopt;
-    // What browsers send where nobody has chosen a file.
+    // Browsers send this if the user has not selected a file.
     const bool is_none = part_.file_name && part_.file_name->empty() && !receiver_->has_begun();
     if (!is_none) {
       auto upload = co_await receiver_->finish(std::move(part_.file_name));
@@ -205,7 +205,7 @@ class Form {
     field_bytes_ += text.size();
     const std::size_t before = received_.fields.size();
     append_form_text(received_.fields, text);
-    // The reader of the fields has a copy.
+    // Counted twice, because the reader of the fields has a copy.
     auto kept = body_.keep(2 * (received_.fields.size() - before));
     return kept ? std::nullopt : std::optional(refuse_body(kept.error()));
   }
@@ -275,7 +275,7 @@ UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields) {
   for (Source* const source : sources) {
     if (!is_upload(source)) continue;
     if (plan.whole && !source->key.empty()) {
-      // Of the body itself: what is written as a part's name is one of its properties.
+      // For the whole body, the key is not a part's name but one of the file's properties.
       const bool is_type = source->key == "type";
       if (source->upload_field != UploadField::hash || (!is_type && source->key != "size")) {
         plan.fault = "\"upload\" is the whole body, and so \"upload." + source->key + "\" is no part of it";
@@ -310,7 +310,7 @@ UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields) {
 core::Task<std::expected<Received, http::Response>> receive_uploads(const http::Request& request,
                                                                     const UploadPlan& plan,
                                                                     std::span<http::BlobStore* const> stores) {
-  // Where there is nothing to read, a connection makes no body; without a length none was meant.
+  // For an empty request the connection makes no body. Only Content-Length: 0 shows that an empty file is meant.
   const bool is_empty_file = plan.whole && request.field("content-length") == "0";
   if (request.body == nullptr && !is_empty_file) {
     if (!plan.whole && !form_data_boundary(request.field("content-type"))) {

@@ -15,7 +15,7 @@ namespace {
 using testing::Body;
 using testing::body_of;
 
-// Keeps files in memory, called by how many there were before.
+// Keeps files in memory. A file's name is the number of files before it.
 class FakeStore final : public http::BlobStore {
  public:
   class Writer final : public http::BlobWriter {
@@ -140,7 +140,7 @@ TEST_F(UploadTest, WhatBrowsersSendForNoFileIsNone) {
   ASSERT_TRUE(got);
   EXPECT_EQ(got->uploads[0].hash, std::nullopt);
   EXPECT_TRUE(store.files.empty());
-  // An empty file with a name is one.
+  // An empty file with a name counts as a file.
   EXPECT_EQ(receive_form(part("name=f; filename=\"a\"", "") + "--b--")->uploads[0].size, "0");
 }
 

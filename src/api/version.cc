@@ -12,11 +12,11 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::size_t longest_state = 128;  // of a column's text in a tag: a longer one is hashed
-constexpr std::size_t hash_bytes = 16;      // of SHA-256, enough for states of one row
+constexpr std::size_t longest_state = 128;  // of a column's text in a tag; longer texts are hashed
+constexpr std::size_t hash_bytes = 16;      // of SHA-256; enough to distinguish states of one row
 constexpr std::string_view digits = "0123456789ABCDEF";
 
-// It fails only where there is no memory.
+// Fails only if there is no memory.
 void done(int result) {
   if (result != 1) throw std::bad_alloc();
 }
@@ -24,7 +24,7 @@ void done(int result) {
 class Hash {
  public:
   Hash() { done(context_ != nullptr ? EVP_DigestInit_ex(context_.get(), sha256(), nullptr) : 0); }
-  // With its length, so that no two lists of texts are the same bytes.
+  // Includes the length, so that different lists of texts never give the same bytes.
   void add(std::string_view text) {
     const std::uint64_t size = text.size();
     add(&size, sizeof size);
@@ -43,7 +43,7 @@ class Hash {
   }
 
  private:
-  // Looking it up by name is most of the work for a short row.
+  // Kept, because the lookup by name would take most of the time for a short row.
   static const EVP_MD* sha256() {
     static const EVP_MD* const algorithm = [] {
       const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
@@ -56,7 +56,7 @@ class Hash {
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_{EVP_MD_CTX_new(), EVP_MD_CTX_free};
 };
 
-// What a tag may hold as it is. Not the comma, which careless clients split lists at.
+// Characters that need no escape in a tag. The comma is escaped because careless clients split lists at it.
 bool is_plain(char c) { return c > ' ' && c <= '~' && c != '"' && c != ';' && c != '%' && c != ',' && c != '\\'; }
 
 std::string state_of(std::string_view text) {
@@ -73,7 +73,7 @@ std::string state_of(std::string_view text) {
     if (state.size() <= longest_state) continue;
     Hash hash;
     hash.add(text);
-    return "%~" + hash.hex();  // nothing that was escaped begins so
+    return "%~" + hash.hex();  // an escaped text never begins like this
   }
   return state;
 }
@@ -98,7 +98,7 @@ std::optional<std::string> Version::state(const sql::Block& block) const {
       const sql::Column& column = block.columns[i];
       hash.add(column.name);
       const bool dynamic = column.type != nullptr && column.type->form == sql::Form::dynamic;
-      // 1 and '1' are written alike in CSV alone.
+      // 1 and '1' have the same notation in CSV.
       hash.add(row[i].is_null() ? std::uint8_t{0xFF}
                : dynamic        ? static_cast<std::uint8_t>(row[i].form)
                                 : std::uint8_t{0});
@@ -157,7 +157,7 @@ bool Conditions::lists(std::string_view name, std::string_view state, bool stron
 }
 
 std::string_view Conditions::known_tag(std::string_view tag) const {
-  const std::string_view wanted = tag.substr(0, tag.size() - 1);  // without its last quote
+  const std::string_view wanted = tag.substr(0, tag.size() - 1);  // without its closing quote
   for (const http::Field& field : request_.fields) {
     if (!http::same_name(field.name, "if-none-match")) continue;
     std::string_view list = field.value;
@@ -192,7 +192,7 @@ Conditions::Verdict Conditions::judge(const std::optional<std::string>& state, s
   return Verdict::proceed;
 }
 
-// One statement, whatever its last line ends with. The rows of a join are locked in all of its tables.
+// The line end closes a comment in the last line. FOR UPDATE locks a join's rows in all of its tables.
 std::string locking_statement(std::string_view get) {
   const auto last = get.find_last_not_of(" \t\r\n;");
   return "SELECT 1 FROM (" + std::string(get.substr(0, last == get.npos ? 0 : last + 1)) +

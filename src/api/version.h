@@ -15,23 +15,24 @@
 #include "sql/database.h"
 #include "sql/encode/format.h"
 
-// Optimistic locking (RFC 9110, 8.8.3 and 13): the state of an endpoint's one row goes out as an ETag, and comes back
-// as the condition of a write.
+// Optimistic locking (RFC 9110, 8.8.3 and 13). The state of an endpoint's one row is sent as an ETag. A write sends it
+// back as its condition.
 //
-// A tag is `"STATE"`, or `"STATE;csv"`, `"STATE;csv;gzip"` ...: what follows the first semicolon tells representations
-// of one state apart, whose bytes differ. A write is conditional on the state, for with it all of its representations
-// are current or none is; so the part behind the semicolon is not compared.
+// A tag is `"STATE"`, `"STATE;csv"`, `"STATE;csv;gzip"` and so on. The part after the first semicolon distinguishes
+// representations of one state, whose bytes differ. A write depends only on the state: all representations of one state
+// become outdated together. So the part after the semicolon is not compared.
 namespace sluice::api {
 
-// `version` of an endpoint: what tells one state of the row from another.
+// `version` of an endpoint: the column that distinguishes one state of the row from another.
 class Version {
  public:
-  // A name that stands for all columns. A column that has it is one of them.
+  // Stands for all columns, even if one of them has this name.
   static constexpr std::string_view whole_row = "*";
 
-  // Nothing: there is no such column.
+  // Returns nullopt if there is no such column.
   [[nodiscard]] static std::optional<Version> of(std::string_view column, std::span<const sql::Column> columns);
-  // The state as tags have it, of a block's first row. Nothing: the version is NULL, or its column is there no longer.
+  // The state of a block's first row, as tags contain it. Returns nullopt if the version is NULL or its column no
+  // longer exists.
   [[nodiscard]] std::optional<std::string> state(const sql::Block& block) const;
   [[nodiscard]] bool is_whole_row() const { return column_ == none; }
 
@@ -44,7 +45,7 @@ class Version {
 
 [[nodiscard]] std::string tag_of(std::string_view state, sql::Format format, sql::Header header);
 
-// If-Match and If-None-Match of a request.
+// The If-Match and If-None-Match of a request.
 class Conditions {
  public:
   explicit Conditions(const http::Request& request);
@@ -52,25 +53,25 @@ class Conditions {
   [[nodiscard]] bool none() const { return !match_ && !none_match_; }
   [[nodiscard]] bool has_match() const { return match_; }
   [[nodiscard]] bool has_none_match() const { return none_match_; }
-  // If-None-Match: *, which a PUT has that may only create.
+  // If-None-Match: *, from a PUT that must only create.
   [[nodiscard]] bool wants_nothing() const { return wants_nothing_; }
 
   enum class Verdict : std::uint8_t {
     proceed,
-    stale,  // If-Match does not hold
-    known,  // If-None-Match does not hold
+    stale,  // If-Match is false
+    known,  // If-None-Match is false
     malformed,
   };
-  // Of what there is, which may have no state, before it is written.
+  // For an existing row before it is written. The row may have no state.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state) const;
-  // Of a representation that is to be answered with, and has this tag. If-Match looks at its state alone.
+  // For the representation with this tag, which is about to be sent. If-Match compares only its state.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state, std::string_view tag) const;
-  // Of what is not there.
+  // For a row that does not exist.
   [[nodiscard]] Verdict judge_nothing() const {
     return malformed_ ? Verdict::malformed : match_ ? Verdict::stale : Verdict::proceed;
   }
-  // Of If-None-Match, the one for the representation of this tag, or for it in a coding that the client takes, in its
-  // strong form. Empty: there is none.
+  // The strong form of the tag in If-None-Match that matches the given one, either exactly or in a content coding that
+  // the client accepts. Empty if there is none.
   [[nodiscard]] std::string_view known_tag(std::string_view tag) const;
 
  private:
@@ -85,23 +86,23 @@ class Conditions {
   bool malformed_ = false;
 };
 
-// How a method that writes sees the row that GET of the same path answers with. Made at start, immutable; one for all
-// methods of an endpoint.
+// The row that GET of the same path returns, for methods that write. Created at start, immutable; one for all methods
+// of an endpoint.
 struct CurrentRow {
-  sql::Statement statement;  // GET's, to be run in a transaction
+  sql::Statement statement;  // the statement of GET, which runs in a transaction
   std::vector<Source> sources;
-  // PostgreSQL: the same with FOR UPDATE, so that nobody else writes what was read before the transaction ends. Not
-  // there: the statement can lock nothing (GROUP BY and the like), or its role might not be allowed to; then the
-  // transaction is serializable. SQLite: the transaction has the only writer.
+  // PostgreSQL: the same statement with FOR UPDATE, so that nobody else changes the row before the transaction ends. It
+  // is missing if the statement cannot lock (GROUP BY and the like), or if its role may lack the permission. The
+  // transaction is then serializable. SQLite does not need it, because the transaction has the only writer.
   std::optional<sql::Statement> lock;
   Version version;
-  bool required = false;  // a write without a condition is answered 428
+  bool required = false;  // a write without a condition gets a 428
 };
 
-// The text of CurrentRow::lock for GET's.
+// The text of CurrentRow::lock for the statement of GET.
 [[nodiscard]] std::string locking_statement(std::string_view get);
 
-// The version of the row that a write has returned: nothing where it cannot be known from these columns.
+// The version of the row that a write returns. nullopt if it cannot be determined from these columns.
 [[nodiscard]] std::optional<Version> returned_version(const Version& version, std::string_view name,
                                                       std::span<const sql::Column> got,
                                                       std::span<const sql::Column> returned);

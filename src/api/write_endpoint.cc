@@ -22,20 +22,23 @@ bool begins_with_insert(std::string_view sql) {
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
 }
 
-// About what a row's answer takes.
+// Roughly the memory of a row's answer.
 std::size_t memory_of(const sql::Written& written) {
   constexpr std::size_t block = 512;
-  return sizeof written + (written.owner ? block + written.rows.fields.size() * sizeof(sql::Field) : 0);
+  if (!written.owner) return sizeof written;
+  std::size_t bytes = sizeof written + block + written.rows.fields.size() * sizeof(sql::Field);
+  for (const sql::Field& field : written.rows.fields) bytes += field.size;
+  return bytes;
 }
 
-// Without it, it would not be known which row is meant.
+// Whether the parameter is a key column, without which the row would be unknown.
 bool is_key(std::string_view parameter, const MethodOptions& options) {
   return std::ranges::any_of(options.columns, [&](const auto& column) {
     return column.value.key && sql::shared_parameter(column.name.value) == parameter;
   });
 }
 
-// Of a table: the request itself says which row is meant, whatever its body has.
+// For a table: whether the request identifies the row without its body.
 bool names_its_row(http::Method method, const MethodOptions& options, const http::Pattern& pattern) {
   if (options.table.value.empty() || (method != http::Method::put && method != http::Method::patch)) return false;
   return std::ranges::none_of(options.columns, [&](const auto& column) {
@@ -79,10 +82,10 @@ std::optional<std::string> LocationPattern::of(const sql::Block& block) const {
     if (column == block.columns.end()) return std::nullopt;  // the table has changed since the start
     const sql::Field& field = block.row(0)[static_cast<std::size_t>(column - block.columns.begin())];
     if (field.is_null()) return std::nullopt;
-    if (field.view().empty() && location.ends_with('/')) return std::nullopt;  // no route takes an empty segment
+    if (field.view().empty() && location.ends_with('/')) return std::nullopt;  // no route accepts an empty segment
     http::append_escaped(location, field.view());
   }
-  // Clients would remove the segment, escaped or not, and the router the extension: both lead elsewhere.
+  // Clients would remove a dot segment, escaped or not, and the router an extension. Both lead to another path.
   if (http::has_dot_segment(location) || http::gains_format(location, written_)) return std::nullopt;
   return location;
 }
@@ -135,7 +138,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   }
   uploads = plan_uploads(sources, !shape.names.empty());
   if (!uploads.empty()) {
-    // Fields of a form that have come are written down longer, and have been measured before.
+    // Fields of a received form are written in a longer notation; their size has been checked before.
     uploads.field_bytes = std::min(most_field_bytes, std::exchange(row_limits.row_bytes, SIZE_MAX));
   }
   main = std::move(before.back());
@@ -144,7 +147,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
     update_first = std::move(before.back());
     before.pop_back();
   }
-  // A table's statement alone leaves nothing behind where it finds no row.
+  // The statement of a table changes nothing if it finds no row, so there is nothing to roll back.
   must_do = may_miss() && (options.table.value.empty() || !before.empty());
   const auto of_body = [](const Source& source) { return source.from == From::body; };
   one_row = object || names_its_row(method, options, pattern) ||
@@ -193,7 +196,7 @@ Failed WritePlan::failed() const {
 
 namespace {
 
-// Which value of the request, besides its body, is NULL where the column of its name must not be; null: none.
+// The source, outside the body, whose value is NULL although the column of its name is NOT NULL; null if there is none.
 const Source* missing_source(const sql::BrokenRule& rule, std::span<const Source> sources,
                              std::span<const sql::Argument> values) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -215,16 +218,16 @@ http::Response refuse_left_out(RowReader* reader) {
 
 }  // namespace
 
-// The body as it was read: its bytes, and what it was found to hold.
+// The body's bytes and what was found in them.
 struct WriteEndpoint::Rows {
   bool has_body = false;
   std::string bytes;
   std::optional<BodyFormat> format;
   std::vector<Upload> uploads;
   std::size_t count = 1;
-  std::string errors;               // of several: the member that tells which one the database has refused
-  std::span<const Source> refused;  // of the statement that the database has refused
-  const Source* missing = nullptr;  // it has no value, and the database refuses NULL
+  std::string errors;               // for several rows: the member that names the row refused by the database
+  std::span<const Source> refused;  // sources of the refused statement
+  const Source* missing = nullptr;  // has no value, and the database refuses NULL
 };
 
 struct WriteEndpoint::Outcome {
@@ -233,10 +236,10 @@ struct WriteEndpoint::Outcome {
     if (written.empty() || done.rows.rows != 0) written.push_back(std::move(done));
   }
 
-  std::vector<sql::Written> written;  // by the main statement: the first, which has the columns, and what has rows
+  std::vector<sql::Written> written;  // of the main statement: the first result, for its columns, and those with rows
   std::uint64_t changes = 0;
-  bool created = false;          // `main` has inserted
-  std::vector<RowFault> faults;  // rows whose values the configuration refuses: nothing has been written
+  bool created = false;          // `main` has inserted a row
+  std::vector<RowFault> faults;  // rows that the configuration refuses; nothing has been written
   std::optional<http::Response> refusal;
 };
 
@@ -260,7 +263,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   if (plan_->current && plan_->current->required && !conditions.has_match() && !conditions.wants_nothing()) {
     co_return refuse_unconditional();
   }
-  // The transaction that was in the way has changed the row, as a rule: what it is now must be looked at.
+  // Usually the conflicting transaction has changed the row, so its new state must be compared.
   const bool conditional = plan_->current && !conditions.none();
   const std::uint32_t most_retries = retries_ == Retries::callers ? 0
                                      : conditional                ? std::max(plan_->retries, 1U)
@@ -272,7 +275,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     settings = std::move(*made);
   }
   if (!plan_->uploads.empty()) {
-    // No file is taken of whom the database would not let write.
+    // Do not store a file before it is known that the client may write.
     if (plan_->guards) {
       const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
       auto refusal =
@@ -284,7 +287,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     rows.has_body = true;
     rows.uploads = std::move(received->uploads);
     rows.bytes = std::move(received->fields);
-    if (!received->has_fields) rows.bytes = "&";  // a form without fields, and not one without a byte
+    if (!received->has_fields) rows.bytes = "&";  // distinguishes a form without fields from an empty body
     if (!plan_->uploads.whole) rows.format = BodyFormat::form;
   } else if (!plan_->shape.names.empty()) {
     rows.has_body = request.body != nullptr;
@@ -293,7 +296,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     if (!takes(plan_->shape, rows.format)) co_return refuse_type(plan_->shape);
     if (announces_more(request, plan_->body_limit)) co_return refuse_length();
     if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
-    // The reader of its rows has a copy.
+    // Counted twice, because the reader of the rows has a copy.
     auto refused = co_await read_whole(request, plan_->body_limit, 2, rows.bytes);
     if (refused) co_return std::move(*refused);
   }
@@ -304,7 +307,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       co_return answer(request, wish, *outcome);
     }
-    // The row that was inserted meanwhile would have been found by now: it is another one with the same unique value.
+    // A retry would have found a row inserted meanwhile, so another row has the same unique value.
     if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
       outcome.error().failure = sql::Failure::statement;
     }
@@ -316,14 +319,14 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
   }
 }
 
-// All rows are looked at before the first is written.
+// Checks all rows before the first is written.
 core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request,
                                                                      const Conditions& conditions,
                                                                      std::span<const sql::Setting> settings,
                                                                      Rows& rows) {
   const WritePlan& plan = *plan_;
   Outcome outcome;
-  rows.errors.clear();  // of the last try
+  rows.errors.clear();  // from the previous attempt
   rows.missing = nullptr;
   Binder binder;
   binder.take(rows.uploads);
@@ -388,7 +391,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   sql::Isolation isolation = plan.isolation;
   const bool conditional = plan.current && !conditions.none();
   if (conditional) {
-    // Who writes the row after this transaction has begun makes it fail. What is not there cannot be locked.
+    // A later write to the row makes this transaction fail. A row that does not exist cannot be locked.
     const bool locks = plan.current->lock && !conditions.has_none_match();
     isolation = std::max(isolation, locks ? sql::Isolation::repeatable_read : sql::Isolation::serializable);
   }
@@ -429,7 +432,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   std::span<const Value> values;
   const auto take_row = [&] {
     if (!reader) return;
-    (void)next_of(*reader);  // a row, as it was before
+    (void)next_of(*reader);  // returns a row, as in the first pass
     values = reader->row();
   };
   if (rows.count != 0) take_row();
@@ -451,10 +454,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     co_return outcome;
   }
-  std::size_t counted = 1;  // of outcome.written; the first is not
+  std::size_t counted = 1;  // entries of outcome.written already counted; the first is not counted
   for (std::size_t row = 0; row < rows.count; ++row) {
     if (row != 0) {
-      // Many short rows give more to hold than they were.
+      // The results of many short rows may need more memory than the rows did.
       if (outcome.written.size() > counted) {
         counted = outcome.written.size();
         if (auto kept = request.body->keep(memory_of(outcome.written.back())); !kept) {
@@ -497,7 +500,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
                                : transaction->execute(plan.main.statement, arguments));
     if (!done) {
       note_refusal(done.error(), plan.main.sources, arguments);
-      // Somebody else has inserted the row meanwhile: now there is one to replace.
+      // Another transaction has inserted the row meanwhile. A retry can replace it.
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));
     }
@@ -519,7 +522,8 @@ core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(co
   if (auto bound = binder.bind(current.sources, request, {}, arguments); !bound) {
     co_return std::optional(refuse_value(bound.error()));
   }
-  // Before it is read: whoever writes it now is waited for, and what has come of that is seen, or is a conflict.
+  // Lock the row before reading it. This waits for a concurrent writer; its change is then visible or causes a
+  // conflict.
   if (current.lock && !conditions.has_none_match()) {
     auto locked = co_await transaction.execute(*current.lock, arguments);
     if (!locked) co_return std::unexpected(std::move(locked.error()));
@@ -543,7 +547,7 @@ core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(co
   co_return std::optional<http::Response>{};
 }
 
-// Which value of the body has broken it: its place in Shape::names, or SIZE_MAX.
+// The index in Shape::names of the body's value that violates the rule, or SIZE_MAX.
 std::size_t WriteEndpoint::broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const {
   if (rule.parameter != 0 && rule.parameter <= sources.size()) {
     const Source& source = sources[rule.parameter - 1];
@@ -568,13 +572,13 @@ http::Response WriteEndpoint::answer(const http::Request& request, const Wish& w
   std::size_t count = 0;
   for (const sql::Written& written : outcome.written) count += written.rows.rows;
   const bool has_columns = !plan.main.statement.columns.empty();
-  // An UPDATE or a DELETE that has found nothing.
+  // An UPDATE or a DELETE that found no row.
   if (plan.may_miss() && (has_columns ? count == 0 : outcome.changes == 0)) {
     return refuse_missing(request);
   }
   http::Response response;
   const bool created = plan.inserts && (!plan.update_first || outcome.created);
-  // A SELECT that calls a function says of no changes.
+  // A SELECT that calls a function reports no changes.
   response.status = created && (outcome.changes != 0 || count != 0) ? 201 : 200;
   if (response.status == 201 && plan.location && count == 1) {
     for (const sql::Written& written : outcome.written) {
@@ -597,7 +601,7 @@ http::Response WriteEndpoint::answer(const http::Request& request, const Wish& w
   }
   response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
   if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
-  // The columns are those that the statement has now, if somebody has changed the table.
+  // Uses the statement's current columns, in case the table has changed.
   const auto columns = outcome.written.empty() ? std::span<const sql::Column>(plan.main.statement.columns)
                                                : outcome.written.front().rows.columns;
   std::unique_ptr<const sql::Layout> changed;

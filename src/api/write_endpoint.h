@@ -29,91 +29,91 @@
 
 namespace sluice::api {
 
-// The Location of what was created: "/films/{slug}", with columns of the statement's rows.
+// The Location of a created resource: "/films/{slug}", with columns of the returned row.
 class LocationPattern {
  public:
-  // An error is what is wrong, for the configuration's reader.
+  // An error says what is wrong with the text, for the configuration's reader.
   [[nodiscard]] static std::expected<LocationPattern, std::string> parse(std::string_view text,
                                                                          std::span<const sql::Column> columns);
-  // Of a block's first row; nothing where a value is NULL, or would lead elsewhere.
+  // The Location for a block's first row. Returns nullopt if a value is NULL or would lead to another path.
   [[nodiscard]] std::optional<std::string> of(const sql::Block& block) const;
 
  private:
   struct Part {
     std::string literal;
-    std::optional<std::string> column{};  // whose value is behind the literal
+    std::optional<std::string> column{};  // the column whose value follows the literal
   };
   std::string written_;
   std::vector<Part> parts_;
 };
 
-// Whether what the method does is to create, so that it answers 201.
+// Whether the method creates a resource, so that it answers 201.
 [[nodiscard]] bool creates(http::Method method, const MethodOptions& options);
 
-// A method that writes, made ready. Immutable, shared by all cores.
+// A prepared writing method. Immutable, shared by all cores.
 struct WritePlan {
   struct Step {
     sql::Statement statement;
     std::vector<Source> sources;  // in the order of the statement's parameters
   };
 
-  // `statements`: those of `before`, with `updates_first` the one that replaces a row, and then the method's own;
-  // prepared with declared_parameters().
+  // `statements`: those of `before`, then the one that replaces a row if `updates_first` is set, then the method's own.
+  // All are prepared with declared_parameters().
   WritePlan(http::Method method, const EndpointOptions& endpoint, const MethodOptions& options,
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
-  // What the columns of the table that the rows are written to make of values.
+  // Takes the types of the columns that are written, which decide how values are written.
   void take_types(const sql::Table& table);
   [[nodiscard]] std::string_view credential() const;                       // as for log_text()
   [[nodiscard]] std::vector<std::span<const Source>> all_sources() const;  // of all statements
-  // Whose values these take, for answers to what the database refuses.
+  // Where the statements' values come from. Decides the answer when the database refuses them.
   [[nodiscard]] Failed failed() const;
-  [[nodiscard]] bool may_miss() const { return object && !inserts; }  // where it finds no row: 404
+  [[nodiscard]] bool may_miss() const { return object && !inserts; }  // answers 404 if no row is found
   [[nodiscard]] bool takes_body() const { return !shape.names.empty() || !uploads.empty(); }
 
   std::string path;
   http::Method method{};
   sql::FormatSet formats;
-  bool object = false;   // `returns`: it answers with one object
-  bool inserts = false;  // what it does is to create: 201
-  // A body has exactly one row: `object`, or a PUT or PATCH of a table whose keys are not in the body, or `before`
-  // takes values of the body.
+  bool object = false;   // `returns`: the answer is one object
+  bool inserts = false;  // it creates, so it answers 201
+  // The body must have exactly one row. True for `object`, for a PUT or PATCH of a table whose keys are not in the
+  // body, and if `before` uses values of the body.
   bool one_row = false;
-  bool inserts_row = false;  // `main` inserts into a table: a row that it leaves out is refused
-  bool must_do = false;      // of the transaction
+  bool inserts_row = false;  // `main` inserts into a table; if it skips a row, the request is refused
+  bool must_do = false;      // see sql::TransactionOptions::must_do
   std::optional<Duration> timeout;
   sql::Isolation isolation{};
   std::uint32_t retries = 0;
-  std::uint64_t body_limit = UINT64_MAX;  // bytes: 413
-  std::uint64_t more_body = 0;            // by how much that is beyond the server's own
+  std::uint64_t body_limit = UINT64_MAX;  // bytes; a longer body gets a 413
+  std::uint64_t more_body = 0;            // bytes by which body_limit exceeds the server's limit
   RowLimits row_limits;
   std::vector<Step> before;
-  std::optional<Step> update_first;  // where it finds nothing, `main` inserts
+  std::optional<Step> update_first;  // if it finds no row, `main` inserts
   Step main;
-  Shape shape;  // of the body; without names, and without uploads, it is not read
+  Shape shape;  // of the body, which is not read if there are neither names nor uploads
   std::vector<Echo> echoes;
   UploadPlan uploads;
   std::optional<LocationPattern> location;
-  Layouts rows_layouts;  // of the main statement's columns
+  Layouts rows_layouts;  // for the columns of the main statement
   Layouts object_layouts;
   QueryNames query;
-  std::shared_ptr<const RolePlan> role;                 // null: it runs as the login
-  std::shared_ptr<const Guards> guards;                 // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;               // null: codes are answered as ever
-  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null: none is known
-  std::shared_ptr<const schema::Schema> schema;         // of each row; null: none
-  std::shared_ptr<const CurrentRow> current;            // null: the endpoint has no `version`
-  std::optional<Version> returned;                      // of the main statement's columns, where it is known from them
+  std::shared_ptr<const RolePlan> role;                 // null if it runs as the login
+  std::shared_ptr<const Guards> guards;                 // null if nothing is required
+  std::shared_ptr<const ErrorMap> errors;               // null if codes get the default answers
+  std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null if there is none
+  std::shared_ptr<const CurrentRow> current;            // null if the endpoint has no `version`
+  std::optional<Version> returned;                      // from the columns of the main statement, if they contain it
 };
 
-// One core's handler of a method that writes: reads the body's rows, runs the statements in one transaction, answers
-// with what they return. The body is held in memory, at most WritePlan::body_limit; files that it brings are not: they
+// One core's handler of a writing method: reads the body's rows, runs the statements in one transaction and answers
+// with the returned rows. The body is held in memory, at most WritePlan::body_limit bytes. Uploaded files are not: they
 // go to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
-  // Who tries again after a conflict: the endpoint, or, where its transaction is a part of another one, whose that is.
+  // Who retries after a conflict: the endpoint, or, if its transaction is part of a larger one, the owner of that one.
   enum class Retries : std::uint8_t { own, callers };
 
-  // `stores`: of the plan's uploads, in their order; they outlive it.
+  // `stores`: of the plan's uploads, in the same order. They outlive this.
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
                 TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {},
                 Retries retries = Retries::own)
@@ -133,7 +133,7 @@ class WriteEndpoint final : public http::Handler {
   [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
   [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
-  // An answer is a refusal, nothing is leave to go on; an error is the transaction's end.
+  // An answer is a refusal. nullopt means that the write may go on. An error means that the transaction has failed.
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
                                                                                const Conditions& conditions,
                                                                                sql::Transaction& transaction) const;

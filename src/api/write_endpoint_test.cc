@@ -35,7 +35,7 @@ class WriteEndpointTest : public ::testing::Test {
         std::make_shared<const WritePlan>(method, endpoint, options, *pattern, std::move(statements), updates_first),
         database, *reactor, nullptr, std::vector<http::BlobStore*>{}, retries);
   }
-  // POST of rows with a slug and a score, which are inserted.
+  // POST of rows with a slug and a score.
   void make_insert(std::vector<sql::Column> columns = {}, MethodOptions options = {},
                    WriteEndpoint::Retries retries = WriteEndpoint::Retries::own) {
     options.sql.value = "INSERT";
@@ -159,7 +159,7 @@ TEST_F(WriteEndpointTest, OfSeveralRowsTheOneThatIsRefusedIsTold) {
   const std::string rows = R"([{"slug":"a"},{"slug":"b"}])";
   database.steps = {{}, {.rows = {}, .changes = 0, .error = error(sql::Failure::statement, "23505")}};
   EXPECT_TRUE(body_of(send(rows)).contains(R"("errors":[{"line":1,"row":1,"pointer":"/1")"));
-  // What the commit refuses is of no row that could be told.
+  // An error of the commit cannot be assigned to a row.
   database.steps.clear();
   database.commit_error = error(sql::Failure::statement, "23505");
   database.commit_error->at_commit = true;
@@ -298,7 +298,7 @@ TEST_F(WriteEndpointTest, AnObjectIsReplacedOrInserted) {
   database.steps = {{.rows = {}, .changes = 0, .error = {}}};
   EXPECT_EQ(put(), 201);
   EXPECT_EQ(database.log, "begin\nupdate heat 8\ninsert heat 8\ncommitted\n");
-  // Somebody else has inserted it between the two.
+  // Another transaction has inserted the row between the two statements.
   database.steps = {{.rows = {}, .changes = 0, .error = {}},
                     {.rows = {}, .changes = 0, .error = error(sql::Failure::statement, "23505")}};
   EXPECT_EQ(put(), 204);
@@ -339,7 +339,7 @@ TEST(LocationPattern, NamesColumnsThatThereAre) {
   }
 }
 
-// PATCH of one row with the version "rev", of the columns (name, rev).
+// PATCH of one row with the version "rev" and the columns (name, rev).
 class ConditionalWriteTest : public WriteEndpointTest {
  public:
   void make_patch(bool locks, bool required = false, std::uint32_t retries = 0) {

@@ -15,12 +15,12 @@
 #include "sql/database.h"
 #include "sql/set/set.h"
 
-// For the tests of what writes: a database that does nothing but keep what it was asked. Compiled into tests only.
+// For tests of writes: a database that only records what it is asked to do. Compiled only into tests.
 namespace sluice::api::testing {
 
 class FakeDatabase final : public sql::Database {
  public:
-  // What a statement answers; one that nobody has said anything of has changed one row and returns none.
+  // The result of a statement. By default it has changed one row and returns none.
   struct Step {
     std::vector<std::vector<const char*>> rows;
     std::uint64_t changes = 1;
@@ -56,11 +56,11 @@ class FakeDatabase final : public sql::Database {
   std::optional<sql::Error> commit_error;
   std::optional<sql::Error> add_error;
   std::deque<sql::Result<sql::SetOutcome>> outcomes;
-  std::string log;  // a line for each thing that it was asked, "committed", and "gone" for what was destroyed without
+  std::string log;  // one line per call, "committed", or "gone" for a transaction destroyed without a commit
   std::vector<sql::Setting> settings;  // of the last begin()
-  bool must_do = false;                // likewise
+  bool must_do = false;                // of the last begin()
   std::size_t added = 0;
-  std::size_t refused_at = SIZE_MAX;  // from so many rows on
+  std::size_t refused_at = SIZE_MAX;  // is_refused() is true from this number of rows on
   std::size_t largest_batch = 0;
   sql::ApplyOptions applied;
 
@@ -176,7 +176,7 @@ class FakeDatabase final : public sql::Database {
   };
 };
 
-// A body in pieces; `broken` in the place of its end.
+// A body in pieces. If `broken` is set, reading fails with it at the end.
 class Body final : public http::BodyReader {
  public:
   explicit Body(std::string_view bytes, std::size_t step = SIZE_MAX, std::optional<Errc> broken = {})
@@ -194,7 +194,7 @@ class Body final : public http::BodyReader {
   std::optional<Errc> broken_;
 };
 
-// What the handler answers, which may take turns of the loop.
+// The handler's answer. Runs the event loop until it is there.
 inline http::Response answer_of(core::Reactor& reactor, core::Async<http::Response> answer) {
   if (answer.ready()) return answer.take();
   std::optional<http::Response> late;

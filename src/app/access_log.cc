@@ -23,6 +23,10 @@ void AccessLog::add(const http::Completion& completion) {
     append_log_string(line, shown);
     line += R"(,"host":)";
     append_log_string(line, request->authority);
+    if (!request->findings.request_id.empty()) {
+      line += R"(,"request_id":)";
+      append_log_string(line, request->findings.request_id);
+    }
     line += R"(,"user_agent":)";
     shown.clear();
     redaction_.append_address(shown, request->field("user-agent"));
@@ -40,7 +44,7 @@ void AccessLog::flush() {
   while (!lines_.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, lines_.data(), lines_.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {  // nobody reads the log any more: requests go on
+    if (written <= 0) {  // the reader has closed its end; requests continue
       lines_.clear();
       return;
     }

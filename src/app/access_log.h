@@ -7,8 +7,8 @@
 
 namespace sluice::app {
 
-// A line of JSON for every request, on standard output, without credentials. Lines gather for a turn of the loop and
-// leave in one write.
+// Writes a line of JSON for every request to standard output, without credentials. The lines of one turn of the event
+// loop are written with one write().
 class AccessLog {
  public:
   AccessLog(const Redaction& redaction, core::Reactor& reactor)

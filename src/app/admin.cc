@@ -1,5 +1,6 @@
 #include "app/admin.h"
 
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -9,7 +10,7 @@ namespace {
 
 constexpr Duration readiness_wait = 2s;
 constexpr Duration metrics_wait = 5s;
-// Fewer than the descriptors that clients leave.
+// Must be less than the number of descriptors that are not for clients (descriptors_for_clients()).
 constexpr std::size_t most_connections = 64;
 
 http::Response text_response(std::string_view type, std::string_view text) {
@@ -29,8 +30,8 @@ class Admin::Live final : public http::Handler {
   core::Async<http::Response> handle(http::Request&) override { return text_response("text/plain", "live\n"); }
 };
 
-// Ready: not draining, and every database answers every core. Each core has connections of its own, and comes back by
-// itself.
+// Ready: not draining, every core has its keys, and every database answers on every core. Each core has its own
+// connections, which may recover at different times.
 class Admin::Ready final : public http::Handler {
  public:
   Ready(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
@@ -45,7 +46,7 @@ class Admin::Ready final : public http::Handler {
       const auto unready = co_await core_.mesh().call(
           i, deadline, [worker = workers_[i], deadline] { return worker->find_unready(deadline); });
       if (!unready) co_return not_ready("Core " + std::to_string(i) + " does not answer.");
-      if (*unready) co_return not_ready("The database \"" + **unready + "\" does not answer.");
+      if (*unready) co_return not_ready(**unready);
     }
     co_return text_response("text/plain", "ready\n");
   }
@@ -69,6 +70,20 @@ class Admin::Metrics final : public http::Handler {
 
  private:
   core::Task<http::Response> gather() {
+    try {
+      co_return co_await gather_all();
+    } catch (const std::bad_alloc&) {
+      co_return without_memory();
+    }
+  }
+
+  static http::Response without_memory() {
+    http::Response response = http::problem(503, "There is no memory to put the metrics together.");
+    response.fields.add("Retry-After", "1");
+    return response;
+  }
+
+  core::Task<http::Response> gather_all() {
     RequestMetrics requests;
     ReadingSums sums;
     sums.add({
@@ -86,6 +101,7 @@ class Admin::Metrics final : public http::Handler {
         if (!answer && answer.error().code == Errc::timed_out) {
           co_return http::problem(503, "Core " + std::to_string(i) + " has not answered within 5 s.");
         }
+        if (!answer && answer.error().code == Errc::system) co_return without_memory();
         if (!answer) continue;  // that core has ended
         snapshot = std::move(*answer);
       }
@@ -105,11 +121,12 @@ class Admin::Metrics final : public http::Handler {
   const Io io_;
   std::span<Worker* const> workers_;
   const Reloader* const reloader_;    // null: in tests
-  const Changes* const changes_;      // null: nobody tells of any
-  const Residents* const residents_;  // null: there are none
+  const Changes* const changes_;      // null: no endpoint publishes changes
+  const Residents* const residents_;  // null: no resident tables
 };
 
-// POST, by no page of a browser: not one that names an origin, and not one that has had a name of its own lead here.
+// Only for POST requests that no web page can send. A request with an Origin field is refused. So is one whose Host is
+// a domain name, because a web page's own domain may resolve to this address (DNS rebinding).
 class Admin::Reload final : public http::Handler {
  public:
   Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}

@@ -14,10 +14,11 @@
 
 namespace sluice::app {
 
-// The operators' listener, on the first core: /livez, /readyz, /metrics, /reload. It has no log-in.
+// The operators' listener, on the first core: /livez, /readyz, /metrics, /reload. It does not authenticate clients.
 class Admin {
  public:
-  // `workers` are those of all cores, by index; they may be null until all cores run. `reloader`: null in tests.
+  // `workers` holds one worker for each core, by index; entries may be null until all cores are running. `reloader` is
+  // null in tests.
   Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, Reloader* reloader,
         const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();

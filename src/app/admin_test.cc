@@ -26,7 +26,7 @@ core::Task<void> ask(core::Reactor& reactor, core::Address address, std::string 
 
 TEST(Admin, MetricsSayWhichCoreDoesNotAnswer) {
   core::Mesh mesh(2);
-  core::Core silent(mesh, 0, std::make_unique<core::SimulatedReactor>(1));  // takes no step
+  core::Core silent(mesh, 0, std::make_unique<core::SimulatedReactor>(1));  // never runs a turn
   core::Core core(mesh, 1, std::make_unique<core::SimulatedReactor>(1));
   Worker* const workers[2] = {};
   const core::Address address = *core::Address::parse("127.0.0.1:8081");

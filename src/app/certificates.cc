@@ -46,7 +46,7 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
     Position position = options.position;
     if (problem.file == File::certificate) position = certificates[problem.certificate].cert.position;
     if (problem.file == File::key) position = certificates[problem.certificate].key.position;
-    if (problem.file == File::client_ca) position = options.client_ca.position;
+    if (problem.file == File::ca) position = options.client_ca.position;
     return std::unexpected(CertificateProblem{position, problem.text});
   }
   if (warnings != nullptr) {

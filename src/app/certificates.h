@@ -14,24 +14,24 @@
 
 namespace sluice::app {
 
-// What is wrong with the files of [server.tls], and which of its keys names the culprit.
+// What is wrong with the files of [server.tls], and the position of the key that names the wrong file.
 struct CertificateProblem {
   Position position;
   std::string text;
 };
 
-// Reads the files. `alpn`: the protocols on offer, the preferred first. `warnings`: where not null, what works and may
-// still be a mistake.
+// Reads the files. `alpn`: the protocols to offer, in order of preference. `warnings`: if not null, receives problems
+// that do not prevent serving.
 [[nodiscard]] std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
     const TlsOptions& options, const std::vector<std::string>& alpn, std::vector<std::string>* warnings = nullptr);
 
-// The certificates and ticket keys that a running server uses, and their successors. It belongs to the thread that
-// tends it, and only reads files: whoever asks hands the results to the cores.
+// The certificates and ticket keys of a running server, and their later versions. Used by the one thread that calls
+// tend(). It only reads files; the caller passes the results to the cores.
 class Certificates {
  public:
   static constexpr Duration look_every = 5s;  // how often tend() should be called
 
-  // `context`: what make_tls_context() has made of the same options just before.
+  // `context`: what make_tls_context() has just made from the same options.
   Certificates(const TlsOptions& options, std::vector<std::string> alpn,
                std::shared_ptr<const net::tls::ServerContext> context);
 
@@ -39,11 +39,12 @@ class Certificates {
   [[nodiscard]] const std::shared_ptr<const net::tls::ServerContext>& context() const { return context_; }
   [[nodiscard]] const std::shared_ptr<const net::tls::TicketKeys>& tickets() const { return tickets_; }
 
-  // Reads the files again. False: something is wrong with them, which is logged, and all stays as it was.
+  // Reads the files again. Returns false if something is wrong with them; this is logged, and everything stays as it
+  // was.
   bool reload();
-  // Once in a while: changes the ticket keys when it is time, and reads the files again when they have changed and then
-  // stood still from one call to the next, so that nobody meets a certificate whose key is still being written. True:
-  // there is something new.
+  // To be called every `look_every`. Rotates the ticket keys when they are due. Reads the files again if they have
+  // changed, but only after they were unchanged between two calls, so that a certificate is not loaded while its key is
+  // still being written. Returns true if the context or the tickets are new.
   bool tend(Instant now);
 
  private:
@@ -52,7 +53,7 @@ class Certificates {
   std::shared_ptr<const net::tls::ServerContext> context_;
   std::shared_ptr<const net::tls::TicketKeys> tickets_;
   FileWatch watch_;
-  Instant rotate_at_{};  // 0: the first tend() says what time it is
+  Instant rotate_at_{};  // 0: the first tend() sets it
 };
 
 }  // namespace sluice::app

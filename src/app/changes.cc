@@ -4,12 +4,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "app/metrics.h"
 #include "app/worker.h"
 #include "base/contains.h"
 
 namespace sluice::app {
 
-// One database.
+// The listener for one database.
 class Changes::Source final : public sql::ChangeSink {
  public:
   Source(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options,
@@ -22,7 +23,7 @@ class Changes::Source final : public sql::ChangeSink {
   }
 
   [[nodiscard]] const Plan::Database* database() const { return database_.get(); }
-  // It runs from the first settle() on.
+  // The listener runs from the first settle() on.
   void join(std::shared_ptr<const Plan::Feed> plan) {
     if (contains(feeds_, plan, &Feed::plan)) return;
     sql::Topic topic{.channel = plan->options.notify.value, .tables = {}};
@@ -32,14 +33,14 @@ class Changes::Source final : public sql::ChangeSink {
     feeds_[index] = {.plan = std::move(plan)};
     has_joined_ = true;
   }
-  // Does not wait for a database that nothing has joined since.
+  // Returns at once if no feed has joined since the last call.
   core::Task<void> settle() {
     if (!std::exchange(has_joined_, false)) co_return;
     if (tasks_.empty()) tasks_.spawn(listener_->run());
     co_await listener_->settle();
   }
-  // False: it has no feed any more.
-  bool leave(const Plan& plan) {
+  // Removes the feeds that the plan does not have, and adds their counts to `ended`. Returns false if no feed is left.
+  bool leave(const Plan& plan, Readings& ended) {
     bool has_some = false;
     for (std::size_t i = 0; i < feeds_.size(); ++i) {
       if (!feeds_[i].plan) continue;
@@ -47,9 +48,11 @@ class Changes::Source final : public sql::ChangeSink {
         has_some = true;
       } else {
         listener_->drop(i);
+        keep_counters(ended, {events(feeds_[i])});
         feeds_[i] = {};
       }
     }
+    if (!has_some) keep_counters(ended, readings());
     return has_some;
   }
 
@@ -85,18 +88,21 @@ class Changes::Source final : public sql::ChangeSink {
                 name),
     };
     for (const Feed& feed : feeds_) {
-      if (!feed.plan) continue;
-      all.push_back(counter("sluice_changes_events_total", "Changes that were heard of.", feed.last,
-                            label("http_route", feed.plan->path)));
+      if (feed.plan) all.push_back(events(feed));
     }
     return all;
   }
 
  private:
   struct Feed {
-    std::shared_ptr<const Plan::Feed> plan;  // null: it was dropped
+    std::shared_ptr<const Plan::Feed> plan;  // null: dropped
     std::uint64_t last = 0;                  // the number of its last event
   };
+
+  static Reading events(const Feed& feed) {
+    return counter("sluice_changes_events_total", "Changes that were heard of.", feed.last,
+                   label("http_route", feed.plan->path));
+  }
 
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
     for (unsigned i = 0; i < workers_.size(); ++i) {
@@ -114,7 +120,7 @@ class Changes::Source final : public sql::ChangeSink {
   const std::shared_ptr<Plan::Database> database_;
   const std::string name_;
   std::vector<Feed> feeds_;  // by topic
-  bool has_joined_ = false;  // a feed, since the last settle()
+  bool has_joined_ = false;  // a feed has joined since the last settle()
   std::unique_ptr<sql::ChangeListener> listener_;
   core::TaskGroup tasks_;
 };
@@ -139,13 +145,13 @@ core::Task<void> Changes::settle() {
 }
 
 void Changes::leave(const Plan& plan) {
-  std::erase_if(sources_, [&](const auto& source) { return !source->leave(plan); });
+  std::erase_if(sources_, [&](const auto& source) { return !source->leave(plan, ended_); });
 }
 
 Changes::~Changes() = default;
 
 Readings Changes::readings() const {
-  Readings all;
+  Readings all = ended_;
   for (const auto& source : sources_) append(all, source->readings());
   return all;
 }

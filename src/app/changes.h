@@ -24,25 +24,25 @@ struct Delivery {
 };
 using Deliveries = std::vector<Delivery>;
 
-// Listens on one core, once for each database whose changes endpoints tell of, numbers what it hears and brings it to
-// the feeds of all cores. Each core gets the events in the same order; one that is slow to take them holds up the
-// listener, whose database keeps them meanwhile.
+// Listens on one core, once for each database with endpoints that publish changes. It numbers the events and passes
+// them to the feeds of all cores. Each core gets the events in the same order. A core that is slow to take them delays
+// the listener; the database keeps the events meanwhile.
 class Changes {
  public:
-  // All outlive it, and it outlives the core's run().
+  // All arguments outlive this object, and it outlives the core's run().
   Changes(core::Core& core, std::span<Worker* const> workers);
   Changes(const Changes&) = delete;
   ~Changes();
 
-  // Listens for what the plan's feeds tell of too. Throws what cannot be listened for; then leave() is to follow, with
-  // the plan that is served.
+  // Also listens for the changes that the plan's feeds publish. Throws if it cannot; then the caller must call leave()
+  // with the plan that is served.
   void join(const Plan& plan);
-  // Until that is listened for, where the database can be reached.
+  // Waits until it listens for them, for each database that can be reached.
   [[nodiscard]] core::Task<void> settle();
-  // From now on for nothing else than the plan's feeds.
+  // From now on listens only for the plan's feeds.
   void leave(const Plan& plan);
 
-  // What is heard; each core counts what it tells its clients.
+  // Counts the events received; each core counts the events that it sends to its clients.
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -51,6 +51,7 @@ class Changes {
   core::Core& core_;
   const std::span<Worker* const> workers_;
   std::vector<std::unique_ptr<Source>> sources_;
+  Readings ended_;  // counts of the sources that have ended
 };
 
 }  // namespace sluice::app

@@ -4,35 +4,39 @@
 #include <string>
 
 #include "app/import/options.h"
+#include "app/proxy_command.h"
 #include "app/suite/run.h"
 
 namespace sluice::app {
 
-// What `sluice` exits with.
+// The exit codes of `sluice`.
 enum ExitCode : int {
   exit_ok = 0,
-  exit_failure = 1,        // it could not start or go on: an address is taken, a database is gone; or a test has failed
-  exit_usage = 2,          // the command line is wrong
+  exit_failure = 1,  // it could not start or continue (an address is in use, a database unreachable), or a test failed
+  exit_usage = 2,    // the command line is wrong
   exit_configuration = 3,  // the configuration is wrong
 };
 
 struct Command {
   enum class Action : std::uint8_t {
-    serve,        // run what `file` says
-    check,        // only say what is wrong with `file`
-    test,         // run what `suites` says
-    import_,      // what `import_options` says
-    reload,       // have the server at `admin` read its configuration again
-    store_gc,     // remove the files that nothing uses from the stores of `file`
-    reference,    // print the reference of all keys
-    print,        // print `text` and exit with exit_ok: --help, --version
-    usage_error,  // print `text` to standard error and exit with exit_usage
+    serve,          // run the server that `file` describes
+    check,          // only report the errors in `file`
+    proxy,          // pass requests on to the servers in `proxy`
+    test,           // run the test files in `suites`
+    import_,        // import the file in `import_options`
+    reload,         // make the server at `admin` read its configuration again
+    store_gc,       // remove unused files from the stores of `file`
+    hash_password,  // print a hash of the password on standard input
+    reference,      // print the reference of all keys
+    print,          // print `text` and exit with exit_ok: --help, --version
+    usage_error,    // print `text` to standard error and exit with exit_usage
   };
 
   Action action = Action::serve;
   std::string file = "sluice.toml";
   suite::RunOptions suites;
   import::Options import_options;
+  ProxyCommand proxy;
   bool dry_run = false;
   std::string admin = "http://127.0.0.1:8081";
   std::string text;

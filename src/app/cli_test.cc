@@ -41,6 +41,7 @@ TEST(CommandLine, Commands) {
   EXPECT_TRUE(parse({"store", "gc", "--dry-run", "a.toml"}).dry_run);
   EXPECT_EQ(parse({"store"}).action, Command::Action::usage_error);
   EXPECT_EQ(parse({"reference"}).action, Command::Action::reference);
+  EXPECT_EQ(parse({"hash-password"}).action, Command::Action::hash_password);
 }
 
 TEST(CommandLine, HelpAndVersion) {

@@ -9,9 +9,9 @@ namespace sluice::app {
 const char* name_of(core::BackEnd back_end) { return back_end == core::BackEnd::uring ? "io_uring" : "epoll"; }
 
 std::expected<Io, std::string> choose_io(IoChoice choice, unsigned cores) {
-  // On connections that are kept, epoll is the cheaper one (docs/decisions/0004-io_uring.md).
+  // With keep-alive connections, epoll needs less CPU time (docs/decisions/0004-io_uring.md).
   if (choice != IoChoice::uring) return Io{};
-  // All at the same time: what runs out with the number of cores runs out here.
+  // Creates all reactors at the same time, because the limits of the system apply to their sum.
   std::vector<std::unique_ptr<core::Reactor>> tried;
   try {
     while (tried.size() < cores) tried.push_back(core::make_uring_reactor());

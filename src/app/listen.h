@@ -18,7 +18,7 @@ struct Listen {
     }
     return {Scheme::none, text};
   }
-  // Where no scheme says otherwise, TLS is spoken if there is a [server.tls].
+  // An address without a scheme uses TLS if there is a [server.tls].
   [[nodiscard]] bool secure(bool has_tls) const { return scheme == Scheme::none ? has_tls : scheme == Scheme::https; }
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/listen.h"
@@ -19,18 +20,24 @@ namespace {
 
 std::string path_of(const core::Address& address) { return address.text().substr(std::string_view("unix:").size()); }
 
-// Every core binds with SO_REUSEPORT, which would let a second program in beside one that serves already: so each
-// address is first bound alone. Also turns port 0 into the port that all cores then share.
+// Every core binds with SO_REUSEPORT, so a second program could bind an address that is in use. Therefore each address
+// is first bound without it. This also turns port 0 into the port that all cores share.
 std::expected<core::Address, std::string> claim_alone(const std::string& text) {
   const auto address = core::Address::parse(text);
   if (!address) return std::unexpected("\"" + text + "\" is not an address");
   auto claimed = core::claim(*address);
   if (!claimed && claimed.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
-    // Without IPv6 every address is every IPv4 address.
+    // Without IPv6, "every address" means every IPv4 address.
     claimed = core::claim(*core::Address::from_ip("0.0.0.0", address->port()));
   }
   if (claimed) return *claimed;
   return std::unexpected("cannot listen on " + text + ": " + std::generic_category().message(claimed.error().detail));
+}
+
+// Removes only a socket: another file in its place is not ours.
+void unlink_socket(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
 }
 
 Instant monotonic_now() {
@@ -45,7 +52,7 @@ void SocketFiles::add(const core::Address& address) {
   if (address.family() != AF_UNIX) return;
   const std::lock_guard lock(mutex_);
   if (ended_) {
-    ::unlink(path_of(address).c_str());
+    unlink_socket(path_of(address));
   } else {
     paths_.insert(path_of(address));
   }
@@ -54,12 +61,12 @@ void SocketFiles::add(const core::Address& address) {
 void SocketFiles::remove(const core::Address& address) {
   if (address.family() != AF_UNIX) return;
   const std::lock_guard lock(mutex_);
-  if (paths_.erase(path_of(address)) != 0) ::unlink(path_of(address).c_str());
+  if (paths_.erase(path_of(address)) != 0) unlink_socket(path_of(address));
 }
 
 void SocketFiles::end() {
   const std::lock_guard lock(mutex_);
-  for (const std::string& path : paths_) ::unlink(path.c_str());
+  for (const std::string& path : paths_) unlink_socket(path);
   paths_.clear();
   ended_ = true;
 }
@@ -85,7 +92,7 @@ std::expected<std::vector<http::Listening>, config::Diagnostic> Listeners::claim
     const Listen parsed = Listen::parse(listen.value);
     const std::string text(parsed.address);
     const bool secure = parsed.secure(plan.tls != nullptr);
-    // Port 0 may be there more than once.
+    // Port 0 may occur more than once.
     if (const auto same = std::ranges::find(left, text, &Claimed::configured); same != left.end()) {
       claimed_.push_back({text, {same->listening.address, secure}});
       left.erase(same);

@@ -18,7 +18,7 @@
 
 namespace sluice::app {
 
-// The files of the unix sockets that have been claimed: they go with the program. For any thread.
+// The files of the unix sockets that have been claimed; they are removed when the program ends. Thread-safe.
 class SocketFiles {
  public:
   SocketFiles() = default;
@@ -27,7 +27,7 @@ class SocketFiles {
 
   void add(const core::Address& address);
   void remove(const core::Address& address);
-  // Removes all, and from now on what is added.
+  // Removes all files. From now on add() removes its file at once.
   void end();
 
  private:
@@ -36,32 +36,32 @@ class SocketFiles {
   bool ended_ = false;
 };
 
-// What every core listens with.
+// The addresses and certificates that every core listens with.
 struct ListenerSet {
   std::vector<http::Listening> addresses;
-  std::uint16_t https_port = 443;  // where requests without TLS are sent to, if they are
+  std::uint16_t https_port = 443;  // the target port if requests without TLS are redirected
   std::shared_ptr<const net::tls::ServerContext> tls;
   std::shared_ptr<const net::tls::TicketKeys> tickets;
 };
 
-// Where the program listens and with which certificates: those of the configuration that is served, and the addresses
-// of the next one once they are claimed. An address that stays keeps its port where the file says 0.
+// The addresses and certificates of the configuration that is served, and the addresses of the next one after they are
+// claimed. If an address stays and has port 0 in the file, it keeps its actual port.
 class Listeners {
  public:
-  // Throws what is wrong with an address.
+  // Throws if something is wrong with an address.
   explicit Listeners(const Plan& plan);
   Listeners(const Listeners&) = delete;
 
-  // An address that is not of [server] listen.
+  // Claims an address that is not in [server] listen.
   [[nodiscard]] core::Address claim_also(const std::string& text);
 
-  // Claims those addresses of the plan that are not served. An error: none is claimed.
+  // Claims those addresses of the plan that are not served yet. After an error none of them is claimed.
   [[nodiscard]] std::expected<std::vector<http::Listening>, config::Diagnostic> claim(const Plan& plan);
   void forget_claimed();
-  // Precondition: claim() of the same plan. Reads the certificates again: those of the plan may be older.
+  // Precondition: claim() of the same plan. Reads the certificates again because those of the plan may be older.
   void serve_claimed(const Plan& plan);
 
-  // Reads the certificates again where it is time, or where somebody asks for it (`told`). True: served() has others.
+  // Reads the certificates again if this is due or if `told`. Returns true if served() has new ones.
   [[nodiscard]] bool tend(bool told);
   [[nodiscard]] ListenerSet served() const;
   [[nodiscard]] SocketFiles& files() { return files_; }
@@ -74,7 +74,7 @@ class Listeners {
   using List = std::vector<Claimed>;
 
   [[nodiscard]] static std::vector<http::Listening> addresses_of(const List& list);
-  // The files of those that are not in the other list as well.
+  // Removes the socket files of addresses that are in `gone` and not in `stay`.
   void remove_files(const List& gone, const List& stay);
   void serve_claimed(const ServerOptions& options);
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-// How logs write what peers have sent.
+// How logs write text that peers have sent.
 namespace sluice::app {
 
-// A JSON string, with its quotes: valid whatever bytes the text has, and in one line.
+// Appends a JSON string with its quotes, on one line. It is valid JSON whatever bytes the text has.
 void append_log_string(std::string& out, std::string_view text);
 
 // "2026-11-22T10:00:00.123Z"

@@ -14,16 +14,16 @@
 
 namespace sluice::app {
 
-// A loop for what must be asked before there are cores to serve with. One thread's.
+// An event loop for queries that must run before there are cores. Used by one thread.
 struct Loop {
   const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
   core::Mailbox mailbox{*reactor};
   core::BlockingPool threads{1, 16};
 
-  // What the coroutine that runs waits for.
+  // The current wait of the running coroutine.
   struct Wait {
     Instant until = never;
-    std::string what;  // for the operator
+    std::string what;  // the message if it takes too long
   };
   Wait wait;
 

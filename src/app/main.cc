@@ -5,6 +5,7 @@
 #include "app/cli.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
+#include "app/hash_password.h"
 #include "app/import/import.h"
 #include "app/policy_keys.h"
 #include "app/prepare.h"
@@ -16,9 +17,9 @@
 
 namespace {
 
-using namespace sluice::app;  // NOLINT: the program's own
+using namespace sluice::app;  // NOLINT: the program's own namespace
 
-int run(const Command& command) {
+int run(Command command) {
   switch (command.action) {
     case Command::Action::print:
       std::fputs(command.text.c_str(), stdout);
@@ -29,12 +30,27 @@ int run(const Command& command) {
     case Command::Action::reference:
       std::fputs(config::reference().c_str(), stdout);
       return exit_ok;
+    case Command::Action::hash_password:
+      return print_hash(stdout, stderr);
     case Command::Action::import_:
       return import::run_import(command.import_options, stdout, stderr);
     case Command::Action::test:
       return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::reload:
       return request_reload(command.admin, stdout, stderr);
+    case Command::Action::proxy: {
+      const auto configuration = proxy_configuration(command.proxy);
+      if (!configuration) {
+        std::fprintf(stderr, "sluice: %s\n", configuration.error().c_str());
+        return exit_usage;
+      }
+      if (command.proxy.print) {
+        std::fputs(configuration->c_str(), stdout);
+        return exit_ok;
+      }
+      command.file = file_of(*configuration);
+      break;
+    }
     case Command::Action::store_gc:
     case Command::Action::serve:
     case Command::Action::check:
@@ -51,7 +67,7 @@ int run(const Command& command) {
     return exit_configuration;
   }
   if (command.action == Command::Action::store_gc) return collect_garbage(*config, command.dry_run, stdout, stderr);
-  const auto plan = prepare(*config, command.action == Command::Action::serve);
+  const auto plan = prepare(*config, command.action != Command::Action::check);
   if (!plan) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;

@@ -12,7 +12,7 @@ namespace sluice::app {
 
 void Histogram::add(Duration value) {
   const double seconds = std::chrono::duration<double>(value).count();
-  // Most answers are faster than the first bound.
+  // A linear search, because most durations are below the first bound.
   std::size_t bucket = 0;
   while (bucket < bounds_s.size() && seconds > bounds_s[bucket]) ++bucket;
   ++buckets[bucket];
@@ -36,7 +36,7 @@ RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method m
   return add_series(route, method, status, secure);
 }
 
-// Apart, as it is rare and takes more registers.
+// A separate function, because it is rarely called and needs more registers.
 [[gnu::noinline]] RequestMetrics::Series& RequestMetrics::add_series(std::uint16_t route, http::Method method,
                                                                      std::uint16_t status, bool secure) {
   if (route >= first_.size()) first_.resize(route + 1U);
@@ -98,8 +98,21 @@ void ReadingSums::add(Readings readings) {
   }
 }
 
+void keep_counters(Readings& kept, Readings last) {
+  for (Reading& reading : last) {
+    if (reading.kind != Reading::Kind::counter) continue;
+    const auto same = std::ranges::find_if(
+        kept, [&](const Reading& one) { return one.name == reading.name && one.labels == reading.labels; });
+    if (same == kept.end()) {
+      kept.push_back(std::move(reading));
+    } else {
+      same->value += reading.value;
+    }
+  }
+}
+
 void ReadingSums::render(MetricsText& out) const {
-  // All samples of a family stand together, whoever they are from.
+  // All samples of a family must be adjacent, from all cores.
   std::vector<std::string_view> families;
   for (const Reading& first : sums_) {
     if (std::ranges::find(families, first.name) != families.end()) continue;

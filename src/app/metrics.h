@@ -17,7 +17,7 @@ namespace sluice::app {
 struct Histogram {
   static constexpr std::array<double, 14> bounds_s{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25,
                                                    0.5,   0.75, 1,     2.5,  5,     7.5, 10};
-  std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // not cumulative; the last one is above all bounds
+  std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // not cumulative; the last: above all bounds
   std::uint64_t count = 0;
   double sum_s = 0;
 
@@ -25,8 +25,8 @@ struct Histogram {
   void add(const Histogram& other);
 };
 
-// What one core has answered: a histogram for each route, method and status that occurred. Plain values, used on their
-// core; a copy crosses to the core that renders.
+// What one core has answered: a histogram for each combination of route, method and status that occurred. A plain value
+// that is used on its core; a copy is sent to the core that renders the metrics.
 class RequestMetrics {
  public:
   struct Series {
@@ -37,12 +37,12 @@ class RequestMetrics {
     std::uint64_t body_bytes = 0;
     std::uint64_t broken = 0;
     Histogram durations;
-    std::uint32_t next = 0;  // the next series of its route, as in `first_`
+    std::uint32_t next = 0;  // the next series of the same route, encoded as in `first_`
   };
 
   void add(const http::Completion& completion);
   void add(const RequestMetrics& other);
-  // Forgets all routes but these; by route.
+  // Removes all routes but these. `routes`: by route id.
   void keep(const std::vector<bool>& routes);
   [[nodiscard]] const std::vector<Series>& series() const { return series_; }
 
@@ -51,14 +51,14 @@ class RequestMetrics {
   Series& add_series(std::uint16_t route, http::Method method, std::uint16_t status, bool secure);
 
   std::vector<Series> series_;
-  std::vector<std::uint32_t> first_;  // by route, its first series: the index and 1; 0: none
+  std::vector<std::uint32_t> first_;  // by route: the index of its first series plus 1; 0: the route has no series
 };
 
-// Text that Prometheus reads (version 0.0.4), built metric by metric.
+// Builds text in the Prometheus exposition format (version 0.0.4), metric by metric.
 class MetricsText {
  public:
   void family(std::string_view name, std::string_view type, std::string_view help);
-  // `labels` as in `pool="main"`, already escaped; empty: none.
+  // `labels`: such as `pool="main"`, already escaped; may be empty.
   void sample(std::string_view name, std::string_view labels, double value);
   [[nodiscard]] std::string take() { return std::move(text_); }
 
@@ -66,7 +66,8 @@ class MetricsText {
   std::string text_;
 };
 
-// Readings of all cores: those of equal name and labels are added up. Families come in the order of their first ones.
+// Adds up the readings of all cores that have the same name and labels. Families are in the order of their first
+// reading.
 class ReadingSums {
  public:
   void add(Readings readings);
@@ -74,10 +75,13 @@ class ReadingSums {
 
  private:
   Readings sums_;
-  std::unordered_map<std::string, std::size_t> by_name_;  // and labels
+  std::unordered_map<std::string, std::size_t> by_name_;  // by name and labels
 };
 
-// http_server_request_duration_seconds and its companions. `routes` are the patterns by route id; 0 is "no route".
+// Adds the counters of an object that has ended to `kept`. Its gauges are dropped.
+void keep_counters(Readings& kept, Readings last);
+
+// Renders http_server_request_duration_seconds and related metrics. `routes`: patterns by route id; id 0 is "no route".
 void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);
 
 }  // namespace sluice::app

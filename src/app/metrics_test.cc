@@ -84,7 +84,7 @@ TEST(Metrics, RoutesMethodsAndStatusesAreCountedApart) {
   EXPECT_EQ(sum.series().size(), 16U);
 }
 
-// Of two cores that have counted the same.
+// The sums of two cores with the same readings.
 std::string of_two_cores(const Readings& readings) {
   ReadingSums sums;
   sums.add(readings);

@@ -16,7 +16,7 @@ struct Missing {
   bool is_table = false;
 };
 
-// By the databases' own words.
+// Finds the missing name in the database's message.
 std::optional<Missing> missing_in(const sql::Error& error) {
   struct Words {
     std::string_view before, sqlstate;
@@ -47,7 +47,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-using Names = std::vector<std::pair<std::string, std::string>>;  // of tables, and of a column of each
+using Names = std::vector<std::pair<std::string, std::string>>;  // a table, and one of its columns
 
 core::Task<sql::Result<void>> read_names(sql::Database& database, sql::Dialect dialect, Names& into) {
   constexpr std::string_view of_sqlite =
@@ -76,7 +76,7 @@ core::Task<sql::Result<void>> read_names(sql::Database& database, sql::Dialect d
 std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect, std::string_view statement,
                       const sql::Error& error) {
   const auto missing = missing_in(error);
-  if (!missing || error.message.contains("Perhaps you meant")) return {};  // PostgreSQL has said it
+  if (!missing || error.message.contains("Perhaps you meant")) return {};  // PostgreSQL's message has a hint
   Names names;
   if (!loop.run(read_names(database, dialect, names))) return {};
   const std::string text = lower(statement);

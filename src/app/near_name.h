@@ -10,8 +10,9 @@
 
 namespace sluice::app {
 
-// `did you mean "films"?`, of a table or a column that the database did not find when it prepared the statement (or
-// looked for a table, whose name is then the statement); nothing, where the error is another one or no name is near.
+// A hint such as `did you mean "films"?` for a table or column that the database did not find when it prepared the
+// statement. If the database looked up a table, `statement` is the table's name. Returns an empty string for other
+// errors and if no name is similar.
 [[nodiscard]] std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect,
                                     std::string_view statement, const sql::Error& error);
 

@@ -24,12 +24,17 @@ std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net
     if (!resolver) resolver.emplace();
     upstream->resolver = &*resolver;
   }
+  for (const auto& source : plan.key_sources) {
+    if (source->resolver != nullptr || !source->needs_resolver()) continue;
+    if (!resolver) resolver.emplace();
+    source->resolver = &*resolver;
+  }
   for (std::size_t i = 0; i < plan.databases.size(); ++i) {
     const auto& [name, options] = plan.options.databases[i];
     Plan::Database& database = *plan.databases[i];
     if (database.shared || (options.is_sqlite() && !database.writes)) continue;
     if (!options.is_sqlite() && !resolver) resolver.emplace();
-    auto opened = sql::open_shared(options, resolver ? &*resolver : nullptr);
+    auto opened = sql::open_shared(options, resolver ? &*resolver : nullptr, database.observers);
     if (!opened) return "database \"" + name.value + "\": " + opened.error().message;
     database.shared = std::move(*opened);
   }

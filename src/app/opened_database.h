@@ -13,20 +13,20 @@
 
 namespace sluice::app {
 
-// A database of the configuration, opened to ask it about statements.
+// A database of the configuration that is opened to prepare statements.
 struct OpenedDatabase {
-  std::unique_ptr<sql::SharedDatabase> shared;  // null: nothing writes to it
+  std::unique_ptr<sql::SharedDatabase> shared;  // null if nothing writes to the database
   std::unique_ptr<sql::Database> database;      // destroyed first
 };
 
 [[nodiscard]] sql::Result<OpenedDatabase> open_database(Loop& loop, const Options& options,
                                                         const Named<sql::DatabaseOptions>& database);
 
-// Opens what the cores share of each database, except what is open. `resolver`: made when it is needed. What went
-// wrong; nothing: all is open.
+// Opens the shared parts of every database that are not open yet. `resolver`: created when it is needed. Returns the
+// error, or nothing if all are open.
 [[nodiscard]] std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net::Resolver>& resolver);
 
-// The error's words, with its SQLSTATE.
+// The error's message with its SQLSTATE.
 [[nodiscard]] std::string describe(const sql::Error& error);
 
 }  // namespace sluice::app

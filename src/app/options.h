@@ -13,6 +13,7 @@
 #include "app/request_log_options.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
+#include "core/ip_ranges.h"
 #include "files/options.h"
 #include "gateway/options.h"
 #include "gateway/proxy/options.h"
@@ -41,7 +42,7 @@ struct HeaderOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("value", &HeaderOptions::value, "What it says.", {.required = true});
+    v.field("value", &HeaderOptions::value, "The value of the field.", {.required = true});
     v.shorthand("value");
   }
 };
@@ -70,68 +71,96 @@ struct ServerOptions {
   bool http1 = true;
   Located<bool> http2{true};
   std::uint32_t http2_streams = 100;
+  std::vector<Located<std::string>> trusted_proxies;
+  std::vector<Located<std::string>> proxy_protocol;
 
-  // What is offered to clients of TLS, the preferred first.
+  static std::string check_proxy(std::string_view text) { return text == "unix:" ? "" : core::IpRanges::check(text); }
+
+  // The ALPN protocols that are offered to TLS clients, the preferred one first.
   [[nodiscard]] std::vector<std::string> alpn() const { return http::alpn_protocols(http1, http2); }
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &ServerOptions::listen,
-            "Where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), `unix:/run/sluice.sock` "
-            "(a relative path is from the folder of the configuration file). `http://` or `https://` before it says "
-            "whether TLS is spoken there; without them it is where there is a `[server.tls]`.",
+            "The addresses where clients connect: `127.0.0.1:8080`, `[::1]:8080`, `*:8080` (every address), "
+            "`unix:/run/sluice.sock` (a relative path starts at the folder of the configuration file). A prefix "
+            "`http://` or `https://` says whether the address uses TLS. Without a prefix it uses TLS if there is a "
+            "`[server.tls]`.",
             {.min = 1, .max = 64});
-    v.field("cores", &ServerOptions::cores, "Worker threads, one on each core. `0`: all that this process may use.",
+    v.field("cores", &ServerOptions::cores,
+            "The number of worker threads; each runs on its own core. `0`: one for every core that this process may "
+            "use.",
             {.min = 0, .max = 1024});
-    v.field(
-        "io", &ServerOptions::io,
-        "How the cores learn what their sockets have to say. `epoll`; `uring`: io_uring, which takes Linux 6.1 and a "
-        "system that allows it, and is the cheaper one where clients open a connection for each request; `auto`: "
-        "what is cheaper on connections that are kept, which is epoll. `sluice_io_info` says which one runs.");
-    v.field("header_limit", &ServerOptions::header_limit, "The longest request line and header: 431 beyond it.",
-            {.min = 1_KiB, .max = 63_KiB});
+    v.field("io", &ServerOptions::io,
+            "How the cores wait for their sockets. `epoll`: Linux's epoll. `uring`: io_uring, which requires Linux "
+            "6.1 and a system that allows it; it is cheaper if clients open a connection for each request. `auto`: "
+            "the one that is cheaper on persistent connections, which is epoll. The metric `sluice_io_info` says "
+            "which one is in use.");
+    v.field("header_limit", &ServerOptions::header_limit,
+            "The longest request line and header. A longer one is answered 431.", {.min = 1_KiB, .max = 63_KiB});
     v.field("target_limit", &ServerOptions::target_limit,
-            "The longest target (path and query) of a request: 414 beyond it.", {.min = 64_B, .max = 63_KiB});
-    v.field("field_limit", &ServerOptions::field_limit, "The fields of a request's header: 431 beyond it.",
-            {.min = 8, .max = 1000});
+            "The longest target (path and query) of a request. A longer one is answered 414.",
+            {.min = 64_B, .max = 63_KiB});
+    v.field("field_limit", &ServerOptions::field_limit,
+            "The most fields in a request's header. A request with more is answered 431.", {.min = 8, .max = 1000});
     v.field("body_limit", &ServerOptions::body_limit,
-            "The longest request body: 413 beyond it. An endpoint may have its own.", {.max = 16_GiB});
-    v.field(
-        "body_memory", &ServerOptions::body_memory,
-        "How much memory request bodies and streams of HTTP/2 may take, of all cores together: beyond it bodies that "
-        "come slowly are cut, requests are answered 503, and streams are refused. The bodies of one connection may "
-        "have a quarter of a core's part; a body that alone needs more is answered 413. `0`: a quarter of the memory "
-        "that the process may use, by its cgroup, by "
-        "`ulimit -v` and by what the machine has.",
-        {.max = 1024_GiB});
+            "The longest request body. A longer one is answered 413. An endpoint may have its own limit.",
+            {.max = 16_GiB});
+    v.field("body_memory", &ServerOptions::body_memory,
+            "How much memory request bodies, unfinished WebSocket messages and HTTP/2 streams may take, over all "
+            "cores together. If it is used up, slow bodies and messages are cut off, requests are answered 503, and "
+            "streams are refused. The bodies of one connection may take a quarter of a core's share; a single body "
+            "that needs more is answered 413. `0`: a quarter of the memory that the process may use, as limited by "
+            "its cgroup, by `ulimit -v` and by the machine.",
+            {.max = 1024_GiB});
     v.field("header_timeout", &ServerOptions::header_timeout,
-            "How long a request's header may take to arrive: 408 after it.", {.min = 1ms, .max = 1h});
+            "How long a request's header may take to arrive. After that the request is answered 408.",
+            {.min = 1ms, .max = 1h});
     v.field("body_timeout", &ServerOptions::body_timeout,
-            "How long a request's body may stand still, or be too slow: 408 after it.", {.min = 1ms, .max = 1h});
-    v.field("idle_timeout", &ServerOptions::idle_timeout,
-            "How long a connection is kept without a request before it is closed.", {.min = 1ms, .max = 24h});
+            "How long a request's body may stall or arrive too slowly. After that the request is answered 408.",
+            {.min = 1ms, .max = 1h});
+    v.field("idle_timeout", &ServerOptions::idle_timeout, "How long a connection without a request stays open.",
+            {.min = 1ms, .max = 24h});
     v.field("write_timeout", &ServerOptions::write_timeout,
-            "How long a client may take nothing of its answer, or take it too slowly, before the connection is closed.",
+            "How long a client may read nothing of its answer, or read too slowly, before its connection is closed.",
             {.min = 1ms, .max = 24h});
     v.field("slowest_client", &ServerOptions::slowest_client,
-            "What a client must send of a body, and take of an answer, each second on average of `body_timeout` and "
-            "`write_timeout`; counted is the time in which it is waited for. `0`: one byte in all of that time.",
+            "The lowest average rate in bytes per second: for a client that sends a body, over `body_timeout`; for a "
+            "client that reads an answer, over `write_timeout`. Only the time in which Sluice waits for the client "
+            "counts. `0`: one byte within the timeout is enough.",
             {.max = 1_GiB});
-    v.field("connections", &ServerOptions::connections, "Connections of each core: 503 and closed beyond it.",
+    v.field("connections", &ServerOptions::connections,
+            "The most connections on each core. Further connections are answered 503 and closed.",
             {.min = 1, .max = 10'000'000});
-    v.field("grace", &ServerOptions::grace, "How long requests may still run after SIGTERM.", {.min = 0s, .max = 24h});
-    v.field("access_log", &ServerOptions::access_log, "A line of JSON for every request.");
-    v.field("server_header", &ServerOptions::server_header, "The Server field of every answer; empty: none.");
+    v.field("grace", &ServerOptions::grace, "How long requests in progress may continue after SIGTERM.",
+            {.min = 0s, .max = 24h});
+    v.field("access_log", &ServerOptions::access_log,
+            "`stdout`: writes one line of JSON for every request to standard output.");
+    v.field("server_header", &ServerOptions::server_header,
+            "The value of the Server field in every answer. Empty: answers have no such field.");
     v.field("headers", &ServerOptions::headers,
-            "Fields of every answer by their names: `X-Content-Type-Options = \"nosniff\"`.");
+            "Fields that are added to every answer, by name: `X-Content-Type-Options = \"nosniff\"`.");
     v.field("http1", &ServerOptions::http1,
-            "Whether HTTP/1.1 is spoken. `false`: a connection must begin with HTTP/2's preface, without an Upgrade.");
-    v.field("http2", &ServerOptions::http2, "Whether HTTP/2 is spoken to clients that begin with it.");
+            "Whether the server accepts HTTP/1.1. `false`: every connection must begin with HTTP/2's preface; an "
+            "upgrade from HTTP/1.1 is not possible.");
+    v.field("http2", &ServerOptions::http2,
+            "Whether the server accepts HTTP/2: with TLS by ALPN, without TLS by prior knowledge.");
     v.field("http2_streams", &ServerOptions::http2_streams,
-            "Requests of one HTTP/2 connection at the same time: more are refused.", {.min = 1, .max = 10'000});
-    v.field(
-        "tls", &ServerOptions::tls,
-        "TLS 1.2 and 1.3 on the addresses of `listen`. SIGHUP reads its files again, and so does a change of theirs.");
+            "The most requests at the same time on one HTTP/2 connection. Further ones are refused.",
+            {.min = 1, .max = 10'000});
+    v.field("trusted_proxies", &ServerOptions::trusted_proxies,
+            "Proxies in front whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted: addresses and prefixes, "
+            "such as `10.0.0.0/8` and `2001:db8::/32`; `unix:` stands for every peer that connects to a unix socket. "
+            "The client's address is the last one in `X-Forwarded-For` that is not a trusted proxy.",
+            {.max = 10'000, .check = check_proxy});
+    v.field("proxy_protocol", &ServerOptions::proxy_protocol,
+            "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), which gives the "
+            "client's address: addresses and prefixes as in `trusted_proxies`. A connection from such a proxy "
+            "without the header is closed.",
+            {.max = 10'000, .check = check_proxy});
+    v.field("tls", &ServerOptions::tls,
+            "TLS 1.2 and 1.3 on the addresses of `listen`. Sluice reads its files again on SIGHUP and when they "
+            "change.");
   }
 };
 
@@ -142,7 +171,7 @@ struct AdminOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &AdminOptions::listen,
-            "Where `/livez`, `/readyz`, `/metrics` and `/reload` answer; empty: nowhere.");
+            "The address that serves `/livez`, `/readyz`, `/metrics` and `/reload`. Empty: they are not served.");
   }
 };
 
@@ -165,12 +194,12 @@ struct Options {
   std::optional<api::batch::Options> batch;
   std::optional<RequestLogOptions> request_log;
 
-  // Once loaded: of a name that exists.
+  // The name must exist. Once the file is loaded, it does.
   [[nodiscard]] std::size_t index_of_database(std::string_view name) const {
     const auto found = std::ranges::find(databases, name, [](const auto& one) { return one.name.value; });
     return static_cast<std::size_t>(found - databases.begin());
   }
-  // Nothing: there is none of that name.
+  // This and the next two return nothing if the name does not exist.
   [[nodiscard]] std::optional<std::size_t> find_policy(std::string_view name) const {
     for (std::size_t i = 0; i < policies.size(); ++i) {
       if (policies[i].name.value == name) return i;
@@ -189,8 +218,7 @@ struct Options {
     }
     return std::nullopt;
   }
-  // Whether the policies of a route hold one of that type; of "jwt": requests may have claims. Only of names that
-  // exist.
+  // Whether one of these policies has that type. Names that do not exist are skipped.
   [[nodiscard]] bool uses(const std::vector<Located<std::string>>& use, gateway::PolicyType type) const {
     for (const auto& name : use) {
       const auto index = find_policy(name.value);
@@ -199,7 +227,26 @@ struct Options {
     return false;
   }
 
-  // Whether something writes to the database of that name.
+  // Whether requests that pass these policies may have claims.
+  [[nodiscard]] bool gives_claims(const std::vector<Located<std::string>>& use) const {
+    return std::ranges::any_of(use, [&](const auto& name) {
+      const auto index = find_policy(name.value);
+      return index && gateway::gives_claims(policies[*index].value.type.value);
+    });
+  }
+
+  // The names of header fields and query parameters that hold API keys. Logs do not show their values.
+  [[nodiscard]] std::vector<std::string> names_of_keys() const {
+    std::vector<std::string> names;
+    for (const auto& policy : policies) {
+      if (policy.value.type.value != gateway::PolicyType::api_key) continue;
+      const auto& options = policy.value.api_key;
+      names.push_back(options.query ? options.query->value : options.cookie ? "cookie" : options.header.value);
+    }
+    return names;
+  }
+
+  // Whether an endpoint, the batch or the request log writes to this database.
   [[nodiscard]] bool writes_to(std::string_view database) const {
     if (batch && batch->database.value == database) return true;
     if (request_log && request_log->database.value == database) return true;
@@ -210,24 +257,30 @@ struct Options {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("server", &Options::server, "What clients connect to, and what they may take.");
-    v.field("admin", &Options::admin, "What operators connect to. It has no log-in: keep it on the loopback.");
-    v.field("compression", &Options::compression, "How answers are compressed. Without `codings` they are not.");
-    v.field("database", &Options::databases, "A database that endpoints answer from.");
-    v.field("endpoint", &Options::endpoints, "A resource that SQL answers.");
+    v.field("server", &Options::server, "The listener for clients, and the limits on clients.");
+    v.field("admin", &Options::admin,
+            "The listener for operators. It has no authentication: keep it on a loopback address.");
+    v.field("compression", &Options::compression, "Compression of answers. It is off unless `codings` is set.");
+    v.field("database", &Options::databases, "A database that endpoints use.");
+    v.field("endpoint", &Options::endpoints, "A resource whose requests are answered by SQL statements.");
     v.field("resident", &Options::residents, "The rows of a query, kept in memory.");
-    v.field("files", &Options::files, "A folder of files.");
-    v.field("store", &Options::stores, "A folder of files that clients send, each called by what it holds.");
+    v.field("files", &Options::files, "A folder of files that is served.");
+    v.field("store", &Options::stores,
+            "A folder for files that clients upload. Each file is named by the hash of its content.");
     v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
-    v.field("upstream", &Options::upstreams, "Servers that requests are passed on to.");
-    v.field("route", &Options::routes, "A path whose requests are passed on to an upstream.");
-    v.field("batch", &Options::batch, "Several calls of endpoints in one request and one transaction.");
-    v.field("request_log", &Options::request_log, "Every request as a row of a table, without its credentials.");
-    v.field("openapi", &Options::openapi, "The endpoints described as OpenAPI 3.1, for clients and their tools.");
-    v.field("policy", &Options::policies, "What requests must pass before an endpoint, files or a websocket `use` it.");
-    v.field(
-        "errors", &Options::errors,
-        "What errors of the databases are answered with, by SQLSTATE: `P0001 = 422`, or by its class: `23xxx = 409`.");
+    v.field("upstream", &Options::upstreams, "A group of servers that requests are passed on to.");
+    v.field("route", &Options::routes,
+            "A path whose requests are passed on to an upstream, redirected, or answered with a fixed response.");
+    v.field("batch", &Options::batch,
+            "Lets clients send several calls of endpoints as one request, which runs in one transaction.");
+    v.field("request_log", &Options::request_log, "Writes each request as a row of a table, without its credentials.");
+    v.field("openapi", &Options::openapi,
+            "Serves a description of the endpoints as OpenAPI 3.1, for clients and their tools.");
+    v.field("policy", &Options::policies,
+            "A rule for requests of the endpoints, files, routes and so on that name it in `use`. Most policies "
+            "refuse the requests that do not meet it.");
+    v.field("errors", &Options::errors,
+            "How errors of the databases are answered, by SQLSTATE, `P0001 = 422`, or by its class, `23xxx = 409`.");
   }
 };
 

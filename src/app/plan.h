@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,10 +19,13 @@
 #include "app/refresher.h"
 #include "app/request_log.h"
 #include "base/log.h"
+#include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/limits/shared.h"
 #include "gateway/proxy/upstream.h"
 #include "net/tls/context.h"
 #include "sql/open.h"
+#include "sql/sqlite/commit_observers.h"
 #include "sql/statement_ids.h"
 
 namespace sluice::app {
@@ -29,10 +33,10 @@ namespace sluice::app {
 class Site;
 struct Recording;
 
-// What a kind of route has made ready: one route, or several that belong together. Immutable, shared by all cores.
+// One route, or several that belong together, made ready by a kind of route. Immutable, shared by all cores.
 class Route {
  public:
-  // What [openapi] publishes.
+  // The parts that [openapi] publishes.
   struct Described {
     std::vector<api::openapi::Resource> resources;
     std::vector<api::openapi::ResidentResource> residents;
@@ -40,25 +44,25 @@ class Route {
   };
 
   virtual ~Route() = default;
-  // Adds its handlers to the site of one core. Throws what cannot be served.
+  // Adds the handlers to the site of one core. Throws if the route cannot be served.
   virtual void build(Site& site) const = 0;
   virtual void describe(Described&) const {}
-  // What a batch on the database of this index may call.
+  // Adds the routes that a batch on this database may call. `database`: index in options.databases.
   virtual void add_call(std::size_t /*database*/, std::vector<api::batch::Plan::Route>&) const {}
 };
 
-// A configuration made ready to serve: paths parsed, statements described by their databases. Shared by all
-// cores, for which it is immutable: what databases share, and the first rows of tables, are set before the cores have
+// A configuration made ready to serve: paths are parsed, and databases have described the statements. Shared by all
+// cores and immutable for them: the shared parts of databases and the first rows of tables are set before the cores get
 // it.
 struct Plan {
-  // Ids of routes are their indexes in `names`.
+  // The id of a route is its index in `names`.
   using RouteId = std::uint16_t;
-  // What all cores share of a database.
+  // The part of a database that all cores share.
   //
-  // A reload takes over the databases, feeds and tables of the plan before that are as they were: the same object,
-  // whose address stands for it on every core.
+  // A reload takes over the unchanged databases, feeds and tables of the previous plan as the same objects. Their
+  // addresses identify them on every core.
   struct Database {
-    // Of SQLite's file; zeros for PostgreSQL.
+    // Identifies SQLite's file; zeros for PostgreSQL.
     struct File {
       std::uint64_t device = 0;
       std::uint64_t inode = 0;
@@ -68,63 +72,88 @@ struct Plan {
     explicit Database(const std::string& name) : trouble("database " + name) {}
 
     File file;
-    bool writes = false;  // SQLite: something of this process may write to it
+    bool writes = false;                              // SQLite: this process may write to the database
+    std::shared_ptr<sql::CommitObservers> observers;  // of the file; shared by all databases with this file
     std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
-    std::shared_ptr<sql::SharedDatabase> shared;  // null until open_shared_parts(), and where nothing is shared
+    std::shared_ptr<sql::SharedDatabase> shared;  // null before open_shared_parts(), and if nothing is shared
     TroubleLog trouble;
   };
-  // Those that a route uses.
+  // The policies that a route uses.
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
-  // What an endpoint tells of changes. Streams go on for as long as it, and what they were let in by, stays.
+  // A feed of changes of an endpoint. A reload keeps its streams if the feed, `require` and the policies are unchanged.
   struct Feed {
     std::string path;
-    std::string boot;  // what the ids of its events begin with
+    std::string boot;  // the prefix of its event ids
     api::changes::Options options;
     OneOrMore<api::RequireOptions> require;
     Policies policies;
     std::shared_ptr<Database> database;
   };
-  // Likewise its conversations.
+  // A WebSocket endpoint. A reload keeps its connections under the same conditions.
   struct WebSocket {
     ws::WebSocketOptions options;
+    Policies policies;
+  };
+  // A route to an upstream. A reload keeps its tunnels under the same conditions.
+  struct Proxied {
+    gateway::RouteOptions options;
     Policies policies;
   };
   struct Resident {
     api::resident::ResidentOptions options;
     std::shared_ptr<const api::resident::Plan> plan;
     std::shared_ptr<Database> database;
-    // What is served first, until the cores have it.
+    // The first version, until the cores have it.
     api::resident::Edition first;
     Mark mark;
   };
 
-  // Its pools and what they have learned go on for as long as it says the same.
-  void add_upstream(const gateway::UpstreamOptions& upstream, const Plan* before);
-  // A route's name is the pattern as it was written, for metrics and logs. It had its id in the plan before too.
+  // An upstream with the same options and the same `tls` files keeps its connection pools and state. If only its
+  // servers or their balancing differ, the servers that stay keep theirs.
+  [[nodiscard]] std::expected<void, gateway::TlsProblem> add_upstream(const gateway::UpstreamOptions& upstream,
+                                                                      const Plan* before);
+  // Fetched keys are kept if the policy has the same options for them.
+  [[nodiscard]] std::expected<void, gateway::jwt::KeyProblem> add_key_source(const gateway::jwt::Options& policy,
+                                                                             unsigned cores, const Plan* before);
+  // The key source of a policy; null if its keys are not fetched.
+  [[nodiscard]] const gateway::jwt::SharedKeySource* key_source_of(const gateway::PolicyOptions& policy) const;
+  // The index of the upstream that a policy asks.
+  [[nodiscard]] std::optional<std::size_t> upstream_of(const gateway::PolicyOptions& policy) const;
+  // Limits keep their counts if they count by the same keys, even if the allowed numbers differ.
+  void add_limits(unsigned cores, const Plan* before);
+  // The name of a route, for metrics and logs, is its pattern as written. A name of the previous plan keeps its id.
   [[nodiscard]] RouteId add_name(std::string name);
-  // What tells the ids of a feed's events from those of all other feeds.
+  // Returns a new prefix that distinguishes a feed's event ids from those of all other feeds.
   [[nodiscard]] static std::string new_boot();
-  // `before`: from which it is taken over where it has the same; may be null.
+  // `before`: the plan whose feed is taken over if it is the same; may be null.
   std::shared_ptr<const Feed> add_feed(Feed feed, const Plan* before);
   std::shared_ptr<const WebSocket> add_websocket(WebSocket websocket, const Plan* before);
+  std::shared_ptr<const Proxied> add_proxied(Proxied proxied, const Plan* before);
+  [[nodiscard]] bool has_proxied(const void* wanted) const;
   [[nodiscard]] Policies policies(const std::vector<Located<std::string>>& use) const;
+  // The resident table that a policy reads; null if it reads none.
+  [[nodiscard]] std::shared_ptr<Resident> table_of(const gateway::PolicyOptions& policy) const;
 
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
-  std::vector<std::string> names = {""};  // of routes, earlier ones too; the first stands for requests that match none
-  std::vector<bool> is_served = {true};   // by route's id; shorter than `names`: the rest are not
+  std::vector<std::string> names = {""};  // of routes, also of earlier ones; [0]: requests without a matching route
+  std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
+  bool names_are_full = false;            // a route got no id because all are used
   std::vector<std::shared_ptr<Database>> databases;          // by index in the options
-  std::vector<std::shared_ptr<const Recording>> recordings;  // likewise, for the next plan; null: SQLite
+  std::vector<std::shared_ptr<const Recording>> recordings;  // by index in the options, for the next plan; null: SQLite
   std::vector<std::shared_ptr<const Feed>> feeds;
   std::vector<std::shared_ptr<const WebSocket>> websockets;
   std::vector<std::shared_ptr<gateway::SharedUpstream>> upstreams;  // by index in the options
+  std::vector<std::shared_ptr<const Proxied>> proxied;
   std::vector<std::shared_ptr<Resident>> residents;
-  std::uint64_t most_body = 0;  // bytes: the longest body that a route asks for, where it is over the server's limit
+  std::uint64_t most_body = 0;  // bytes: the longest body that a route allows, if above the server's limit
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off
-  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: it has none
-  std::shared_ptr<const net::tls::ServerContext> tls;             // null: there is no [server.tls]
-  Io io;                                                          // what the cores are to wait with
-  std::vector<std::string> warnings;                              // what works and may still be a mistake
+  std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: no keys
+  std::vector<std::shared_ptr<gateway::jwt::SharedKeySource>> key_sources;
+  std::vector<std::shared_ptr<gateway::limits::Shared>> limits;  // by index in options.policies; null: not a limit
+  std::shared_ptr<const net::tls::ServerContext> tls;            // null without [server.tls]
+  Io io;                                                         // how the cores will wait for sockets
+  std::vector<std::string> warnings;                             // problems that do not prevent serving
 };
 
 }  // namespace sluice::app

@@ -45,8 +45,7 @@ bool PolicyKeys::reload() {
   watch_.reading();
   Keys fresh;
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (keys_[i] == nullptr ||
-        policies_[i].value.jwt.secret) {  // there are none, or they are in the configuration itself
+    if (keys_[i] == nullptr || policies_[i].value.jwt.secret) {  // no keys, or a secret in the configuration itself
       fresh.push_back(keys_[i]);
       continue;
     }

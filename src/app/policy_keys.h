@@ -11,23 +11,24 @@
 
 namespace sluice::app {
 
-// The keys that the policies of a running server verify tokens with, and their successors. It belongs to the thread
-// that tends it, and only reads files: whoever asks hands the results to the cores.
+// The keys that the policies of a running server verify tokens with, and their later versions. Used by the one thread
+// that calls tend(). It only reads files; the caller passes the results to the cores.
 class PolicyKeys {
  public:
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
-  using Keys = std::vector<std::shared_ptr<const gateway::jwt::KeySet>>;  // by policy; null: its type has none
+  using Keys = std::vector<std::shared_ptr<const gateway::jwt::KeySet>>;  // by policy; null if its type has no keys
 
-  // `keys`: what load_keys() has made of the same options just before. `policies` outlives it.
+  // `keys`: what load_keys() has just made from the same options. `policies` outlives this object.
   PolicyKeys(const Policies& policies, Keys keys);
 
-  // No policy's keys are in files: there is nothing to tend.
+  // True if no policy has keys in files; then tend() has nothing to do.
   [[nodiscard]] bool empty() const { return watch_.empty(); }
   [[nodiscard]] const Keys& keys() const { return keys_; }
 
-  // Reads the files again. False: something is wrong with them, which is logged, and all keys stay as they were.
+  // Reads the files again. Returns false if something is wrong with them; this is logged, and all keys stay as they
+  // were.
   bool reload();
-  // Once in a while, as Certificates::tend(). True: there is something new.
+  // To be called as often as Certificates::tend(). Returns true if keys are new.
   bool tend() { return watch_.changed() && reload(); }
 
  private:
@@ -36,7 +37,7 @@ class PolicyKeys {
   FileWatch watch_;
 };
 
-// Of a file that is wrong: what is wrong with the keys of its policies, so that one run finds both.
+// For a configuration with errors: adds the errors in the keys of its policies, so that one run reports both.
 void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

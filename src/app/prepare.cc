@@ -23,7 +23,8 @@
 namespace sluice::app {
 namespace {
 
-// Until the database answers or `patience` is over; what is wrong with a password or a name does not pass with time.
+// Retries until the database answers or `patience` has passed. A wrong password or name is not retried, because it will
+// not change.
 core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& database, const std::string& name,
                                     Duration patience) {
   constexpr Duration answer_wait = 10s;
@@ -44,7 +45,7 @@ core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& datab
   }
 }
 
-// Zeros for what is no file.
+// Zeros if it is not a file.
 Plan::Database::File file_of(const sql::DatabaseOptions& options) {
   struct stat file{};
   if (!options.is_sqlite()) return {};
@@ -52,8 +53,24 @@ Plan::Database::File file_of(const sql::DatabaseOptions& options) {
   return {.device = file.st_dev, .inode = file.st_ino};
 }
 
-// The one of the plan before, if nothing of it differs. What could be written to it still can.
-std::shared_ptr<Plan::Database> planned(const Options& options, std::size_t index, const Plan* previous) {
+// The observers of another database with the same file, in this or the previous plan. They are shared so that a
+// listener sees all commits to the file, including those of requests that the previous plan still serves.
+std::shared_ptr<sql::CommitObservers> observers_of(const Plan::Database::File& file, const Plan& plan,
+                                                   const Plan* previous) {
+  for (const Plan* one : {previous, &plan}) {
+    if (one == nullptr) continue;
+    const auto same = std::ranges::find_if(one->databases, [&](const auto& database) {
+      return database && database->file == file && database->observers;
+    });
+    if (same != one->databases.end()) return (*same)->observers;
+  }
+  return std::make_shared<sql::CommitObservers>();
+}
+
+// Returns the database of the previous plan if it has the same options, and if it allows writes in case this plan
+// writes.
+std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, const Plan* previous) {
+  const Options& options = plan.options;
   const auto& database = options.databases[index];
   auto made = std::make_shared<Plan::Database>(database.name.value);
   made->file = file_of(database.value);
@@ -62,17 +79,19 @@ std::shared_ptr<Plan::Database> planned(const Options& options, std::size_t inde
     const auto& before = previous->options.databases[i];
     const std::shared_ptr<Plan::Database>& kept = previous->databases[i];
     if (kept->file != made->file || (made->writes && !kept->writes)) continue;
+    if (before.name.value != database.name.value) continue;
     if (config::same(before, database)) return kept;
-    // One writer for each file, where it is to write as before.
+    // Keeps the same writer if its options are the same.
     auto as_before = database.value;
     as_before.pool = before.value.pool;
     as_before.wait = before.value.wait;
     if (database.value.is_sqlite() && config::same(before.value, as_before)) made->shared = kept->shared;
   }
+  if (database.value.is_sqlite()) made->observers = observers_of(made->file, plan, previous);
   return made;
 }
 
-// What the plan before has heard from the same database.
+// The previous plan's recording of the same database.
 std::shared_ptr<const Recording> recording_of(const Plan* previous, const std::shared_ptr<Plan::Database>& database) {
   if (previous == nullptr) return nullptr;
   const auto found = std::ranges::find(previous->databases, database);
@@ -80,13 +99,13 @@ std::shared_ptr<const Recording> recording_of(const Plan* previous, const std::s
   return previous->recordings[static_cast<std::size_t>(found - previous->databases.begin())];
 }
 
-// A reload waits no longer for one answer. It gives up before the database does, which would go on to the next
-// statement after 30 s.
+// How long a reload waits for one answer. This is less than the database's own timeout of 30 s, after which the
+// database would go on to the next statement.
 Duration answer_limit(const sql::DatabaseOptions& options, const Plan* previous) {
   return previous != nullptr ? std::clamp<Duration>(options.start_timeout.value, 1s, 25s) : Duration::max();
 }
 
-// The server cannot be reached, or is starting or ending; not: it has answered with an error.
+// Whether the server cannot be reached, or is starting or shutting down. False for other errors that it returns.
 bool is_silent(const sql::Error& error) {
   return error.failure != sql::Failure::statement && (error.sqlstate.empty() || error.sqlstate.starts_with("57P"));
 }
@@ -113,6 +132,7 @@ std::expected<void, Away> prepare_request_log(Preparation& preparation) {
   const auto table = loop.run(sql::describe_table(*database, dialect, options.table.value));
   if (!table) return refused(table.error());
   RequestLogPlan plan{.options = options, .items = RequestLogPlan::items_of(*table), .insert = {}};
+  for (std::string& name : preparation.options().names_of_keys()) plan.options.redact.push_back(std::move(name));
   if (plan.items.empty()) {
     preparation.errors.push_back({.position = options.table.position,
                                   .message = "[request_log]: the table has none of the columns that requests have",
@@ -132,7 +152,7 @@ std::expected<void, Away> prepare_request_log(Preparation& preparation) {
   return {};
 }
 
-// That `used` says which files are.
+// Checks that the query `used` of each store returns hashes of files.
 std::expected<void, Away> check_stores(Preparation& preparation) {
   for (const auto& store : preparation.options().stores) {
     const Located<std::string>& used = store.value.used;
@@ -164,8 +184,35 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
   for (const auto& name : use) {
     used_policies.insert(name.value);
     const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
-    if (policy.value.type.value != gateway::PolicyType::jwt) continue;
-    security.push_back({.policy = policy.name.value, .optional = policy.value.jwt.optional});
+    using Scheme = api::openapi::Security::Scheme;
+    const auto& key = policy.value.api_key;
+    switch (policy.value.type.value) {
+      case gateway::PolicyType::jwt:
+        security.push_back({.policy = policy.name.value, .optional = policy.value.jwt.optional});
+        break;
+      case gateway::PolicyType::basic:
+        security.push_back(
+            {.policy = policy.name.value, .optional = policy.value.basic.optional, .scheme = Scheme::basic});
+        break;
+      case gateway::PolicyType::api_key:
+        security.push_back({.policy = policy.name.value,
+                            .optional = key.optional,
+                            .scheme = key.query    ? Scheme::query
+                                      : key.cookie ? Scheme::cookie
+                                                   : Scheme::header,
+                            .name = key.query    ? key.query->value
+                                    : key.cookie ? key.cookie->value
+                                                 : key.header.value});
+        break;
+      case gateway::PolicyType::cors:
+      case gateway::PolicyType::ip:
+      case gateway::PolicyType::auth_request:
+      case gateway::PolicyType::headers:
+      case gateway::PolicyType::rate_limit:
+      case gateway::PolicyType::concurrency:
+      case gateway::PolicyType::body_limit:
+        break;
+    }
   }
   return security;
 }
@@ -207,7 +254,15 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = made.error().position, .message = made.error().text});
     }
   }
+  const unsigned cores = server.cores.value != 0 ? server.cores.value : core::usable_cores();
   for (const auto& policy : options.policies) {
+    if (policy.value.jwt.jwks_url) {
+      plan->keys.emplace_back();
+      if (auto added = plan->add_key_source(policy.value.jwt, cores, previous); !added) {
+        errors.list.push_back({.position = added.error().position, .message = added.error().text});
+      }
+      continue;
+    }
     if (policy.value.type.value != gateway::PolicyType::jwt) {
       plan->keys.emplace_back();
       continue;
@@ -220,6 +275,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     for (const std::string& warning : (*keys)->warnings) plan->warnings.push_back(warning);
     plan->keys.push_back(std::move(*keys));
   }
+  plan->add_limits(cores, previous);
   std::vector<std::pair<std::size_t, const RecordedDatabase*>> away;
   for (std::size_t i = 0; i < options.databases.size(); ++i) {
     const auto& database = options.databases[i];
@@ -227,12 +283,12 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     Preparation::Opened& here = preparation.databases.emplace_back();
     if (!opened) {
       errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
-      plan->databases.emplace_back();  // nothing is served of such a plan
+      plan->databases.emplace_back();  // a plan with errors is never served
       continue;
     }
     here.shared = std::move(opened->shared);
     here.database = std::move(opened->database);
-    const auto& kept = plan->databases.emplace_back(planned(options, i, previous));
+    const auto& kept = plan->databases.emplace_back(planned(*plan, i, previous));
     RecordedDatabase* recorded = nullptr;
     if (!database.value.is_sqlite()) {
       auto made =
@@ -254,7 +310,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                            database.name.value, describe(reached.error())));
     }
     for (const auto& [name, setting] : database.value.settings) {
-      if (name.value.contains('.')) continue;  // of the operator's own
+      if (name.value.contains('.')) continue;  // a custom setting of the operator
       const auto known = loop.run(here.database->prepare("SHOW " + name.value, {}));
       if (!known) errors.list.push_back({.position = name.position, .message = describe(known.error())});
     }
@@ -263,18 +319,26 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (const Kind* kind : kinds()) {
     if (auto done = kind->prepare(preparation); !done) return unreachable(done.error());
   }
+  if (plan->names_are_full) {
+    return std::unexpected(Refusal{"sluice: 65,535 paths have been served since the start: restart to serve others\n",
+                                   exit_configuration});
+  }
   if (auto checked = check_stores(preparation); !checked) return unreachable(checked.error());
   if (auto done = prepare_request_log(preparation); !done) return unreachable(done.error());
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
   }
-  // What a plan can do without, such as constraints, is no error above.
+  // A failed query for optional information, such as constraints, has not been reported above.
   for (const auto& [index, database] : away) {
     if (database->missed()) return unreachable({index, *database->missed()});
   }
   for (const auto& policy : options.policies) {
-    if (preparation.used_policies.contains(policy.name.value)) continue;
+    if (preparation.used_policies.contains(policy.name.value)) {
+      const std::uint64_t size = policy.value.body_limit.size;  // 0 for other types
+      if (size > server.body_limit) plan->most_body = std::max(plan->most_body, size);
+      continue;
+    }
     plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");
   }
   return plan;

@@ -9,15 +9,15 @@
 
 namespace sluice::app {
 
-// Why there is no plan: text for the operator, and what the program exits with.
+// Why there is no plan: text for the operator, and the program's exit code.
 struct Refusal {
   std::string text;
   int exit_code = 0;
 };
 
-// Reaches every database and describes every statement. A wrong column is a configuration error that names its place in
-// the file; a database that cannot be reached is a failure, where `patient` after its `start_timeout`.
-// `previous`: what is served, whose ids of routes and events go on; null: nothing is.
+// Connects to every database and describes every statement. A wrong column is a configuration error with its place in
+// the file. A database that cannot be reached is a failure; if `patient`, only after its `start_timeout`. `previous`:
+// the plan that is served, whose route ids and event ids continue; null if there is none.
 [[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient,
                                                                           const Plan* previous = nullptr);
 

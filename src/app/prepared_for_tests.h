@@ -15,7 +15,7 @@
 
 namespace sluice::app {
 
-// A database of SQLite for one test, and configurations of one [[resident]] on it.
+// An SQLite database for one test, and configurations with one [[resident]] on it.
 class ResidentsOfSqlite : public testing::Test {
  protected:
   ResidentsOfSqlite() {
@@ -30,7 +30,7 @@ class ResidentsOfSqlite : public testing::Test {
     const auto done = sql::sqlite::run_script(folder_ + "/a.db", script, [] { return false; });
     ASSERT_TRUE(done) << done.error().message;
   }
-  // A table called users with these keys; line 5 of the file is the first of them.
+  // Prepares a resident table called "users" with these keys. The first key is in line 5 of the file.
   [[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepared(const std::string& keys) const {
     const std::string text =
         "[database.main]\nurl = \"sqlite:" + folder_ + "/a.db\"\n[[resident]]\nname = \"users\"\n" + keys;

@@ -29,7 +29,7 @@ core::Task<sql::Result<std::vector<Recording::Row>>> read_all(sql::Database& dat
   co_return rows;
 }
 
-// The text first, up to a NUL, and how it is asked.
+// The key is the text, a NUL, and how the statement is prepared.
 std::string key_of(std::string_view how, std::string_view text, std::span<const sql::Parameter> declared) {
   std::string key = fmt::format("{}{}{}", text, '\0', how);
   for (const sql::Parameter& parameter : declared) {
@@ -41,7 +41,7 @@ std::string key_of(std::string_view how, std::string_view text, std::span<const 
 
 }  // namespace
 
-// Rows that are there as a whole.
+// A cursor on recorded rows.
 class RecordedDatabase::Replay final : public sql::Cursor {
  public:
   Replay(Rows rows, std::span<const sql::Column> columns) : rows_(std::move(rows)), columns_(columns) {
@@ -95,7 +95,7 @@ core::Task<Answer> RecordedDatabase::answer(std::map<std::string, Answer> Record
 core::Task<sql::Result<sql::Statement>> RecordedDatabase::describe(std::string key,
                                                                    core::Task<sql::Result<sql::Statement>> ask) {
   auto statement = co_await answer(&Recording::statements, std::move(key), std::move(ask));
-  if (statement) give_id(*statement);  // that of the served plan, where the columns are the same
+  if (statement) give_id(*statement);  // the id in the served plan, if the columns are the same
   co_return statement;
 }
 

@@ -16,25 +16,25 @@ namespace sluice::app {
 struct Recording {
   using Row = std::vector<std::optional<std::string>>;
 
-  std::map<std::string, sql::Result<sql::Statement>> statements;  // with ids of their own, that no connection knows
+  std::map<std::string, sql::Result<sql::Statement>> statements;  // their ids are not known to any connection
   std::map<std::string, sql::Result<std::vector<Row>>> rows;
 };
 
-// A database that a plan is prepared with. It records its answers, for the next plan: if the database cannot be reached
-// then, the recording answers what was asked before, and refuses the rest. Used by one thread.
+// A database that a plan is prepared with. It records its answers for the next plan. If the database is unreachable
+// then, recorded queries are answered from the recording, and other queries fail. Used by one thread.
 class RecordedDatabase final : public sql::Database {
  public:
-  // `known`: of the plan that is served; may be null. `limit`: how long one answer may take before Loop::run() throws;
-  // max(): it may take any time. `name` is for that message.
+  // `known`: the recording of the plan that is served; may be null. `limit`: how long one answer may take before
+  // Loop::run() throws; max(): no limit. `name` is for that message.
   RecordedDatabase(std::unique_ptr<sql::Database> inner, std::string name, Loop& loop, Duration limit,
                    std::shared_ptr<const Recording> known);
 
-  // The database is not asked from now on. False: there is no recording.
+  // From now on the database is not queried. Returns false if there is no recording.
   [[nodiscard]] bool set_away(const sql::Error& why) {
     if (known_) away_ = why;
     return known_ != nullptr;
   }
-  // Why the database was not asked something that the recording does not have; nothing: it has all.
+  // The database's error if a query was not in the recording; nothing if all queries were in it.
   [[nodiscard]] const std::optional<sql::Error>& missed() const { return missed_; }
   [[nodiscard]] const std::shared_ptr<Recording>& recording() const { return recording_; }
 

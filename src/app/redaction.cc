@@ -18,10 +18,10 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// A character of an address, which may be escaped, also more than once: '@' is "%40" or "%2540".
+// A character of an address. It may be escaped several times: '@' is "%40" or "%2540".
 struct Character {
   char value;
-  std::size_t size;  // as it is written
+  std::size_t size;  // as written
 };
 Character character_at(std::string_view text, std::size_t at) {
   const auto is_escape = [&](std::size_t i) {
@@ -33,7 +33,8 @@ Character character_at(std::string_view text, std::size_t at) {
   return {static_cast<char>(hex_digit(text[digits]) << 4 | hex_digit(text[digits + 1])), digits + 2 - at};
 }
 
-// The text with `hidden` for each user of a URL. `changed` is filled if there are some.
+// Returns the text with `hidden` in place of the user and password of each URL. `changed` holds the result if there are
+// any.
 std::string_view without_users(std::string_view text, std::string& changed) {
   if (!text.contains("//") && !text.contains('%')) return text;
   std::size_t copied = 0;
@@ -42,14 +43,14 @@ std::string_view without_users(std::string_view text, std::string& changed) {
   for (std::size_t at = 0; at < text.size();) {
     const Character slash = character_at(text, at);
     at += slash.size;
-    // Of "//user:password@host"; "/a//b@c" is a path.
+    // Starts at "//user:password@host"; "/a//b@c" is a path.
     const bool begins = slash.value == '/' && last == '/' && (before == ':' || before == '=');
     before = std::exchange(last, slash.value);
     if (!begins) continue;
     std::size_t users = at;
     for (std::size_t end = at; end < text.size();) {
       const Character one = character_at(text, end);
-      // What is escaped further than the slashes are belongs to the name or the password.
+      // A separator that is escaped more often than the slashes belongs to the name or the password.
       if (one.size <= slash.size && std::string_view("/?# ").contains(one.value)) break;
       if (one.value == '@') users = end;
       end += one.size;
@@ -71,7 +72,7 @@ Redaction::Redaction(std::span<const std::string> more) {
 
 bool Redaction::hides(std::string_view name) const {
   const std::string plain = comparable_name(name);
-  // A name that has been escaped twice may be any.
+  // A name that is escaped twice may be the name of a credential.
   for (auto at = plain.find('%'); at != plain.npos; at = plain.find('%', at + 1)) {
     if (character_at(plain, at).size > 1) return true;
   }
@@ -91,9 +92,9 @@ void Redaction::append_query(std::string& out, std::string_view query) const {
   append_parameters(out, without_users(query, changed));
 }
 
-// Names end with '=' or ':', or with a ';' that a parameter's name may go on behind. A value may be a URL with a query
-// string of its own, its separators may be escaped, and some servers take ';' for '&'. What is hidden goes on to the
-// next separator that no value holds.
+// Names end with '=' or ':', or with a ';' that may be part of a parameter's name. A value may be a URL with its own
+// query string, separators may be escaped, and some servers treat ';' as '&'. So a hidden value extends to the next '&'
+// or '#', which no value contains unescaped.
 void Redaction::append_parameters(std::string& out, std::string_view query) const {
   std::size_t name = 0;
   for (std::size_t at = 0; at < query.size();) {

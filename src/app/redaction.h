@@ -9,20 +9,20 @@
 
 namespace sluice::app {
 
-// Leaves credentials out of logs and messages: the values of headers and query parameters that hold some, and the
-// users and passwords of URLs. Their names stay. The access log and [request_log] share it.
+// Removes credentials from logs and messages: the values of headers and query parameters that hold credentials, and the
+// users and passwords in URLs. Names stay. The access log and [request_log] use it.
 class Redaction {
  public:
-  // `more`: names of headers and of query parameters, beside those that are known.
+  // `more`: names of headers and query parameters to hide, in addition to the built-in ones.
   explicit Redaction(std::span<const std::string> more = {});
 
-  // Whether names_credential() says so, it is one of `more`, or it is escaped more than once.
+  // True if names_credential() says so, if the name is in `more`, or if the name is escaped more than once.
   [[nodiscard]] bool hides(std::string_view name) const;
-  // Appends a query string with the values of such parameters replaced, and `***` for the users and passwords of URLs.
+  // Appends a query string with `***` for the values of hidden parameters and for the users and passwords of URLs.
   void append_query(std::string& out, std::string_view query) const;
-  // Appends a request's target, a URL or a text that contains some, likewise; parameters follow '?', '#' or ';'.
+  // Appends a request target, a URL, or a text with URLs, redacted likewise. Parameters follow '?', '#' or ';'.
   void append_address(std::string& out, std::string_view address) const;
-  // Appends the fields as a JSON object, likewise; of a name that comes again, an array.
+  // Appends the fields as a JSON object, redacted likewise. Fields with the same name become an array.
   void append_fields(std::string& out, std::span<const http::Field> fields) const;
 
   static constexpr std::string_view hidden = "***";
@@ -30,7 +30,7 @@ class Redaction {
  private:
   void append_parameters(std::string& out, std::string_view query) const;
 
-  std::vector<std::string> more_;  // as comparable_name() has them
+  std::vector<std::string> more_;  // as comparable_name() returns them
 };
 
 }  // namespace sluice::app

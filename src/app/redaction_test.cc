@@ -23,16 +23,16 @@ TEST(Redaction, OfQueryStrings) {
   EXPECT_EQ(query("key=1&keys=2&monkey=3&token"), "key=***&keys=2&monkey=3&token");
   EXPECT_EQ(query("token=a=b&&token=&"), "token=***&&token=***&");
   EXPECT_EQ(query("%&%4=1&%zz=token"), "%&%4=1&%zz=token");
-  // No part of a value is shown, whatever separates it from the rest.
+  // No part of a value is shown, whichever separators it contains.
   EXPECT_EQ(query("token=a?b;c&d=1"), "token=***&d=1");
   EXPECT_EQ(query("next=/a?token=b&c=1;token=d"), "next=/a?token=***&c=1;token=***");
-  // Nor does it matter what stands between the name and the value, and how that is escaped.
+  // Any separator between name and value is recognised, escaped or not.
   EXPECT_EQ(query("token%3Da&token%3aa&token:a%26b"), "token%3D***&token%3a***&token:***");
   EXPECT_EQ(query("a=%2Fb%3Ftoken%3dc%26d=e&f=1"), "a=%2Fb%3Ftoken%3d***&f=1");
   EXPECT_EQ(query("a=1;sid=b;c&d=%7B%22pin%22:1&api%20key=e"), "a=1;sid=***&d=%7B%22pin%22:***&api%20key=***");
   EXPECT_EQ(query("a=1&token;x=b&token%3Bx=c;d&tok;n=e"), "a=1&token;***&token%3B***&tok;n=e");
   EXPECT_EQ(query("token%3"), "token%3");
-  // A name that is escaped more than once.
+  // Names that are escaped more than once.
   EXPECT_EQ(query("%2574oken=a&pass%252577ord:b&%25%37%34oken=c&p%2%3569n=d&x=%2574"),
             "%2574oken=***&pass%252577ord:***&%25%37%34oken=***&p%2%3569n=***&x=%2574");
   EXPECT_EQ(query("a=1%253F%2574oken%253Db&100%25=c"), "a=1%253F%2574oken%253D***&100%25=c");

@@ -57,8 +57,10 @@ void Refresher::stop() {
 
 Refresher::Counters Refresher::counters() const {
   Counters result = counters_;
-  result.rows = edition_.table->size();
-  result.bytes = edition_.table->memory();
+  if (edition_.table) {  // null after stop()
+    result.rows = edition_.table->size();
+    result.bytes = edition_.table->memory();
+  }
   result.age_s = std::chrono::duration<double>(around_.reactor.now() - edition_.checked).count();
   return result;
 }
@@ -83,7 +85,7 @@ core::Task<void> Refresher::run() {
   std::optional<core::BackOff> back_off;
   for (runs_ = true;;) {
     if (back_off) {
-      // Nothing is missed meanwhile: a ring waits.
+      // ring() is not lost during the pause: the alarm stays set.
       if (co_await resumed_.wait(back_off->next())) back_off.reset();
     } else {
       (void)co_await alarm_.wait(next_refresh());
@@ -93,7 +95,7 @@ core::Task<void> Refresher::run() {
     if (co_await refresh()) {
       back_off.reset();
       trouble_.got_through();
-      // What the rows were when the query began.
+      // The rows are as of the start of the query.
       edition_.checked = begin;
       edition_.failing = false;
     } else {
@@ -112,7 +114,7 @@ core::Task<void> Refresher::run() {
 core::Task<bool> Refresher::refresh() {
   core::Reactor& reactor = around_.reactor;
   const Instant begin = reactor.now();
-  // Before the query begins: what is committed meanwhile is found the next time.
+  // Probed before the query begins, so that the next refresh finds changes committed meanwhile.
   const auto version = co_await mark_.probed(around_.threads, around_.mailbox);
   const bool is_full = begin >= next_full();
   if (version && version == mark_.version && !is_full) {
@@ -129,7 +131,8 @@ core::Task<bool> Refresher::refresh() {
   }
   if (!loaded) {
     trouble_.met(loaded.error().text + "; what was loaded before is served");
-    // What does not fit what is there, such as a column whose type has changed, may make a whole with all the others.
+    // The changes alone may not fit the current table, for example if the type of a column has changed. Loading all
+    // rows may then succeed.
     needs_all_ = needs_all_ || (is_partial && !loaded.error().may_pass);
     co_return false;
   }
@@ -155,7 +158,7 @@ bool Refresher::is_new(const Table& table) const {
   return &table != &served && (table.state() != served.state() || !same_columns(table, served));
 }
 
-// What is served from now on, once it has been published.
+// Makes the table current; it is served once it has been published.
 void Refresher::take(std::shared_ptr<const Table> table) {
   if (is_new(*table)) {
     retired_ = std::exchange(edition_.table, std::move(table));
@@ -170,7 +173,7 @@ void Refresher::retire(std::shared_ptr<const Table> table) {
   around_.tasks.spawn(outlast(std::move(table)));
 }
 
-// Until nobody reads it any more. Giving back the memory of a large table takes a while, so a thread does it.
+// Waits until nobody reads the table any more. Freeing a large table takes time, so another thread does it.
 core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
   core::Reactor& reactor = around_.reactor;
   while (table.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);
@@ -184,7 +187,8 @@ core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
   (void)co_await around_.threads.run(around_.mailbox, std::move(work));
 }
 
-// Those who read a version for too long are cut while the next one waits: they would keep what is new from all others.
+// Waits for room for the next version. Cuts clients that read a version for too long, because they would delay new data
+// for all others.
 core::Task<void> Refresher::room() {
   core::Reactor& reactor = around_.reactor;
   const Instant late = reactor.now() + most_wait;
@@ -207,8 +211,8 @@ core::Task<void> Refresher::room() {
   }
 }
 
-// The oldest of those that have been held for too long. What has been cut and is still held, by somebody who will let
-// go of it soon perhaps, does not stand before the others.
+// The oldest version that has been held for too long. Prefers versions that were cut less often, so that a version
+// which is still held after a cut does not block the others.
 Refresher::Retired* Refresher::next_to_cut() {
   if (hold_ == Duration{}) return nullptr;
   const Instant since = around_.reactor.now() - hold_;

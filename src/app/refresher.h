@@ -23,40 +23,42 @@
 
 namespace sluice::app {
 
-// Where the refreshing of a table goes on from.
+// The point from which the next refresh of a table continues.
 struct Mark {
-  std::shared_ptr<sql::ChangeProbe> probe;  // null: whether the rows have changed is only known when they are read
-  std::optional<std::uint64_t> version;     // what it said before the query began whose rows there are
+  std::shared_ptr<sql::ChangeProbe> probe;  // null: a change is noticed only by reading the rows
+  std::optional<std::uint64_t> version;     // the probe's version before the current rows were queried
   Instant loaded{};                         // when the query began
-  Duration took{};                          // and how long it and what was made of it took
+  Duration took{};                          // how long the query and the building of the table took
   api::resident::Since since;               // where the changes after it begin
 
-  // What the probe says now. Nothing: there is none, or it cannot say; then the rows are read.
+  // The probe's version now. Nothing if there is no probe or it fails; then the rows are read.
   [[nodiscard]] core::Task<std::optional<std::uint64_t>> probed(core::BlockingPool& threads, core::Mailbox& mailbox);
 };
 
-// Keeps one resident table fresh: runs its query when it is time, or when it is rung, and publishes what is new. What
-// cannot be loaded stays as it was, and is tried again after ever longer pauses.
+// Keeps one resident table fresh: runs its query at its interval or when ring() is called, and publishes new versions.
+// If a load fails, the table stays as it was, and the load is retried with growing pauses.
 class Refresher {
  public:
-  static constexpr Duration first_pause = 500ms;  // after a failure, and twice as long after each further one
+  static constexpr Duration first_pause = 500ms;  // after a failure; doubled after each further one
   static constexpr Duration longest_pause = 30s;
-  // Versions beside the one that is served, which slow clients still read. Beyond it no new one is loaded.
+  // Versions that slow clients still read, besides the one that is served. At this limit no new version is loaded.
   static constexpr std::size_t most_retired = 4;
-  static constexpr Duration retired_look = 20ms;  // how often it is seen whether they are still read
-  static constexpr Duration most_wait = 1s;       // for one of them to be read, until that counts as a failure
-  static constexpr Duration cut_next = 1s;        // after the answers of a version were cut, if it was to no purpose
+  static constexpr Duration retired_look = 20ms;  // how often to check whether they are still read
+  // If no version is released in this time, that counts as a failure.
+  static constexpr Duration most_wait = 1s;
+  // After a cut without effect, the next version is cut after this time.
+  static constexpr Duration cut_next = 1s;
 
   struct Counters {
     std::uint64_t rows = 0;
-    std::uint64_t bytes = 0;      // that the version takes
-    std::uint64_t loads = 0;      // that succeeded, the first one included
-    std::uint64_t partial = 0;    // of them, that read the changes alone
-    std::uint64_t unchanged = 0;  // refreshes that found nothing new, those included that did not have to load
+    std::uint64_t bytes = 0;      // size of the version
+    std::uint64_t loads = 0;      // successful loads, including the first one
+    std::uint64_t partial = 0;    // loads that read only the changes
+    std::uint64_t unchanged = 0;  // refreshes that found nothing new, including those that did not need to load
     std::uint64_t failures = 0;
     std::uint64_t cut = 0;  // versions whose answers were cut
-    double age_s = 0;       // since the database was last asked with success
-    double load_s = 0;      // how long the last load took
+    double age_s = 0;       // since the last successful query of the database
+    double load_s = 0;      // duration of the last load
 
     [[nodiscard]] Readings readings() const;
   };
@@ -69,29 +71,29 @@ class Refresher {
     sql::Database& database;
   };
   struct Cores {
-    // Each core will serve it from its next turn on; answers that have begun go on with the one before.
+    // Each core will serve the version from its next turn on. Answers that have begun continue with the version before.
     std::function<core::Task<void>(const api::resident::Edition&)> publish;
-    // Cuts answers that are still sent of a table that is served no more.
+    // Cuts unfinished answers from a version of the table that is no longer served.
     std::function<core::Task<void>(const api::resident::Table*)> cut;
   };
 
-  // All outlive it, and it outlives the tasks, where it runs until they are cancelled. It does nothing where `options`
-  // say neither `every` nor `notify`.
+  // All arguments outlive this object. It outlives its tasks, which run until they are cancelled. It does nothing if
+  // `options` have neither `every` nor `notify`.
   Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
             const api::resident::RefreshOptions& options, api::resident::Edition edition, Mark mark, Cores cores);
   Refresher(const Refresher&) = delete;
 
-  // The database says that something has changed.
+  // The database has reported a change.
   void ring() { alarm_.ring(); }
-  // The connection that listens is back, so the database may answer again: ends the pause after a failure.
+  // The listening connection is restored, so the database may answer again: ends the pause after a failure.
   void resumed() {
     ring();
     if (edition_.failing) resumed_.ring();
   }
 
-  // It is refreshed no more.
+  // The table is not refreshed any more.
   void stop();
-  // After stop(): nothing runs any more, and nobody reads what it has loaded.
+  // True if, after stop(), nothing runs any more and nobody reads a version that it loaded.
   [[nodiscard]] bool ended() const { return stopping_ && !runs_ && retiring_.empty(); }
 
   [[nodiscard]] const std::string& name() const { return plan_.name; }
@@ -102,10 +104,10 @@ class Refresher {
   struct Retired {
     const api::resident::Table* table;
     Instant since;
-    std::uint32_t cuts = 0;  // how often its answers were
+    std::uint32_t cuts = 0;  // how often its answers were cut
   };
 
-  // False: it has failed.
+  // Returns false if it failed.
   core::Task<bool> refresh();
   [[nodiscard]] Instant next_full() const { return full_ > Duration{} ? mark_.loaded + full_ : never; }
   [[nodiscard]] Instant next_refresh() const;
@@ -114,7 +116,7 @@ class Refresher {
   void retire(std::shared_ptr<const api::resident::Table> table);
   core::Task<void> outlast(std::shared_ptr<const api::resident::Table> table);
   [[nodiscard]] bool is_crowded() const { return retiring_.size() >= most_retired; }
-  // Until it is not.
+  // Waits until there is room for another version.
   core::Task<void> room();
   [[nodiscard]] Retired* next_to_cut();
 
@@ -125,15 +127,16 @@ class Refresher {
   core::Alarm alarm_;
   core::Alarm resumed_;
   api::resident::Edition edition_;
-  std::shared_ptr<const api::resident::Table> retired_;  // what no core has been told to drop yet, or nobody has seen
+  // A version to retire: cores still have it, or it was never served.
+  std::shared_ptr<const api::resident::Table> retired_;
   Mark mark_;
-  const Duration every_;           // 0: only when it is rung
-  const Duration full_;            // 0: each load is, or none has to be
-  const Duration hold_;            // 0: for ever
-  std::vector<Retired> retiring_;  // versions that somebody may still read, the oldest first
+  const Duration every_;           // 0: only when ring() is called
+  const Duration full_;            // 0: every load is a full one, or full loads are not needed
+  const Duration hold_;            // 0: no limit
+  std::vector<Retired> retiring_;  // versions that may still be read, oldest first
   bool runs_ = false;
   bool stopping_ = false;
-  bool needs_all_ = false;  // the changes alone could not be taken
+  bool needs_all_ = false;  // the changes alone were not usable
   Counters counters_;
 };
 

@@ -20,7 +20,7 @@ using api::resident::Edition;
 using api::resident::Table;
 using api::resident::TestRows;
 
-// Says what it is told to say.
+// Returns the version in `says`.
 class TestProbe final : public sql::ChangeProbe {
  public:
   core::Task<sql::Result<std::uint64_t>> version(core::BlockingPool&, core::Mailbox&) override { co_return says; }
@@ -34,12 +34,12 @@ class RefresherTest : public testing::Test {
     plan.shape = {.key = "id", .index = {}, .csv = false, .memory_limit = 1 << 20};
     plan.statement.text = "query";
     plan.timeout = 1s;
-    options.notify.value = "users_changed";  // so that nothing happens by itself
+    options.notify.value = "users_changed";  // so that only the test causes refreshes
     database.gives(rows(1));
   }
   ~RefresherTest() override { tasks.cancel(); }
 
-  // Ids from 1 to `count`.
+  // Rows with ids from 1 to `count`.
   static TestRows rows(int count, bool are_changes = false) {
     std::vector<sql::Column> columns{api::resident::column_of("id", sql::Form::number, 23),
                                      api::resident::column_of("at", sql::Form::number, 20)};
@@ -71,13 +71,13 @@ class RefresherTest : public testing::Test {
         Refresher::Cores{.publish = [this](const Edition& edition) { return publish(edition); },
                          .cut = [this](const Table* table) { return cut(table); }});
   }
-  // Those who read it go, if they may.
+  // Releases the versions that readers hold, if `can_cut`.
   core::Task<void> cut(const Table* table) {
     cuts.push_back(table);
     if (can_cut) std::erase_if(held, [&](const auto& one) { return one.get() == table; });
     co_return;
   }
-  // Versions that have been served and are still read; the one that is served has one row more than there are of them.
+  // Makes readers hold as many retired versions as allowed. The served version has one row more than there are of them.
   void hold_as_many_as_there_may_be() {
     for (std::size_t i = 0; i < Refresher::most_retired; ++i) {
       held.push_back(published.table);
@@ -91,7 +91,7 @@ class RefresherTest : public testing::Test {
     ++publications;
     co_return;
   }
-  // What pool threads do takes real time; virtual time stands nearly still meanwhile.
+  // Pool threads need real time, during which the virtual time hardly advances.
   template <class Check>
   void wait_for(Check check) {
     const auto end = std::chrono::steady_clock::now() + 20s;
@@ -102,7 +102,7 @@ class RefresherTest : public testing::Test {
       std::this_thread::yield();
     }
   }
-  // Until something has been published, once more than before.
+  // Rings and waits for one more publication.
   void ring() {
     const int before = publications;
     refresher->ring();
@@ -186,7 +186,7 @@ TEST_F(RefresherTest, WhatTheProbeSaysIsTheSameIsNotRead) {
   EXPECT_EQ(published.table->size(), 2u);
   ring();
   EXPECT_EQ(database.asked.size(), 1u);
-  // After `full`, and where the probe cannot say.
+  // Also queries after `full`, and if the probe fails.
   pass(1h);
   wait_for([&] { return database.asked.size() == 2 && publications == 4; });
   probe->says = std::unexpected(sql::Error{});
@@ -206,7 +206,7 @@ TEST_F(RefresherTest, AFailedLoadKeepsWhatThereWas) {
   EXPECT_EQ(refresher->counters().failures, 1u);
   EXPECT_EQ(refresher->counters().loads, 1u);
   EXPECT_GT(refresher->counters().age_s, 0.0);
-  // In the middle of its rows, too.
+  // Also if the query fails in the middle of its rows.
   database.gives(rows(5));
   database.fails({sql::Failure::lost, {}, "gone", 0}, 4);
   pass(Refresher::first_pause);
@@ -228,14 +228,14 @@ TEST_F(RefresherTest, TriesLessAndLessOften) {
   for (Duration pause = Refresher::first_pause; pause < 4 * Refresher::longest_pause; pause *= 2) {
     const Duration most = std::min(pause, Refresher::longest_pause);
     const std::size_t before = database.asked.size();
-    refresher->ring();  // does not hurry it
+    refresher->ring();  // does not shorten the pause
     pass(most / 2 - 2ms);
     EXPECT_EQ(database.asked.size(), before) << most.count();
-    // It is shortened by a half at the most, and the next pause begins when it is over: this one is that much longer.
+    // A pause lasts between `most / 2` and `most`: wait for its end.
     while (database.asked.size() == before) pass(1ms);
     EXPECT_EQ(database.asked.size(), before + 1);
   }
-  // What was rung meanwhile is not lost once it works again.
+  // A ring during a pause is not lost.
   const std::size_t before = database.asked.size();
   database.gives(rows(2));
   pass(Refresher::longest_pause);
@@ -247,7 +247,7 @@ TEST_F(RefresherTest, TriesAtOnceWhenTheListenerIsBack) {
   database.fails({sql::Failure::unavailable, {}, "away", 0});
   refresher->ring();
   pass(10 * Refresher::longest_pause);
-  // Still away: the pauses begin anew.
+  // The database is still unavailable: the pauses start again with the shortest one.
   std::size_t before = database.asked.size();
   refresher->resumed();
   pass(1ms);
@@ -260,7 +260,7 @@ TEST_F(RefresherTest, TriesAtOnceWhenTheListenerIsBack) {
   EXPECT_EQ(published.table->size(), 2u);
 }
 
-// Slow clients hold versions: no new version is loaded while four are held.
+// Slow clients hold versions: while four are held, no new version is loaded.
 TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
   options.hold.value = {};
   start();
@@ -286,7 +286,7 @@ TEST_F(RefresherTest, FourVersionsWaitForSlowClients) {
   EXPECT_FALSE(published.failing);
 }
 
-// As long as nothing is new nobody is in the way.
+// If nothing has changed, slow clients delay nothing.
 TEST_F(RefresherTest, SlowClientsHoldUpNothingWhereNothingHasChanged) {
   options.hold.value = 10s;
   start();
@@ -302,7 +302,7 @@ TEST_F(RefresherTest, SlowClientsHoldUpNothingWhereNothingHasChanged) {
   EXPECT_EQ(held.size(), Refresher::most_retired);
 }
 
-// Unless they have held them for long enough: then the oldest goes, and what is new is loaded.
+// A client that has held the oldest version for too long is cut, and then the new version is loaded.
 TEST_F(RefresherTest, WhoHoldsTheOldestVersionForTooLongIsCut) {
   options.hold.value = 10s;
   start();
@@ -357,7 +357,7 @@ TEST_F(RefresherTest, WhatCannotBeCutDoesNotStandBeforeTheOthers) {
   wait_for([&] { return refresher->counters().cut == 1; });
 }
 
-// A version that nobody reads does not count.
+// Versions that nobody reads do not count.
 TEST_F(RefresherTest, VersionsThatNobodyReadsGo) {
   start();
   std::weak_ptr<const Table> first = published.table;
@@ -385,7 +385,7 @@ TEST_F(RefresherTest, ChangesAloneAreReadUntilAFullLoadIsDue) {
   ring();
   EXPECT_EQ(database.asked.back(), "changes 2");
   EXPECT_EQ(refresher->counters().unchanged, 1u);
-  // By itself, after a minute.
+  // A full load without ring(), after a minute.
   database.gives(rows(5));
   pass(1min);
   wait_for([&] { return published.table->size() == 5; });
@@ -398,7 +398,7 @@ TEST_F(RefresherTest, ChangesThatDoNotFitMakeAllBeRead) {
   plan.changes->statement.text = "changes";
   plan.changes->shape = {.version = "at", .deleted = "gone"};
   start();
-  database.gives(rows(2));  // without the column that says what is gone
+  database.gives(rows(2));  // without the column that marks deleted rows
   refresher->ring();
   wait_for([&] { return refresher->counters().failures == 1; });
   EXPECT_TRUE(published.failing);
@@ -408,7 +408,7 @@ TEST_F(RefresherTest, ChangesThatDoNotFitMakeAllBeRead) {
   wait_for([&] { return published.table->size() == 3; });
   EXPECT_EQ(database.asked.back(), "query");
   EXPECT_FALSE(published.failing);
-  // From then on the changes alone again.
+  // After that, only the changes are loaded again.
   database.gives(rows(4, true));
   ring();
   EXPECT_EQ(database.asked.back().substr(0, 7), "changes");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@
 namespace sluice::app {
 namespace {
 
-// Brings a core something to do. It belongs to itself once it is posted.
+// A message that makes a core run a function. After it is posted, it deletes itself.
 template <class Fn>
 struct Order : core::Letter {
   explicit Order(Fn run)
@@ -32,7 +33,7 @@ struct Order : core::Letter {
   Fn run;
 };
 
-// What all cores have to say of an order.
+// The answers of all cores to an order.
 struct Answers {
   std::mutex mutex;
   std::condition_variable came;
@@ -46,7 +47,7 @@ struct Answers {
   }
 };
 
-// Where the file differs in what only a restart changes.
+// Errors for options that differ and that only a restart can change.
 std::vector<config::Diagnostic> fixed_differences(const Options& served, const Options& next) {
   std::vector<config::Diagnostic> all;
   const auto complain = [&](Position position, const std::string& what) {
@@ -72,11 +73,17 @@ Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span
       kept_(std::make_unique<Kept>(first_)) {
   plans_.push_back(first_);
   if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
+  thread_ = std::thread([this] { run(); });
 }
 
-// What writes for the cores needs their mailboxes, which go next.
+// Writers for the cores need their mailboxes, which are destroyed next.
 Reloader::~Reloader() {
-  if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(starting_);
+    over_ = true;
+    started_.notify_one();
+  }
+  thread_.join();
   for (const auto& plan : plans_) {
     for (const auto& database : plan->databases) database->shared.reset();
   }
@@ -110,7 +117,7 @@ std::optional<std::string> Reloader::on_every_core(Fn what) {
 
 template <class Fn>
 std::optional<std::string> Reloader::on_first_core(Fn what) {
-  // Also answers when the core ends, which destroys the task.
+  // Its destructor also answers if the core ends, which destroys the task.
   struct Answer {
     explicit Answer(std::shared_ptr<Answers> given) : answers(std::move(given)) {}
     Answer(const Answer&) = delete;
@@ -121,14 +128,18 @@ std::optional<std::string> Reloader::on_first_core(Fn what) {
   const auto answers = std::make_shared<Answers>();
   answers->awaited = 1;
   auto run = [answer = std::make_unique<Answer>(answers), what, &core = cores_.core(0)]() mutable {
-    core.tasks().spawn([](std::unique_ptr<Answer> mine, Fn act) -> core::Task<void> {
-      try {
-        co_await act();
-        mine->wrong.reset();
-      } catch (const std::exception& error) {
-        mine->wrong = error.what();
-      }
-    }(std::move(answer), what));
+    try {
+      core.tasks().spawn([](std::unique_ptr<Answer> mine, Fn act) -> core::Task<void> {
+        try {
+          co_await act();
+          mine->wrong.reset();
+        } catch (const std::exception& error) {
+          mine->wrong = error.what();
+        }
+      }(std::move(answer), what));
+    } catch (const std::bad_alloc&) {
+      // If there was no memory for the coroutine frame, the destructor of the answer has answered.
+    }
   };
   auto order = std::make_unique<Order<decltype(run)>>(std::move(run));
   if (cores_.core(0).mailbox().post(*order)) (void)order.release();
@@ -192,12 +203,12 @@ std::optional<std::string> Reloader::try_reload() {
     });
     return wrong;
   }
-  // Files of keys may have changed meanwhile: what is watched from here on is read from here on.
+  // Key files may have changed meanwhile, so they are read again now that they are watched.
   auto kept = std::make_unique<Kept>(next);
   const std::lock_guard lock(keeping_);
   if (!kept->keys.empty()) (void)kept->keys.reload();
   listeners_.serve_claimed(*next);
-  // Nothing of this can fail but by the end of the server, or where the system takes an address back.
+  // This fails only if the server is ending, or if the system has withdrawn an address.
   const auto switched = on_every_core(
       [keys = kept->keys.keys(), listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {
         worker.serve_next(keys);
@@ -212,7 +223,7 @@ std::optional<std::string> Reloader::try_reload() {
   });
   if (followed) log_error("resident tables: " + *followed);
   for (const auto& resident : next->residents) {
-    resident->first = {};  // the cores have it
+    resident->first = {};  // the cores have them
     resident->mark = {};
   }
   kept_ = std::move(kept);
@@ -228,7 +239,7 @@ std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& ne
     return std::nullopt;
   });
   if (built) return built;
-  // Nobody listens for changes of a new feed before its database does.
+  // The database listens for the changes of a new feed before clients can subscribe to it.
   return on_first_core([this, next] {
     changes_->join(*next);
     return changes_->settle();
@@ -242,20 +253,22 @@ void Reloader::forget_plans() {
 void Reloader::start() {
   const std::lock_guard lock(starting_);
   asked_ = true;
-  if (runs_) return;
-  if (thread_.joinable()) thread_.join();
-  runs_ = true;
-  thread_ = std::thread([this] { run(); });
+  started_.notify_one();
 }
 
 void Reloader::run() {
+  std::unique_lock lock(starting_);
   for (;;) {
-    {
-      const std::lock_guard lock(starting_);
-      runs_ = std::exchange(asked_, false) && !ending_;
-      if (!runs_) return;
+    started_.wait(lock, [this] { return asked_ || over_; });
+    if (over_) return;
+    asked_ = false;
+    lock.unlock();
+    try {
+      (void)reload();
+    } catch (const std::bad_alloc&) {
+      ++refused_;  // no memory to report why
     }
-    (void)reload();
+    lock.lock();
   }
 }
 
@@ -267,14 +280,20 @@ bool Reloader::is_running() {
 template <class Fn>
 void Reloader::post_to_every_core(Fn what) {
   for (unsigned i = 0; i < workers_.size(); ++i) {
-    auto bring = [what, &worker = *workers_[i]] { what(worker); };
+    auto bring = [what, &worker = *workers_[i]] {
+      try {
+        what(worker);
+      } catch (const std::bad_alloc&) {
+        log_error("a core had no memory to take new keys or certificates; SIGHUP has it try again");
+      }
+    };
     auto order = std::make_unique<Order<decltype(bring)>>(std::move(bring));
     if (cores_.core(i).mailbox().post(*order)) (void)order.release();
   }
 }
 
 void Reloader::tend(bool told) {
-  // Not while a reload runs: it has them go itself.
+  // Not during a reload, which does this itself.
   if (const std::unique_lock lock(reloading_, std::try_to_lock); lock) forget_plans();
   const std::lock_guard lock(keeping_);
   if (listeners_.tend(told)) {

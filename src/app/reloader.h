@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -24,43 +25,44 @@ namespace sluice::app {
 
 class Worker;
 
-// Reads the configuration again while the program runs, and has every core serve what it says. What only a restart
-// changes is refused, if it differs. A file that is wrong changes nothing.
+// Reads the configuration again while the program runs, and makes every core serve it. Refuses a configuration that
+// differs in options that only a restart can change. A configuration with errors changes nothing.
 class Reloader {
  public:
-  // `file`: as it was given. `plan`: what is served. `workers` may be null until all cores run. All outlive it. Throws
-  // what the databases of the plan cannot share.
+  // `file`: the path as given on the command line. `plan`: the plan that is served. Entries of `workers` may be null
+  // until all cores run. All arguments outlive this object. Throws if the shared parts of the plan's databases cannot
+  // be set up.
   Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
            Listeners& listeners);
   Reloader(const Reloader&) = delete;
-  // After the cores.
+  // Destroyed after the cores.
   ~Reloader();
 
-  // Those of the first core, before any reload.
+  // Sets the objects of the first core. Called before any reload.
   void set_keepers(Changes& changes, Residents& residents) {
     changes_ = &changes;
     residents_ = &residents;
   }
 
-  // What was wrong; nothing: every request that begins from now on is answered by the new configuration. It blocks,
-  // also while another one runs; not for a core, which has threads() run it.
+  // Returns what was wrong, or nothing. After success, the new configuration answers every request that begins. Blocks,
+  // also while another reload runs, so a core must run it on threads().
   [[nodiscard]] std::optional<std::string> reload();
   [[nodiscard]] core::BlockingPool& threads() { return threads_; }
-  // The same on a thread of its own, after the one that runs there; what is wrong goes into the log.
+  // Runs reload() on a separate thread, after the reload that runs there. Errors are logged.
   void start();
-  // No reload begins any more.
+  // After this no reload begins.
   void end() { ending_ = true; }
-  // One runs. A database may keep it waiting: for each answer as long as its `start_timeout`.
+  // Whether a reload is running. It may wait for a database: up to `start_timeout` for each answer.
   [[nodiscard]] bool is_running();
 
-  // Tends the keys and certificates of what is served, and lets go of what nobody needs any more; `told`: reads them
-  // again in any case. Not for a core.
+  // Checks the key and certificate files of the plan that is served, and frees plans that are no longer used. `told`:
+  // reads the files in any case. Must not be called on a core.
   void tend(bool told);
   [[nodiscard]] std::shared_ptr<const Plan> served();
   [[nodiscard]] Readings readings() const;
 
  private:
-  // Keys of one plan.
+  // The keys of one plan.
   struct Kept {
     explicit Kept(std::shared_ptr<const Plan> served)
         : plan(std::move(served)), keys(plan->options.policies, plan->keys) {}
@@ -69,16 +71,18 @@ class Reloader {
   };
 
   [[nodiscard]] std::optional<std::string> try_reload();
-  // Runs `what(worker)` on every core and waits for all; what one of them has thrown, or that it has ended.
+  // Runs `what(worker)` on every core and waits for all. Returns the message of an exception, or says that a core has
+  // ended.
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_every_core(Fn what);
 
-  // Runs `what()`, a task, on the first core until it is done; what it has thrown, or that the core has ended.
+  // Runs the task `what()` on the first core and waits for it. Returns the message of an exception, or says that the
+  // core has ended.
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
   [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next,
                                                  const std::vector<http::Listening>& addresses);
-  // Plans that no core has any more go here, and what their databases share.
+  // Destroys plans that no core has any more, with the shared parts of their databases.
   void forget_plans();
   template <class Fn>
   void post_to_every_core(Fn what);
@@ -93,13 +97,14 @@ class Reloader {
   core::Cores& cores_;
   Listeners& listeners_;
   std::mutex reloading_;                            // guards plans_
-  std::vector<std::shared_ptr<const Plan>> plans_;  // that were served, and may still be
-  std::mutex keeping_;                              // guards kept_, and what listeners_ serves
+  std::vector<std::shared_ptr<const Plan>> plans_;  // were served, and may still be in use
+  std::mutex keeping_;                              // guards kept_, and the plan that listeners_ serves
   std::unique_ptr<Kept> kept_;
-  std::mutex starting_;  // guards what follows
-  std::thread thread_;
-  bool runs_ = false;  // thread_
+  std::mutex starting_;  // guards the members below
+  std::condition_variable started_;
   bool asked_ = false;
+  bool over_ = false;
+  std::thread thread_;  // created at start, because later there may be too few resources for a thread
   std::atomic<bool> ending_{false};
   core::BlockingPool threads_{1, 16};
   std::atomic<std::uint64_t> done_{0};

@@ -14,8 +14,8 @@ namespace {
 
 using Item = RequestLogPlan::Item;
 
-constexpr Duration patience = 10s;  // for a statement
-constexpr std::array<std::pair<std::string_view, Item>, 15> names{{{"time", Item::time},
+constexpr Duration patience = 10s;  // for one statement
+constexpr std::array<std::pair<std::string_view, Item>, 16> names{{{"time", Item::time},
                                                                    {"client", Item::client},
                                                                    {"method", Item::method},
                                                                    {"target", Item::target},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<std::string_view, Item>, 15> names{{{"time", Item
                                                                    {"user_agent", Item::user_agent},
                                                                    {"headers", Item::headers},
                                                                    {"subject", Item::subject},
+                                                                   {"request_id", Item::request_id},
                                                                    {"status", Item::status},
                                                                    {"bytes", Item::bytes},
                                                                    {"duration_us", Item::duration_us},
@@ -85,7 +86,7 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
     };
     const auto text = [&](std::string_view value) {
       name();
-      std::string without_nul;  // which no text of PostgreSQL holds
+      std::string without_nul;  // a text in PostgreSQL cannot contain NUL
       if (value.contains('\0')) {
         std::ranges::replace_copy(value, std::back_inserter(without_nul), '\0', '?');
         value = without_nul;
@@ -121,7 +122,7 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
       default:
         break;
     }
-    if (request == nullptr) continue;  // what came was none
+    if (request == nullptr) continue;  // the received bytes were not a valid request
     std::string shown;
     switch (item) {
       case Item::method:
@@ -152,7 +153,7 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         text(shown);
         break;
       case Item::headers: {
-        // As text: the column may be of any type that takes JSON.
+        // As a string, because the column may have any type that accepts JSON.
         name();
         redaction_.append_fields(row, request->fields);
         break;
@@ -161,6 +162,9 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         if (request->findings.claims) {
           if (const auto* subject = request->findings.claims->find("sub"); subject != nullptr) text(subject->text);
         }
+        break;
+      case Item::request_id:
+        if (!request->findings.request_id.empty()) text(request->findings.request_id);
         break;
       default:
         break;
@@ -196,7 +200,7 @@ core::Task<void> RequestLog::flush(Instant deadline) {
   }
 }
 
-// False: what is left waits for the next time.
+// Returns false if the remaining rows must wait.
 core::Task<bool> RequestLog::write(Instant deadline) {
   writing_ = std::min(rows_.size(), at_once_);
   std::string json = "[";
@@ -222,8 +226,8 @@ core::Task<bool> RequestLog::write(Instant deadline) {
   } else {
     const sql::Error& error = written.error();
     trouble_.met(error.sqlstate + (error.sqlstate.empty() ? "" : " ") + error.message);
-    // Rows that the database refuses would be refused again. Of a connection that broke it is not known whether they
-    // are written: twice is better than not at all.
+    // A row that the database has refused would be refused again. After a broken connection it is unknown whether the
+    // rows were written; they are written again, because duplicates are better than lost rows.
     gone = error.failure == sql::Failure::statement || error.failure == sql::Failure::bad_argument ||
            error.failure == sql::Failure::not_allowed;
     if (gone) counters_.dropped += count;

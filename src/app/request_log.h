@@ -21,7 +21,7 @@
 
 namespace sluice::app {
 
-// [request_log] made ready: what of a request goes into which column. Immutable, shared by all cores.
+// [request_log] made ready: which item of a request goes into which column. Immutable, shared by all cores.
 struct RequestLogPlan {
   enum class Item : std::uint8_t {
     time,
@@ -35,6 +35,7 @@ struct RequestLogPlan {
     user_agent,
     headers,
     subject,
+    request_id,
     status,
     bytes,
     duration_us,
@@ -42,20 +43,20 @@ struct RequestLogPlan {
   };
 
   RequestLogOptions options;
-  std::vector<Item> items;  // that the table has columns for
-  sql::Statement insert;    // of a JSON array of objects
+  std::vector<Item> items;  // the items that the table has columns for
+  sql::Statement insert;    // its parameter is a JSON array of objects
 
   [[nodiscard]] static std::string_view name_of(Item item);
-  // Those of the table's columns; empty: it has none.
+  // The items that the table has columns for; may be empty.
   [[nodiscard]] static std::vector<Item> items_of(const sql::Table& table);
   // The text of `insert`: one parameter, `:rows`.
   [[nodiscard]] static std::string insert_of(const sql::Table& table, std::span<const Item> items,
                                              sql::Dialect dialect);
 };
 
-// Requests as rows of a table, written some time after they were answered, many in one statement. What cannot be
-// written waits for the database to come back, up to `queue` rows; those beyond are given up, and counted. A row that
-// the table refuses is given up alone. One core's.
+// Writes requests as rows of a table some time after they were answered, many rows per statement. If the database is
+// unavailable, up to `queue` rows wait for it; further rows are dropped and counted. If the table refuses a row, only
+// that row is dropped. Each core has its own.
 class RequestLog {
  public:
   struct Counters {
@@ -65,20 +66,20 @@ class RequestLog {
     [[nodiscard]] Readings readings() const;
   };
 
-  // All outlive this; `routes`, patterns by route id, until set_routes().
+  // All arguments outlive this object; `routes`, the patterns by route id, only until set_routes().
   RequestLog(const RequestLogPlan& plan, const Redaction& redaction, std::span<const std::string> routes,
              sql::Database& database, core::Reactor& reactor);
   RequestLog(const RequestLog&) = delete;
-  // After its tasks. Says how many rows are lost.
+  // Destroyed after its tasks. Logs how many rows are lost.
   ~RequestLog();
 
   void add(const http::Completion& completion);
   void set_routes(std::span<const std::string> routes) { routes_ = routes; }
-  // Writes what has gathered, every now and then, for as long as it is not destroyed.
+  // Writes the gathered rows from time to time, until the task is cancelled.
   [[nodiscard]] core::Task<void> run();
-  // Writes what there is, if it can be done until then.
+  // Writes all rows if possible before the deadline.
   [[nodiscard]] core::Task<void> flush(Instant deadline);
-  // All that was added is written, or given up.
+  // All added rows are written or dropped.
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -96,13 +97,13 @@ class RequestLog {
   const Redaction& redaction_;
   TroubleLog trouble_;
   std::vector<std::string> rows_;       // JSON objects
-  std::size_t writing_ = 0;             // how many of the first are on their way
-  std::size_t at_once_ = rows_at_once;  // how many a statement may have: less after a row was refused
+  std::size_t writing_ = 0;             // how many rows, from the first one, the running statement writes
+  std::size_t at_once_ = rows_at_once;  // rows per statement: fewer after the table has refused a row
   bool busy_ = false;
   Counters counters_;
 };
 
-// One with what it refers to, which writes until it is destroyed.
+// A request log with the objects that it refers to. It writes until it is destroyed.
 struct RunningRequestLog {
   RunningRequestLog(std::shared_ptr<const RequestLogPlan> made, std::span<const std::string> routes,
                     std::shared_ptr<sql::Database> open, core::Reactor& reactor)

@@ -13,7 +13,7 @@
 namespace sluice::app {
 namespace {
 
-// Its statements end when the test says so, or never.
+// A database whose statements end only when the test calls answer().
 class SlowDatabase final : public sql::Database {
  public:
   core::Task<sql::Result<sql::Statement>> prepare(std::string_view, std::span<const sql::Parameter>) override {
@@ -32,16 +32,16 @@ class SlowDatabase final : public sql::Database {
   std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override { return nullptr; }
   core::Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
-  // Ends the statement that runs.
+  // Ends the running statement.
   void answer(std::optional<sql::Error> error = {}) {
     error_ = std::move(error);
     std::exchange(waiting_, nullptr).resume();
   }
   [[nodiscard]] bool runs() const { return static_cast<bool>(waiting_); }
 
-  std::vector<std::string> written;  // what the statements were given
+  std::vector<std::string> written;  // the arguments of the statements
   int begun = 0;
-  int ended = 0;  // transactions that are gone
+  int ended = 0;  // transactions that were destroyed
 
  private:
   class Slow final : public sql::Transaction {
@@ -115,7 +115,7 @@ TEST_F(RequestLogTest, GathersAndKeepsWhatCannotBeWrittenNow) {
   ASSERT_TRUE(database.runs());
   EXPECT_EQ(database.written.back(), R"([{"status":200},{"status":201}])");
   add(202);
-  add(203);  // one too many
+  add(203);  // one more than `queue`
   EXPECT_EQ(log->counters().dropped, 1u);
   database.answer(sql::Error{sql::Failure::unavailable, {}, "away", 0});
   EXPECT_FALSE(database.runs()) << "it is not asked again at once";
@@ -156,7 +156,7 @@ TEST_F(RequestLogTest, OnlyTheRowThatIsRefusedIsLost) {
       "[" + row(200) + "," + row(201) + "," + row(404) + "," + row(202) + "," + row(203) + "]",
       "[" + row(200) + "," + row(201) + "]",
       "[" + row(404) + "," + row(202) + "," + row(203) + "]",
-      "[" + row(404) + "," + row(202) + "," + row(203) + "]",  // again, after the connection was lost
+      "[" + row(404) + "," + row(202) + "," + row(203) + "]",  // repeated after the connection was lost
       "[" + row(404) + "]",
       "[" + row(202) + "]",
       "[" + row(203) + "]"};
@@ -206,7 +206,7 @@ TEST_F(RequestLogTest, ItsEndWithinAStatementIsTold) {
   pass(1s);
   EXPECT_TRUE(flushed) << "it gives up at its deadline";
   EXPECT_TRUE(database.runs());
-  // As a core ends: its tasks, and then what they work with.
+  // Destroyed in the same order as when a core ends: first the tasks, then the objects that they use.
   tasks.cancel();
   EXPECT_EQ(database.ended, 1);
   EXPECT_FALSE(database.runs());

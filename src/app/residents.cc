@@ -1,6 +1,7 @@
 #include "app/residents.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -10,8 +11,10 @@
 #include "api/resident/load.h"
 #include "app/cli.h"
 #include "app/loop.h"
+#include "app/metrics.h"
 #include "app/worker.h"
 #include "base/contains.h"
+#include "base/log.h"
 #include "core/sleep.h"
 
 namespace sluice::app {
@@ -68,14 +71,20 @@ std::expected<void, Refusal> load_residents(const std::string& file, const Plan&
   return {};
 }
 
-// What is kept fresh, with what it needs.
+// A table that is kept fresh, with the objects that its refresher uses.
 struct Residents::Kept {
   std::shared_ptr<Plan::Resident> resident;
-  std::shared_ptr<sql::Database> database;  // the core's
+  std::shared_ptr<sql::Database> database;  // of this core
   std::unique_ptr<Refresher> refresher;
+
+  [[nodiscard]] Readings readings() const {
+    Readings all;
+    append(all, refresher->counters().readings(), label("resident", refresher->name()));
+    return all;
+  }
 };
 
-// The notifications of one database.
+// Listens for the notifications of one database.
 class Residents::Listener final : public sql::ChangeSink {
  public:
   Listener(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options)
@@ -96,7 +105,7 @@ class Residents::Listener final : public sql::ChangeSink {
     if (running_.empty()) running_.spawn(listener_->run());
     if (settling_.empty()) settling_.spawn(settle());
   }
-  // False: it has none any more.
+  // Returns false if no refresher is left.
   bool leave(const Refresher& refresher) {
     for (std::size_t i = 0; i < refreshers_.size(); ++i) {
       if (refreshers_[i] != &refresher) continue;
@@ -112,7 +121,7 @@ class Residents::Listener final : public sql::ChangeSink {
     }
     co_return;
   }
-  // Something may have been missed.
+  // Notifications may have been missed.
   core::Task<void> resumed() override {
     for (Refresher* refresher : refreshers_) {
       if (refresher != nullptr) refresher->resumed();
@@ -121,7 +130,8 @@ class Residents::Listener final : public sql::ChangeSink {
   }
 
  private:
-  // Of one that joined a connection that listens already, something may have been missed before.
+  // If the listener was already listening, it may have missed notifications for a topic that joins now, so that topic's
+  // refresher is rung.
   core::Task<void> settle() {
     while (!joined_.empty()) {
       const auto joined = std::exchange(joined_, {});
@@ -134,7 +144,7 @@ class Residents::Listener final : public sql::ChangeSink {
   }
 
   const std::shared_ptr<Plan::Database> database_;
-  std::vector<Refresher*> refreshers_;  // by topic; null: it was dropped
+  std::vector<Refresher*> refreshers_;  // by topic; null: dropped
   std::unique_ptr<sql::ChangeListener> listener_;
   std::vector<std::size_t> joined_;  // topics that settle() has not seen yet
   core::TaskGroup running_;
@@ -143,16 +153,22 @@ class Residents::Listener final : public sql::ChangeSink {
 
 namespace {
 
-// Tells all cores something of a table; each hears it behind what it was told before.
+// Sends a task for a table to all cores, one core after another, so that each gets its tasks in order.
 template <class Tell>
 core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell tell) {
   for (unsigned i = 0; i < workers.size(); ++i) {
+    auto there = [worker = workers[i], tell] {
+      try {
+        tell(*worker);
+      } catch (const std::bad_alloc&) {
+        log_error("a core had no memory to take a resident table's new version: it answers from the one before");
+      }
+    };
     if (i == core.index()) {
-      tell(*workers[i]);
+      there();
       continue;
     }
-    auto there = [worker = workers[i], tell] { tell(*worker); };
-    (void)co_await core.mesh().post(i, std::move(there));  // a core that is ending answers nobody any more
+    (void)co_await core.mesh().post(i, std::move(there));  // a core that is ending answers no requests any more
   }
 }
 
@@ -199,7 +215,7 @@ void Residents::follow(const Plan& plan) {
     kept_.push_back(std::move(kept));
     if (!refresh || refresh->notify.value.empty()) continue;
     const auto index = plan.options.index_of_database(resident->options.database.value);
-    // It has no NOTIFY, and its writer tells one listener alone: that of the change streams.
+    // SQLite has no NOTIFY.
     if (plan.options.databases[index].value.is_sqlite()) continue;
     auto found = std::ranges::find(listeners_, resident->database.get(), &Listener::database);
     if (found == listeners_.end()) {
@@ -210,21 +226,23 @@ void Residents::follow(const Plan& plan) {
   }
 }
 
-// A table that is served no more goes when nobody reads it.
+// Destroys the refresher of a table that is no longer served when nobody reads the table any more.
 core::Task<void> Residents::end(std::unique_ptr<Kept> kept) {
+  ending_.push_back(kept.get());
   kept->refresher->stop();
   while (!kept->refresher->ended()) {
     co_await core::Sleep(core_.reactor(), core_.reactor().now() + Refresher::retired_look);
   }
+  std::erase(ending_, kept.get());
+  keep_counters(ended_, kept->readings());
 }
 
 Residents::~Residents() = default;
 
 Readings Residents::readings() const {
-  Readings all;
-  for (const auto& kept : kept_) {
-    append(all, kept->refresher->counters().readings(), label("resident", kept->refresher->name()));
-  }
+  Readings all = ended_;
+  for (const Kept* kept : ending_) keep_counters(all, kept->readings());
+  for (const auto& kept : kept_) append(all, kept->readings());
   return all;
 }
 

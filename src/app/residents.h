@@ -17,25 +17,25 @@ namespace sluice::app {
 
 class Worker;
 
-// Gives each resident table that `before` (which may be null) does not have its first version, one after the other.
-// `file`: that the plan is from. `patient`: waits for databases as their `start_timeout` says.
+// Loads the first version of each resident table that `before` does not have, one table at a time. `before` may be
+// null. `file`: the path of the plan's configuration. `patient`: waits for each database up to its `start_timeout`.
 [[nodiscard]] std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
                                                           bool patient);
 
-// Keeps resident tables fresh, on one core: runs their queries again when it is time, or when the database says so, and
-// brings what is new to all cores. What cannot be loaded stays as it was.
+// Keeps resident tables fresh, on one core. Runs their queries again at their intervals or when the database reports a
+// change, and publishes new versions to all cores. If a load fails, the table stays as it was.
 class Residents {
  public:
-  // All outlive it, and it outlives the core's run().
+  // All arguments outlive this object, and it outlives the core's run().
   Residents(core::Core& core, std::span<Worker* const> workers, core::BlockingPool& threads);
   Residents(const Residents&) = delete;
   ~Residents();
 
-  // Refreshes the plan's tables from now on, and no others. The core has built a site of the plan, or serves it. Throws
-  // what cannot be listened for.
+  // From now on refreshes the plan's tables and no others. The core has built a site of the plan or serves it. Throws
+  // if a channel cannot be listened to.
   void follow(const Plan& plan);
 
-  // What the refreshers count; each core has readings of the same tables beside these.
+  // The counts of the refreshers. Each core has its own readings of the same tables.
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -48,6 +48,8 @@ class Residents {
   const std::span<Worker* const> workers_;
   core::BlockingPool& threads_;
   std::vector<std::unique_ptr<Kept>> kept_;
+  std::vector<const Kept*> ending_;  // passed to end()
+  Readings ended_;                   // the counts of refreshers that have ended
   std::vector<std::unique_ptr<Listener>> listeners_;
 };
 

@@ -27,7 +27,7 @@ TEST_F(FirstResidents, AreLoadedBeforeAnybodyIsServed) {
   EXPECT_FALSE((*plan)->residents[0]->mark.since.known());
 }
 
-// What refreshing goes on from: what is committed while the query runs is found the next time.
+// Rows that are committed while the first query runs are found by the next refresh.
 TEST_F(FirstResidents, SayWhereRefreshingGoesOn) {
   const auto plan = prepared(std::string(plain) +
                              "[resident.refresh]\nevery = \"1s\"\nversion = \"at\"\n"

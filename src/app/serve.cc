@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,30 +40,31 @@
 namespace sluice::app {
 namespace {
 
-// Tells a core to drain.
+// Makes a core drain. One per core is created at start, because there may be no memory at shutdown.
 struct DrainLetter : core::Letter {
-  DrainLetter(Worker& worker, Duration grace, std::atomic<unsigned>& cores_left)
+  explicit DrainLetter(std::atomic<unsigned>& cores_left)
       : Letter([](core::Letter& letter) noexcept {
           auto& self = static_cast<DrainLetter&>(letter);
-          self.worker.drain(self.grace, self.cores_left);
+          self.worker->drain(self.grace, self.cores_left);
         }),
-        worker(worker),
-        grace(grace),
         cores_left(cores_left) {}
-  Worker& worker;
-  Duration grace;
+  Worker* worker = nullptr;
+  Duration grace{};
   std::atomic<unsigned>& cores_left;
 };
 
-// The second SIGTERM or SIGINT: ends the program at once, as it would without us, but leaves no socket files behind.
-// The signals are blocked on all threads.
+// Handles the second SIGTERM or SIGINT: ends the program at once, like the default action, but removes the socket
+// files. The signals are blocked on all threads. Its thread is created at start, because a thread may not be available
+// at shutdown.
 class ForcedEnd {
  public:
   ForcedEnd(const sigset_t& signals, SocketFiles& files)
-      : thread_([this, signals, &files] {
+      : thread_([this, &signals, &files] {
+          state_.wait(State::idle);
+          if (state_ == State::over) return;
           int signal = 0;
           sigwait(&signals, &signal);
-          if (over_) return;
+          if (state_ == State::over) return;
           files.end();
           std::signal(signal, SIG_DFL);
           pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -69,18 +72,26 @@ class ForcedEnd {
         }) {}
   ForcedEnd(const ForcedEnd&) = delete;
   ~ForcedEnd() {
-    over_ = true;
+    set_state(State::over);
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }
+  // After the first signal: from now on this thread takes the signals.
+  void arm() noexcept { set_state(State::armed); }
 
  private:
-  std::atomic<bool> over_{false};
+  enum class State : std::uint8_t { idle, armed, over };
+  void set_state(State to) noexcept {
+    state_ = to;
+    state_.notify_one();
+  }
+
+  std::atomic<State> state_{State::idle};
   std::thread thread_;
 };
 
-// Every connection is a descriptor: as many as the system lets us have.
-// `wanted`: how many the configuration asks for; 0: it does not say.
+// Raises the limit on open files as far as the system allows, because every connection needs one. Logs if that is less
+// than `wanted`, the number that the configuration may need.
 void raise_descriptor_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -93,7 +104,7 @@ void raise_descriptor_limit(std::uint64_t wanted) {
                         limit.rlim_max, wanted));
 }
 
-// Beyond these no connection is accepted: databases, files, logs and the admin listener need some too.
+// The limit on descriptors for client connections: databases, files, logs and the admin listener need some too.
 int descriptors_for_clients() {
   constexpr rlim_t reserve = 256;
   rlimit limit{};
@@ -103,7 +114,7 @@ int descriptors_for_clients() {
 
 std::string url_of(const core::Address& address, bool secure = false) {
   if (address.family() == AF_UNIX) return address.text();
-  // Every address is none that a browser can open.
+  // A browser cannot open a wildcard address.
   const bool is_wildcard = address.ip() == "0.0.0.0" || address.ip() == "::";
   return (secure ? "https://" : "http://") +
          (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
@@ -115,7 +126,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
   };
   const Options& options = plan.options;
-  // Nothing but lines of JSON on standard output, where the access log goes there.
+  // If the access log is on standard output, only its lines may be written there.
   std::FILE* const out = options.server.access_log == AccessLogTarget::standard_output ? stderr : stdout;
   const std::size_t folders = options.files.size();
   fmt::print(out, "sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
@@ -129,8 +140,8 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
   std::fflush(out);
 }
 
-// Until SIGTERM or SIGINT. On SIGHUP the files of certificates and keys, and the configuration, are read again; files
-// of certificates and keys also when they have changed.
+// Waits for SIGTERM or SIGINT. On SIGHUP, certificates, keys and the configuration are read again. Certificates and
+// keys are also read again when their files have changed.
 void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
@@ -139,8 +150,13 @@ void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal < 0 && errno != EAGAIN) continue;
     const bool told = signal == SIGHUP;
-    reloader.tend(told);
-    if (told) reloader.start();
+    // No exception may pass this point, because the cores run.
+    try {
+      reloader.tend(told);
+      if (told) reloader.start();
+    } catch (const std::exception& error) {
+      log_error(error.what());
+    }
   }
 }
 
@@ -159,7 +175,8 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   sigaddset(&signals, SIGINT);
   sigset_t with_hangup = signals;
   sigaddset(&with_hangup, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);  // all threads inherit it: only sigwait() and the like take them
+  // All threads inherit the mask, so that only sigwait() and similar calls take the signals.
+  pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);
 
   Listeners listeners(*plan);
   const ListenerSet first = listeners.served();
@@ -168,7 +185,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     admin_address = listeners.claim_also(plan->options.admin.listen.value);
   }
 
-  // What cannot be opened is said here, and not by a core; what was cut off the last time goes.
+  // Reports here, and not on a core, if a folder cannot be opened. Also removes incomplete files of an earlier run.
   for (const auto& store : plan->options.stores) {
     files::BlobFolder::open(store.value.path.value)->remove_leftovers();
   }
@@ -177,6 +194,10 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   raise_descriptor_limit(
       options.connections.position.line != 0 ? std::uint64_t{options.connections.value} * cores.size() : 0);
   std::vector<Worker*> workers(cores.size());
+  std::atomic<unsigned> cores_left = cores.size();
+  std::deque<DrainLetter> letters;
+  for (unsigned i = 0; i < cores.size(); ++i) letters.emplace_back(cores_left);
+  ForcedEnd forced(signals, listeners.files());
   Reloader reloader(file, plan, workers, cores, listeners);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
@@ -202,25 +223,23 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     core.run();
   });
   for (const auto& resident : plan->residents) {
-    resident->first = {};  // the cores have it
+    resident->first = {};  // the cores have them
     resident->mark = {};
   }
   print_banner(*plan, cores.size(), first.addresses, admin_address);
 
   wait_for_the_end(with_hangup, reloader);
+  // The cores run: from here on nothing allocates memory or throws.
   reloader.end();
   const Duration grace = reloader.served()->options.server.grace;
-  std::atomic<unsigned> cores_left = cores.size();
-  std::vector<std::unique_ptr<DrainLetter>> letters;
   for (unsigned i = 0; i < cores.size(); ++i) {
-    letters.push_back(std::make_unique<DrainLetter>(*workers[i], grace, cores_left));
-    if (!cores.core(i).mailbox().post(*letters.back())) --cores_left;  // that core has ended already
+    letters[i].worker = workers[i];
+    letters[i].grace = grace;
+    if (!cores.core(i).mailbox().post(letters[i])) --cores_left;  // that core has already ended
   }
-  {
-    const ForcedEnd forced(signals, listeners.files());
-    cores.join();
-  }
-  if (reloader.is_running()) {  // it asks a database, which nobody waits for
+  forced.arm();
+  cores.join();
+  if (reloader.is_running()) {  // the reload waits for a database; do not wait for it
     listeners.files().end();
     std::fflush(nullptr);
     std::_Exit(exit_ok);

@@ -7,8 +7,8 @@
 
 namespace sluice::app {
 
-// Serves until SIGTERM or SIGINT, then drains; a second signal ends it at once. `file`: which the plan was made of, and
-// which is read again when somebody asks. Returns the exit code. Throws what keeps it from starting.
+// Serves until SIGTERM or SIGINT, then drains. A second signal ends the program at once. `file`: the configuration that
+// the plan was made from; a reload reads it again. Returns the exit code. Throws if the server cannot start.
 [[nodiscard]] int serve(const std::string& file, const std::shared_ptr<const Plan>& plan);
 
 }  // namespace sluice::app

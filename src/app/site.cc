@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "app/config/difference.h"
+#include "app/resident_keys.h"
 #include "app/worker.h"
 #include "base/contains.h"
+#include "gateway/proxy/tunnel.h"
 #include "http/answer_fields.h"
 #include "sql/open.h"
 
@@ -33,6 +35,15 @@ std::shared_ptr<http::AnswerFields> make_answer_fields(const ServerOptions& opti
   return std::make_shared<http::AnswerFields>(options.server_header, fields, secure);
 }
 
+// `made` is indexed like `planned`. Returns the element for the plan's `wanted`; null if there is none.
+template <class Made, class Planned, class Get>
+Made find_made(const std::vector<Made>& made, const Planned& planned, const void* wanted, Get get) {
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (get(*planned[i]) == wanted) return made[i];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous)
@@ -49,7 +60,7 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
   const Plan none;
   const Plan& before = previous != nullptr ? *previous->plan_ : none;
   core::Reactor& reactor = worker.reactor();
-  // What `was` had as well is taken from `kept`, which goes by the same index.
+  // Creates the elements of `now`, but takes those that are also in `was` from `kept`, which is indexed like `was`.
   const auto take = [](const auto& now, const auto& was, const auto& kept, auto is_same, auto make) {
     std::remove_cvref_t<decltype(kept)> taken;
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -78,18 +89,54 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
         reactor, feed.boot, api::changes::Feed::Limits{.events = feed.options.keep, .bytes = feed.options.keep_bytes});
   });
   websockets_ = take(plan_->websockets, before.websockets, from.websockets_, is_same_object, [&](std::size_t i) {
-    return std::make_shared<http::websocket::Endpoint>(plan_->websockets[i]->options, worker.echo());
+    return std::make_shared<http::websocket::Endpoint>(plan_->websockets[i]->options, worker.echo(), worker.channels());
   });
-  upstreams_ = take(plan_->upstreams, before.upstreams, from.upstreams_, is_same_object, [&](std::size_t i) {
-    return std::make_shared<gateway::Upstream>(reactor, worker.mailbox(), plan_->upstreams[i]);
+  const auto goes_on = [](const auto& one, const auto& other) { return one->cores == other->cores; };
+  upstreams_ = take(plan_->upstreams, before.upstreams, from.upstreams_, goes_on, [&](std::size_t i) {
+    return std::make_shared<gateway::Upstream>(reactor, worker.mailbox(), &worker.mesh(), plan_->upstreams[i]);
   });
   residents_ = take(plan_->residents, before.residents, from.residents_, is_same_object, [&](std::size_t i) {
     const Plan::Resident& resident = *plan_->residents[i];
     return std::make_shared<api::resident::Resident>(resident.plan, resident.first, reactor, worker.mailbox(),
                                                      worker.threads(), &worker.mesh());
   });
-  policies_ = take(options.policies, before.options.policies, from.policies_, says_the_same, [&](std::size_t i) {
-    return std::shared_ptr<gateway::Policy>(gateway::make_policy(options.policies[i].value, plan_->keys[i], reactor));
+  key_sources_ = take(plan_->key_sources, before.key_sources, from.key_sources_, is_same_object, [&](std::size_t i) {
+    return gateway::jwt::KeySource::make(plan_->key_sources[i], reactor, worker.mailbox(), worker.mesh(),
+                                         worker.threads());
+  });
+  const auto shared_upstream = [](const Plan& plan, const gateway::PolicyOptions& policy) {
+    const auto index = plan.upstream_of(policy);
+    return index ? plan.upstreams[*index] : nullptr;
+  };
+  // The same policy also needs the same table, the same source of keys and the same upstream.
+  const auto is_same_policy = [&](const auto& was, const auto& now) {
+    return config::same(was, now) && before.table_of(was.value) == plan_->table_of(now.value) &&
+           before.key_source_of(was.value) == plan_->key_source_of(now.value) &&
+           shared_upstream(before, was.value) == shared_upstream(*plan_, now.value);
+  };
+  const auto key_source = [&](const gateway::PolicyOptions& policy) {
+    return find_made(key_sources_, plan_->key_sources, plan_->key_source_of(policy),
+                     [](const auto& one) { return &one; });
+  };
+  policies_ = take(options.policies, before.options.policies, from.policies_, is_same_policy, [&](std::size_t i) {
+    const gateway::PolicyOptions& policy = options.policies[i].value;
+    std::unique_ptr<gateway::KeyTable> table;
+    if (const auto planned = plan_->table_of(policy)) {
+      table = std::make_unique<ResidentKeys>(resident(planned->plan.get()));
+    }
+    const auto upstream = plan_->upstream_of(policy);
+    return std::shared_ptr<gateway::Policy>(
+        gateway::make_policy(policy, {.name = options.policies[i].name.value,
+                                      .reactor = reactor,
+                                      .mailbox = worker.mailbox(),
+                                      .mesh = worker.mesh(),
+                                      .threads = worker.threads(),
+                                      .keys = plan_->keys[i],
+                                      .source = key_source(policy),
+                                      .limit = plan_->limits[i],
+                                      .table = std::move(table),
+                                      .upstream = upstream ? upstreams_[*upstream] : nullptr,
+                                      .shared_upstream = shared_upstream(*plan_, policy)}));
   });
   if (const auto& log = plan_->request_log) {
     request_log_ =
@@ -106,6 +153,11 @@ Site::~Site() = default;
 
 void Site::unpinned() { worker_.unpinned(*this); }
 
+void Site::serve() {
+  for (std::size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->serve(plan_->upstreams[i]);
+  for (const auto& policy : policies_) policy->begin();
+}
+
 void Site::build() {
   for (const auto& route : plan_->routes) route->build(*this);
 }
@@ -114,9 +166,9 @@ std::vector<http::Filter*> Site::filters(const std::vector<Located<std::string>>
   std::vector<http::Filter*> filters;
   for (const auto& name : use) {
     const auto index = plan_->options.find_policy(name.value);
-    // A route is never served without what it asks for.
+    // Never serve a route without its policies.
     if (!index) throw std::runtime_error("there is no policy \"" + name.value + "\"");
-    // CORS comes first: it answers preflights, and what other policies refuse carries its fields.
+    // CORS comes first, so that it can answer preflight requests and add its fields to refusals by other policies.
     const bool first = plan_->options.policies[*index].value.type.value == gateway::PolicyType::cors;
     filters.insert(first ? filters.begin() : filters.end(), policies_[*index].get());
   }
@@ -126,21 +178,9 @@ std::vector<http::Filter*> Site::filters(const std::vector<Located<std::string>>
 void Site::add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use) {
   route.id = id;
   route.filters = filters(use);
+  for (const auto& name : use) policies_[*plan_->options.find_policy(name.value)]->used_by(id, route.pattern);
   if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->names[id]);
 }
-
-namespace {
-
-// Of those that go by the same index as the plan's, the one of the plan's `wanted`; null: it has none.
-template <class Made, class Planned, class Get>
-Made find_made(const std::vector<Made>& made, const Planned& planned, const void* wanted, Get get) {
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    if (get(*planned[i]) == wanted) return made[i];
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 std::shared_ptr<api::changes::Feed> Site::feed(const Plan::Feed* feed) const {
   return find_made(feeds_, plan_->feeds, feed, [](const auto& one) { return &one; });
@@ -161,6 +201,14 @@ void Site::drain_endless(const Site* next) {
   for (const auto& websocket : websockets_) {
     if (next != nullptr && !contains(next->websockets_, websocket)) websocket->drain();
   }
+  // At shutdown, tunnels are cut with the server.
+  for (const auto& upstream : upstreams_) {
+    if (next == nullptr) break;
+    const bool stays = contains(next->upstreams_, upstream);
+    upstream->tunnels.cut(worker_.reactor().now() + plan_->options.server.grace, [&](const gateway::Tunnel& tunnel) {
+      return !stays || tunnel.server().is_gone || !next->plan_->has_proxied(tunnel.route());
+    });
+  }
 }
 
 Readings Site::readings() const {
@@ -176,7 +224,7 @@ Readings Site::shared_readings(std::set<const void*>& counted) const {
   for (std::size_t i = 0; i < databases_.size(); ++i) {
     if (!is_new(databases_[i])) continue;
     for (Reading& reading : databases_[i]->readings()) {
-      const bool is_pool = reading.name.starts_with("db_client_connection_");  // OpenTelemetry's
+      const bool is_pool = reading.name.starts_with("db_client_connection_");  // named by OpenTelemetry
       append(all, {std::move(reading)},
              label(is_pool ? "db_client_connection_pool_name" : "database", options.databases[i].name.value));
     }
@@ -189,15 +237,15 @@ Readings Site::shared_readings(std::set<const void*>& counted) const {
   for (std::size_t i = 0; i < feeds_.size(); ++i) {
     if (is_new(feeds_[i])) append(all, feeds_[i]->counters.readings(), label("http_route", plan_->feeds[i]->path));
   }
-  for (const auto& websocket : websockets_) {
-    if (is_new(websocket)) append(all, websocket->counters().readings());
-  }
   for (const auto& upstream : upstreams_) {
     if (is_new(upstream)) append(all, upstream->readings());
   }
   for (std::size_t i = 0; i < residents_.size(); ++i) {
     if (!is_new(residents_[i])) continue;
     append(all, residents_[i]->counters().readings(), label("resident", plan_->residents[i]->plan->name));
+  }
+  for (const auto& source : key_sources_) {
+    if (is_new(source)) append(all, source->readings(), label("url", source->url().name));
   }
   if (is_new(request_log_)) append(all, request_log_->log.counters().readings());
   if (is_new(compression_)) append(all, compression_->counters().readings());

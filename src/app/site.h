@@ -28,26 +28,29 @@ namespace sluice::app {
 
 class Worker;
 
-// What one core serves of one configuration: databases, tables and feeds, the handlers of the routes, and what stands
-// in front of them. Exchanges pin it, so that it lasts as long as their answers do.
+// The part of one configuration that one core serves: databases, tables, feeds, the handlers of the routes, and the
+// filters in front of them. Exchanges pin it, so it lives until their answers have been sent.
 class Site final : public http::Pinned {
  public:
-  // Throws what cannot be opened. `previous`: of which it takes over what is the same, with all that it remembers; may
-  // be null.
+  // Throws if something cannot be opened. `previous`: the site whose unchanged parts are taken over with their state;
+  // may be null.
   Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous = nullptr);
   ~Site();
 
-  // Adds the routes. Throws what cannot be served.
+  // Adds the routes. Throws if one cannot be served.
   void build();
+  // Called when this site becomes the one that is served: applies its plan's options to the parts that it has taken
+  // over.
+  void serve();
   [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
-  // Whom requests come to first.
+  // The dispatcher that requests come to first.
   [[nodiscard]] http::Dispatcher& dispatcher() { return *dispatcher_; }
-  // Where requests without TLS are sent to, if they are.
+  // The target port if requests without TLS are redirected.
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
   }
 
-  // For the routes, while they are built.
+  // The following are for routes while they are built.
   [[nodiscard]] Worker& worker() { return worker_; }
   // By index in the options.
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
@@ -59,30 +62,35 @@ class Site final : public http::Pinned {
   [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
     return handlers_.emplace_back(std::move(handler)).get();
   }
-  // What stands in front of a route that uses these policies, in the order in which it is asked.
+  // The filters of a route that uses these policies, in the order in which they run.
   [[nodiscard]] std::vector<http::Filter*> filters(const std::vector<Located<std::string>>& use);
   void add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use);
-  // Something that counts, such as a handler.
+  // Adds an object with counters, such as a handler.
   template <class Counting>
   void count(const Counting& counting) {
     counting_.emplace_back([&counting] { return counting.counters().readings(); });
   }
 
-  // Of the plan, or null. They are shared with the sites that have the same.
+  // Parts of the plan; each is null if the site does not have it. Sites with the same part share it.
   [[nodiscard]] std::shared_ptr<api::changes::Feed> feed(const Plan::Feed* feed) const;
   [[nodiscard]] std::shared_ptr<http::websocket::Endpoint> websocket(const Plan::WebSocket* websocket) const;
   [[nodiscard]] std::shared_ptr<api::resident::Resident> resident(const api::resident::Plan* resident) const;
   [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off
   // By index in the options.
   [[nodiscard]] const std::vector<std::shared_ptr<sql::Database>>& databases() const { return databases_; }
-  // Streams and conversations that have no end are to end, except those that `next` (which may be null) has too.
+  // Ends streams, WebSocket connections and tunnels, except those of parts that `next` has too. At shutdown `next` is
+  // null; then only the streams end here, because the server ends all connections.
   void drain_endless(const Site* next);
 
-  // Of its handlers.
+  // The readings of its handlers.
   [[nodiscard]] Readings readings() const;
-  // Of what it may share with other sites, except what is in `counted`; adds that there.
+  // The readings of parts that other sites may share, except parts in `counted`. Adds the parts to `counted`.
   [[nodiscard]] Readings shared_readings(std::set<const void*>& counted) const;
-  // By policy of its plan, for the requests from now on.
+  // By index in the plan.
+  [[nodiscard]] const std::vector<std::shared_ptr<gateway::jwt::KeySource>>& key_sources() const {
+    return key_sources_;
+  }
+  // `keys`: by policy of the plan, for requests from now on.
   void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
 
  private:
@@ -97,12 +105,13 @@ class Site final : public http::Pinned {
   std::vector<std::shared_ptr<gateway::Upstream>> upstreams_;           // by index in the plan
   std::vector<std::shared_ptr<api::resident::Resident>> residents_;     // by index in the plan
   std::shared_ptr<RunningRequestLog> request_log_;
-  std::vector<std::shared_ptr<gateway::Policy>> policies_;  // by index in its options
+  std::vector<std::shared_ptr<gateway::jwt::KeySource>> key_sources_;  // by index in the plan
+  std::vector<std::shared_ptr<gateway::Policy>> policies_;             // by index in its options
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   std::vector<std::function<Readings()>> counting_;
   const std::shared_ptr<http::compress::Compression> compression_;  // null: off
   http::Router router_;
-  std::optional<http::HttpsRedirect> redirect_;  // in front of them, where it is asked for
+  std::optional<http::HttpsRedirect> redirect_;  // in front of the routes, if [server] asks for it
   http::Dispatcher* dispatcher_ = &router_;
 };
 

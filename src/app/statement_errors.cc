@@ -18,7 +18,7 @@
 namespace sluice::app {
 namespace {
 
-// The statements of one database.
+// Checks the statements of one database.
 class Statements {
  public:
   Statements(Loop& loop, sql::Database& database, const sql::DatabaseOptions& options, const config::Source& source,
@@ -53,7 +53,7 @@ class Statements {
   }
 
   void refused(std::string_view whose, const Located<std::string>& statement, const sql::Error& error) {
-    // What PostgreSQL says of types depends on those that are declared.
+    // Type errors in PostgreSQL may follow from other errors, because they depend on the declared types.
     const bool follows = !error.sqlstate.empty() && error.sqlstate != "42601" && error.sqlstate != "42703" &&
                          error.sqlstate != "42P01" && dialect_ == sql::Dialect::postgres;
     if (error.failure != sql::Failure::statement || follows) return;

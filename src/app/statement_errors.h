@@ -6,8 +6,8 @@
 
 namespace sluice::app {
 
-// Of a file that is wrong: what its databases say of its statements all the same, so that one run finds both. Adds only
-// what does not follow from what is wrong already: names and syntax.
+// For a configuration with errors: prepares its statements on the databases, so that one run reports both. Adds only
+// errors about names and syntax, which cannot follow from the errors that are known.
 void add_statement_errors(const config::Config& config, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

@@ -25,7 +25,7 @@ namespace {
 
 constexpr Duration query_patience = 1h;
 
-// A hash as it is kept while the files are looked at: a million of them are 32 MB.
+// A compact hash: one million take 32 MB.
 using Digest = std::array<std::uint8_t, 32>;
 
 Digest digest_of(std::string_view hash) {
@@ -48,7 +48,7 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
   if (statement->columns.size() != 1 || !statement->parameters.empty()) {
     co_return std::unexpected("it must return one column, the hashes, and have no parameters");
   }
-  // Rows that a policy hides are in use too: with this PostgreSQL refuses where it would hide some.
+  // Rows that row security hides are in use, too. With this setting PostgreSQL fails instead of hiding rows.
   std::vector<sql::Setting> settings;
   if (!is_sqlite) settings.push_back({.name = "row_security", .value = "off"});
   auto cursor = co_await database.query(*statement, {}, {.deadline = deadline, .settings = settings});
@@ -90,7 +90,7 @@ int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, 
       continue;
     }
     ++looked_at;
-    // Files that are sent from now on are too young, whatever is found of them.
+    // Files sent after this point are younger than `grace`, so they are kept even if no row refers to them yet.
     const std::int64_t sent_before =
         std::time(nullptr) - std::chrono::duration_cast<std::chrono::seconds>(store.grace).count();
     const auto database = std::ranges::find(config.options.databases, store.database.value,

@@ -55,26 +55,28 @@ struct TlsOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("cert", &TlsOptions::cert,
-            "The certificate, PEM: the server's own first, then the chain up to the root. From the folder of the "
-            "configuration file, as the other files here.",
+            "The server's certificate chain, PEM: its own certificate first, then the chain up to the root. Relative "
+            "paths start at the folder of the configuration file.",
             {.required = true});
-    v.field("key", &TlsOptions::key, "Its private key, PEM, without a passphrase.", {.required = true});
+    v.field("key", &TlsOptions::key, "The certificate's private key, PEM, without a passphrase.", {.required = true});
     v.field("certificate", &TlsOptions::certificates,
-            "More certificates: a client gets the one that is for the host that it names (SNI), and `server.tls.cert` "
-            "where none is. Certificates with keys of different types (RSA, ECDSA) may be for the same names.");
-    v.field("min_version", &TlsOptions::min_version, "The oldest version of TLS that is spoken; the newest is 1.3.");
+            "More certificates. A client gets the certificate for the host that it names (SNI); if no certificate is "
+            "for that host, it gets `server.tls.cert`. Certificates with keys of different types (RSA, ECDSA) may be "
+            "for the same names.");
+    v.field("min_version", &TlsOptions::min_version, "The oldest version of TLS that is accepted. The newest is 1.3.");
     v.field("client_auth", &TlsOptions::client_auth,
-            "Certificates of clients: not asked for; verified where a client shows one; or demanded of every client.");
-    v.field("client_ca", &TlsOptions::client_ca, "Who signs the certificates of clients, PEM.");
+            "Certificates of clients. `off`: clients are not asked for one. `optional`: it is verified if the client "
+            "sends one. `require`: every client must send one.");
+    v.field("client_ca", &TlsOptions::client_ca, "The authorities that may sign certificates of clients, PEM.");
     v.field("redirect", &TlsOptions::redirect,
-            "Requests without TLS are sent to the same place with it: 301 for GET and HEAD, 308 for the others.");
+            "`true`: requests without TLS are redirected to the same URL with TLS, with 301 for GET and HEAD and "
+            "with 308 for other methods.");
     v.field("redirect_port", &TlsOptions::redirect_port,
-            "The port that they are sent to, where it is another one from outside. `0`: that of the first address with "
-            "TLS.",
+            "The port in the redirect's URL, for when clients outside see a different one. `0`: the port of the "
+            "first address with TLS.",
             {.min = 0, .max = 65535});
     v.field("hsts", &TlsOptions::hsts,
-            "How long browsers shall remember to come with TLS only (Strict-Transport-Security). `0s`: they are not "
-            "told.",
+            "How long browsers use only TLS for this host (Strict-Transport-Security). `0s`: the field is not sent.",
             {.min = 0s, .max = 24h * 365 * 10});
     v.position(&TlsOptions::position);
   }

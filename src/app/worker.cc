@@ -18,25 +18,38 @@
 namespace sluice::app {
 namespace {
 
-// How long the end waits, beyond `grace`, for databases to hear of what was cut.
+// How long shutdown waits, beyond `grace`, for cancel requests to reach the databases.
 constexpr Duration for_cancels = 200ms;
-// How long a request log that a reload has ended may take to write what it has.
+// How long the request log of a replaced configuration may take to write its remaining rows.
 constexpr Duration log_patience = 60s;
 constexpr Duration log_pause = 200ms;
-// Beyond so many that reloads have removed, what they have counted is forgotten.
+// If more removed routes than this have counts, these counts are dropped.
 constexpr std::size_t most_removed_routes = 1000;
-// How often it is looked whether there is memory to give back, and how much is worth it.
+// How often to check for memory to give back, and the least amount worth it.
 constexpr Duration trim_every = 5s;
 constexpr std::uint64_t worth_trimming = 8 << 20;
 
 Redaction redaction(const Options& options) {
-  return options.request_log ? Redaction(options.request_log->redact) : Redaction();
+  std::vector<std::string> names = options.names_of_keys();
+  if (options.request_log)
+    names.insert(names.end(), options.request_log->redact.begin(), options.request_log->redact.end());
+  return Redaction(names);
 }
 
-// Of one core.
+// The limit of one core.
 std::uint64_t body_memory(const ServerOptions& options, unsigned cores) {
   const std::uint64_t configured = options.body_memory.bytes;
   return (configured != 0 ? configured : core::usable_memory() / 4) / cores;
+}
+
+std::shared_ptr<const http::TrustedProxies> proxies_of(const std::vector<Located<std::string>>& addresses) {
+  if (addresses.empty()) return nullptr;
+  auto proxies = std::make_shared<http::TrustedProxies>();
+  for (const auto& proxy : addresses) {
+    if (!proxies->addresses.add(proxy.value)) proxies->unix_sockets = true;
+  }
+  proxies->addresses.seal();
+  return proxies;
 }
 
 http::ServerOptions server_options(const Site& site, unsigned cores, const Descriptors& descriptors) {
@@ -58,7 +71,9 @@ http::ServerOptions server_options(const Site& site, unsigned cores, const Descr
           .answer_fields = site.answer_fields(),
           .http1 = options.http1,
           .http2 = options.http2,
-          .http2_streams = options.http2_streams};
+          .http2_streams = options.http2_streams,
+          .trusted_proxies = proxies_of(options.trusted_proxies),
+          .proxy_protocol = proxies_of(options.proxy_protocol)};
 }
 
 }  // namespace
@@ -70,8 +85,10 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
       redaction_(redaction(plan->options)),
       descriptors_(descriptors),
       site_(std::make_unique<Site>(*this, plan)),
-      server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors), this) {
+      server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors), this),
+      told_to_end_(core.reactor()) {
   tasks_.spawn(give_memory_back());
+  tasks_.spawn(end_when_told());
   if (plan->options.server.access_log == AccessLogTarget::standard_output) {
     access_log_.emplace(redaction_, core.reactor());
   }
@@ -80,8 +97,8 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
 
 Worker::~Worker() = default;
 
-// The allocators keep what has been freed, and a peak of bodies would stay with the process for good. malloc gives it
-// back on another thread: that takes milliseconds.
+// The allocators keep freed memory, so the process would never return the memory of a peak of bodies. malloc_trim()
+// runs on another thread because it takes milliseconds.
 core::Task<void> Worker::give_memory_back() {
   for (;;) {
     co_await core::Sleep(core_.reactor(), core_.reactor().now() + trim_every);
@@ -91,14 +108,18 @@ core::Task<void> Worker::give_memory_back() {
       (void)core::slab_trim(bytes);
       co_await core::NextTurn(core_.reactor());
     }
-    auto work = [] { (void)::malloc_trim(0); };
-    (void)co_await threads_.run(core_.mailbox(), std::move(work));
+    try {
+      auto work = [] { (void)::malloc_trim(0); };
+      (void)co_await threads_.run(core_.mailbox(), std::move(work));
+    } catch (const std::bad_alloc&) {
+      // If there is too little memory to start this, there is also not much to give back.
+    }
   }
 }
 
 void Worker::bind(std::span<const http::Listening> addresses) {
   for (const http::Listening& one : addresses) {
-    // A unix socket's path belongs to one listener.
+    // The path of a unix socket is bound by one listener only.
     if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
     const auto bound = server_.bind(one.address);
     if (bound) continue;
@@ -107,7 +128,7 @@ void Worker::bind(std::span<const http::Listening> addresses) {
 }
 
 void Worker::listen(const ListenerSet& listeners) {
-  // Without TLS the last context stays: connections that were accepted over TLS still need it.
+  // Without TLS the last context stays, because existing TLS connections still need it.
   if (listeners.tls) server_.set_tls(listeners.tls, listeners.tickets);
   https_port_ = listeners.https_port;
   site_->set_https_port(https_port_);
@@ -156,40 +177,56 @@ void Worker::cut_answers_of(const api::resident::Plan* plan, const api::resident
 }
 
 void Worker::deliver(const Deliveries& deliveries) {
-  std::vector<std::shared_ptr<api::changes::Feed>> feeds;
+  // A reload may have removed the feed.
+  const auto feed_of = [&](const Delivery& delivery) {
+    return find([&](const Site& site) { return site.feed(delivery.feed); });
+  };
   for (const Delivery& delivery : deliveries) {
-    auto feed = find([&](const Site& site) { return site.feed(delivery.feed); });
-    if (!feed) continue;  // a reload has ended it
-    feed->add(delivery.event);
-    feeds.push_back(std::move(feed));
+    if (const auto feed = feed_of(delivery)) feed->add(delivery.event);
   }
-  for (const auto& feed : feeds) feed->wake_all();
+  for (const Delivery& delivery : deliveries) {
+    if (const auto feed = feed_of(delivery)) feed->wake_all();
+  }
 }
 
-void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) {
+void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept {
   if (std::exchange(draining_, true)) return;
-  server_.drain();
-  site_->drain_endless(nullptr);  // streams without an end
-  core_.tasks().spawn([](Worker& self, Instant deadline, std::atomic<unsigned>& left) -> core::Task<void> {
-    core::Reactor& reactor = self.core_.reactor();
-    while (!self.server_.drained() && reactor.now() < deadline) co_await core::Sleep(reactor, reactor.now() + 5ms);
-    std::vector<std::shared_ptr<RunningRequestLog>> logs = self.ending_logs_;
-    if (const auto& log = self.site_->request_log()) logs.push_back(log);
-    for (const auto& log : logs) co_await log->log.flush(deadline);
-    const bool wrote = std::ranges::all_of(logs, [](const auto& log) { return log->log.empty(); });
-    if (!self.server_.drained() || !wrote) {
-      // Statements that nobody cancels would go on at the database without us, some of them for ever.
-      self.server_.cut();
-      for (const auto& log : logs) log->writing.cancel();
-      co_await core::Sleep(reactor, reactor.now() + for_cancels);
-    }
-    --left;
-    // The admin listener is the first core's: it answers until nobody serves any more.
-    while (self.core_.index() == 0 && left != 0 && reactor.now() < deadline) {
-      co_await core::Sleep(reactor, reactor.now() + 5ms);
-    }
-    self.core_.stop();
-  }(*this, core_.reactor().now() + grace, cores_left));
+  end_by_ = core_.reactor().now() + grace;
+  cores_left_ = &cores_left;
+  told_to_end_.ring();
+  try {
+    server_.drain();
+    site_->drain_endless(nullptr);  // streams without an end
+  } catch (const std::bad_alloc&) {
+    // Streams that could not be notified are cut at the end of the grace period.
+  }
+}
+
+core::Task<void> Worker::end_when_told() {
+  (void)co_await told_to_end_.wait(never);
+  core::Reactor& reactor = core_.reactor();
+  const auto sleep = [&reactor](Duration time) { return core::Sleep(reactor, reactor.now() + time); };
+  while (!server_.drained() && reactor.now() < end_by_) co_await sleep(5ms);
+  std::vector<std::shared_ptr<RunningRequestLog>> logs;
+  bool wrote = false;
+  try {
+    logs = ending_logs_;
+    if (const auto& log = site_->request_log()) logs.push_back(log);
+    for (const auto& log : logs) co_await log->log.flush(end_by_);
+    wrote = std::ranges::all_of(logs, [](const auto& log) { return log->log.empty(); });
+  } catch (const std::bad_alloc&) {
+    // Their remaining rows are lost.
+  }
+  if (!server_.drained() || !wrote) {
+    // A statement that is not cancelled would continue in the database after this process has ended.
+    server_.cut();
+    for (const auto& log : logs) log->writing.cancel();
+    co_await sleep(for_cancels);
+  }
+  --*cores_left_;
+  // The admin listener belongs to the first core, so this core continues until all others have ended.
+  while (core_.index() == 0 && *cores_left_ != 0 && reactor.now() < end_by_) co_await sleep(5ms);
+  core_.stop();
 }
 
 void Worker::cut_oldest() {
@@ -205,15 +242,13 @@ void Worker::build_next(std::shared_ptr<const Plan> plan) {
 void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
   const Plan& plan = *next_->plan();
   next_->set_keys(keys);
+  next_->serve();
   redaction_ = redaction(plan.options);
   set_server_options(*next_);
   site_->drain_endless(next_.get());
   const std::shared_ptr<RunningRequestLog> log = site_->request_log();
   if (next_->request_log()) next_->request_log()->log.set_routes(plan.names);
-  if (log && log != next_->request_log()) {
-    ending_logs_.push_back(log);
-    tasks_.spawn(end_log(log));
-  }
+  if (log && log != next_->request_log()) ending_logs_.push_back(log);
   if (std::cmp_greater(plan.names.size() - std::ranges::count(plan.is_served, true), most_removed_routes)) {
     requests_.keep(plan.is_served);
   }
@@ -222,6 +257,8 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   }
   cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));
+  // Only now, because end_log() keeps the log's counts unless an earlier site still has it.
+  if (log && log != site_->request_log()) tasks_.spawn(end_log(log));
   serving_ = http::Pin(*site_);
 }
 
@@ -235,24 +272,11 @@ core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
   const Instant deadline = reactor.now() + log_patience;
   while (!log->log.empty() && reactor.now() < deadline) {
     co_await log->log.flush(deadline);
-    if (!log->log.empty()) co_await core::Sleep(reactor, reactor.now() + log_pause);  // the database is away
+    if (!log->log.empty()) co_await core::Sleep(reactor, reactor.now() + log_pause);  // the database is unavailable
   }
   std::erase(ending_logs_, log);
   const bool is_counted = contains(earlier_, log, [](const auto& site) { return site->request_log(); });
-  if (!is_counted) count_ended(log->log.counters().readings());
-}
-
-void Worker::count_ended(Readings last) {
-  for (Reading& reading : last) {
-    if (reading.kind != Reading::Kind::counter) continue;
-    const auto same = std::ranges::find_if(
-        ended_, [&](const Reading& one) { return one.name == reading.name && one.labels == reading.labels; });
-    if (same == ended_.end()) {
-      ended_.push_back(std::move(reading));
-    } else {
-      same->value += reading.value;
-    }
-  }
+  if (!is_counted) keep_counters(ended_, log->log.counters().readings());
 }
 
 void Worker::unpinned(Site& site) {
@@ -266,10 +290,10 @@ void Worker::unpinned(Site& site) {
   }
   Readings last = site.readings();
   append(last, site.shared_readings(counted));
-  count_ended(std::move(last));
-  // What was cut a moment ago may still have to be cancelled at a database that goes with the site.
+  keep_counters(ended_, std::move(last));
+  // Requests that were just cut may have to be cancelled in a database that is closed with the site.
   for (const auto& database : site.databases()) {
-    if (database.use_count() > 1) continue;  // another site has it
+    if (database.use_count() > 1) continue;  // another site uses it
     tasks_.spawn(keep_for_cancels(database));
   }
   earlier_.erase(found);
@@ -289,6 +313,9 @@ Worker::Snapshot Worker::snapshot() const {
     append(all, site->shared_readings(counted));
   }
   append(all, ended_);
+  if (!site_->plan()->websockets.empty() || channels_.counters().opened != 0) {
+    append(all, channels_.counters().readings());
+  }
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
                      static_cast<double>(earlier_.size()))});
   return result;
@@ -296,9 +323,14 @@ Worker::Snapshot Worker::snapshot() const {
 
 core::Task<std::optional<std::string>> Worker::find_unready(Instant deadline) {
   const std::shared_ptr<const Plan> plan = site_->plan();
-  const auto databases = site_->databases();  // a reload may go on meanwhile
+  for (const auto& source : site_->key_sources()) {
+    if (source->keys() == nullptr) co_return "The keys of " + source->url().name + " have not been fetched yet.";
+  }
+  const auto databases = site_->databases();  // a copy, because a reload may replace them meanwhile
   for (std::size_t i = 0; i < databases.size(); ++i) {
-    if (!co_await databases[i]->ping(deadline)) co_return plan->options.databases[i].name.value;
+    if (!co_await databases[i]->ping(deadline)) {
+      co_return "The database \"" + plan->options.databases[i].name.value + "\" does not answer.";
+    }
   }
   co_return std::nullopt;
 }
@@ -309,7 +341,7 @@ void Worker::completed(const http::Completion& completion) {
     if (access_log_) access_log_->add(completion);
     if (const auto& log = site_->request_log()) log->log.add(completion);
   } catch (const std::bad_alloc&) {
-    // It is told while connections end, also for want of memory: this one is in no log.
+    // This is called while connections end, which may be due to a lack of memory. Then the request is not logged.
   }
 }
 

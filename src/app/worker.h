@@ -18,77 +18,80 @@
 #include "app/site.h"
 #include "base/log.h"
 #include "base/reading.h"
+#include "core/alarm.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "gateway/jwt/keys.h"
 #include "http/server.h"
 #include "http/websocket/endpoint.h"
 #include "sql/database.h"
+#include "ws/channel.h"
 
 namespace sluice::app {
 
-// What the process leaves its clients of its descriptors.
+// The limit on file descriptors for client connections.
 struct Descriptors {
-  int most = INT_MAX;             // a connection whose descriptor is not below it is closed
-  TroubleLog* trouble = nullptr;  // told that there are none
+  int most = INT_MAX;             // a connection with this or a higher descriptor is closed
+  TroubleLog* trouble = nullptr;  // logs that there are no more descriptors
 };
 
-// What one core has whatever it serves: the server and what it counts; and the sites that it serves, one after the
-// other. Made, used and destroyed on the core.
+// What one core has regardless of the configuration: the server and its counters. It also has the site that is served,
+// the next one, and earlier ones. Created, used and destroyed on the core.
 class Worker final : http::Observer, http::Dispatcher {
  public:
-  // Throws what cannot be opened. What databases share is open (open_shared_parts()), and tables have their rows.
+  // Throws if something cannot be opened. Precondition: the shared parts of databases are open (open_shared_parts()),
+  // and resident tables are loaded.
   Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
          const Descriptors& descriptors = {});
   ~Worker() override;
 
-  // For those who build handlers.
+  // The following are for code that builds handlers.
   [[nodiscard]] core::Reactor& reactor() { return core_.reactor(); }
   [[nodiscard]] core::Mailbox& mailbox() { return core_.mailbox(); }
   [[nodiscard]] core::BlockingPool& threads() { return threads_; }
   [[nodiscard]] core::MeshPort& mesh() { return core_.mesh(); }
   [[nodiscard]] http::websocket::Echo& echo() { return echo_; }
+  [[nodiscard]] ws::ChannelPool& channels() { return channels_; }
 
-  // For the connections from now on.
+  // For new connections.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
                std::shared_ptr<const net::tls::TicketKeys> tickets) {
     server_.set_tls(std::move(context), std::move(tickets));
   }
-  // Binds those addresses that are not bound yet. Throws std::system_error where one cannot be.
+  // Binds the addresses that are not bound yet. Throws std::system_error if it cannot.
   void bind(std::span<const http::Listening> addresses);
-  // From now on it listens with these, on addresses that are bound. Throws likewise.
+  // From now on listens on these addresses, which are bound. Throws std::system_error if it cannot.
   void listen(const ListenerSet& listeners);
-  // By policy of the plan, for the requests from now on, if that is the one that is served.
+  // Sets the keys, by policy of the plan, for requests from now on. Does nothing if another plan is served.
   void set_keys(const Plan& plan, const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
     if (site_->plan().get() == &plan) site_->set_keys(keys);
   }
 
-  // What is served next. build_next() makes it ready and throws what cannot be served; then either serve_next(), from
-  // which on every request is answered by it, or forget_next().
-  // Precondition: as of the first plan.
+  // Switches to the next site. build_next() makes it ready, and throws if it cannot be served. After that, serve_next()
+  // makes it answer all new requests, or forget_next() drops it. Precondition: as for the first plan.
   void build_next(std::shared_ptr<const Plan> plan);
-  // `keys`: of its policies, which may be newer than those of the plan.
+  // `keys`: by policy of the next plan; may be newer than the plan's own.
   void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
   void forget_next() { next_.reset(); }
-  // Earlier sites that answers still need; beyond them those of the oldest are cut.
+  // Earlier sites that are kept for unfinished answers. Beyond this number, the answers of the oldest site are cut.
   static constexpr std::size_t most_earlier = 8;
-  // Of routes, by id: those of earlier sites too.
+  // Names of routes by id, including routes of earlier sites.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
 
-  // This core's connections to a database of the site that is served, or of the next one; null: neither has it.
+  // This core's connections to a database of the current site, or of the next or an earlier one; null if none has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
-  // What a resident table is from now on. Of one that is gone nobody hears.
+  // Sets the new version of a resident table. Does nothing if no site has the table any more.
   void publish(const api::resident::Plan* plan, const api::resident::Edition& edition);
-  // Answers that are still sent of a table which the resident serves no more.
+  // Cuts unfinished answers from this version of the table, which the resident no longer serves.
   void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table);
-  // What has changed, for the feeds of this core.
+  // Passes changes to the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
-  // Stops accepting, lets what runs finish for at most `grace`, counts itself off `cores_left`, then stops the core.
-  void drain(Duration grace, std::atomic<unsigned>& cores_left);
+  // Stops accepting, waits at most `grace` for running requests, decrements `cores_left`, then stops the core.
+  void drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept;
   [[nodiscard]] bool draining() const { return draining_; }
 
-  // The first database that cannot answer; nothing: all can.
+  // Why this core is not ready: a database does not answer, or keys have not been fetched. Nothing if it is ready.
   core::Task<std::optional<std::string>> find_unready(Instant deadline);
 
   // What the core has counted; a value that may cross to another core.
@@ -106,34 +109,38 @@ class Worker final : http::Observer, http::Dispatcher {
     return site_->dispatcher().dispatch(exchange);
   }
   void set_server_options(const Site& site);
-  // Nothing needs the site any more.
+  // No exchange pins the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();
+  // Started in the constructor, so that drain() needs no memory for it.
+  core::Task<void> end_when_told();
   void cut_oldest();
-  // What `get` finds, other than null, in a site that is served, is built to be, or still answers.
+  // The first result of `get` that is not null, trying the current, the next and then the earlier sites.
   template <class Get>
   [[nodiscard]] auto find(Get get) const -> decltype(get(std::declval<const Site&>()));
-  // Adds counters of what is gone.
-  void count_ended(Readings last);
   core::Task<void> keep_for_cancels(std::shared_ptr<sql::Database> database);
-  // Until it has written all, or cannot.
+  // Runs until all rows are written or cannot be written.
   core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);
 
   core::Core& core_;
   core::BlockingPool& threads_;
   http::websocket::Echo echo_;
+  ws::ChannelPool channels_;  // of the WebSocket connections of all sites
   RequestMetrics requests_;
   Redaction redaction_;  // of the access log
   std::optional<AccessLog> access_log_;
   const Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
-  Readings ended_;  // what sites that have ended had counted
+  Readings ended_;  // counts of the sites that have ended
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
   std::vector<std::unique_ptr<Site>> earlier_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
-  http::Pin serving_{*site_};  // so that the site which is served is never let go of
+  http::Pin serving_{*site_};  // pins the current site, so that it is never released
   http::Server server_;
+  core::Alarm told_to_end_;
+  Instant end_by_ = never;
+  std::atomic<unsigned>* cores_left_ = nullptr;  // set by drain()
   core::TaskGroup tasks_;
   bool draining_ = false;
 };

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-// An invariant of ours, checked in every build: most of them guard memory, and a process that ends is better than one
-// that reads or writes elsewhere. Nothing that a peer can send, and nothing that the environment does, may reach an
-// assert: those are Results.
+// Checks an invariant of our own code, in every build. Most asserts guard memory: ending the process is better than
+// letting it read or write out of bounds. Input from a peer or the environment must never reach an assert; such
+// failures are Results.
 #define SLUICE_ASSERT(condition) ((condition) ? (void)0 : ::sluice::assertion_failed(#condition, __FILE__, __LINE__))
 
 namespace sluice {

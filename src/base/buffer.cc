@@ -14,8 +14,8 @@ void Buffer::release() {
 
 void Buffer::make_room(std::size_t bytes) {
   const std::size_t used = size();
-  // Moving the readable bytes to the front is free of a new block, but only worth it where it frees at least half: else
-  // a slow consumer would move the same bytes again and again.
+  // Moving the readable bytes to the front needs no new block. It is done only if it frees at least half of the block.
+  // Otherwise a slow consumer would move the same bytes again and again.
   if (begin_ >= capacity_ / 2 && capacity_ - used >= bytes) {
     std::memmove(data_, data_ + begin_, used);
     begin_ = 0;

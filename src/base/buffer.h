@@ -11,12 +11,12 @@
 
 namespace sluice {
 
-// Bytes that arrive at one end and are used up at the other: one contiguous, growable block.
+// Bytes are appended at one end and consumed at the other, in one contiguous, growable block.
 //
 //   0 <= begin <= end <= capacity;   readable = [begin, end),   writable = [end, capacity)
 //
-// Views into it last until the next call that may move the bytes: reserve(), append(), release(). An empty Buffer owns
-// no memory, so an idle connection that calls release() costs none.
+// Views into the buffer are valid until the next call that may move the bytes: reserve(), append(), release(). An empty
+// Buffer owns no memory, so an idle connection that calls release() needs none.
 class Buffer {
  public:
   Buffer() = default;
@@ -38,7 +38,7 @@ class Buffer {
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   [[nodiscard]] std::string_view view() const { return {data_ + begin_, size()}; }
 
-  // Makes room for at least `bytes` more and returns where they go; commit() says how many were written.
+  // Makes room for at least `bytes` more and returns where to write them; commit() says how many were written.
   [[nodiscard]] char* reserve(std::size_t bytes) {
     if (capacity_ - end_ < bytes) [[unlikely]] make_room(bytes);
     return data_ + end_;
@@ -64,7 +64,7 @@ class Buffer {
     begin_ += bytes;
     if (begin_ == end_) begin_ = end_ = 0;
   }
-  // Drops bytes from the writing end, back to `new_size` readable ones.
+  // Drops bytes from the end, until `new_size` readable bytes are left.
   void truncate(std::size_t new_size) {
     SLUICE_ASSERT(new_size <= size());
     end_ = begin_ + new_size;

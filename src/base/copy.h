@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// Copies `text` to `to` and returns the end. Short texts, which header fields are made of, go in two overlapping loads
-// instead of a call.
+// Copies `text` to `to` and returns the end. Header fields consist of short texts; these are copied with two
+// overlapping loads instead of a call.
 [[nodiscard]] inline char* copy_short(char* to, std::string_view text) {
   const std::size_t size = text.size();
   const char* const from = text.data();

@@ -10,7 +10,7 @@ namespace {
 
 TEST(CopyShort, CopiesEverySizeAndNothingBeside) {
   for (std::size_t size = 0; size <= 100; ++size) {
-    // Exactly as large as the text, so that a sanitizer sees a byte too many on either side.
+    // Both buffers have exactly the size of the text, so a sanitizer sees an access of one byte too many.
     const auto from = std::make_unique<char[]>(size);
     const auto to = std::make_unique<char[]>(size);
     for (std::size_t i = 0; i < size; ++i) from[i] = static_cast<char>(i * 7 + size);

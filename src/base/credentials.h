@@ -5,17 +5,18 @@
 
 namespace sluice {
 
-// Whether a header, a parameter or a field of this name holds a credential, so that its value belongs in no log.
-// These names do:
+// Whether a header, parameter or field with this name holds a credential. The values of such fields must not be logged.
+// These names count as credentials:
 //   - those that contain accesskey, api-key, api_key, apikey, assertion, authorization, cookie, credential, csrf,
 //     passwd, password, privatekey, saml, secret, session, signature, token or websocket-protocol;
-//   - those with one of the words auth, bearer, jwt, key, otp, pass, passcode, passphrase, pin, pw, pwd, sid and ticket
-//     between characters other than a-z and 0-9;
+//   - those with one of the words auth, bearer, jwt, key, otp, pass, passcode, passphrase, pin, pw, pwd, sid and
+//   ticket,
+//     delimited by characters other than a-z and 0-9;
 //   - "code" and "sig".
-// `name` is compared as comparable_name() has it.
+// `name` is a result of comparable_name().
 [[nodiscard]] bool names_credential(std::string_view name);
 
-// In lower case, with percent escapes resolved: "pass%77ord" becomes "password".
+// Converts to lower case and resolves percent escapes: "pass%77ord" becomes "password".
 [[nodiscard]] std::string comparable_name(std::string_view name);
 
 }  // namespace sluice

@@ -13,7 +13,7 @@
 #include "base/time.h"
 
 // How a module declares its options: once, beside the plain struct that holds them. The TOML reader, `sluice check` and
-// the reference page are visitors of that one declaration.
+// the reference page are visitors of this declaration.
 //
 //   enum class Returns : std::uint8_t { rows, object };
 //   inline NameOf<Returns> names_of(Returns) { return {{"rows", Returns::rows}, {"object", Returns::object}}; }
@@ -37,7 +37,7 @@
 //     }
 //   };
 //
-// What a field's type may be, and how it is written in TOML:
+// The types that a field may have, and how their values are written in TOML:
 //
 //   bool, any integer, double   true, 42, 0.5
 //   std::string                 "text", with ${NAME} and ${NAME:-default} from the environment
@@ -45,24 +45,25 @@
 //   Duration                    "250ms", "10s", "1m", "1h30m" (us, ms, s, m, h, d)
 //   ByteSize                    "16KiB", "1MiB", "2GiB", or a plain number of bytes
 //   Scalar                      a string, integer, float or boolean, kept as its text
-//   app::config::Value          anything that JSON has too, kept as it is (in files of tests)
+//   app::config::Value          any value that JSON can hold, kept as it is (in test files)
 //   JsonOrFile                  JSON: a table, a string that begins with "{", or the path of a file
 //   std::optional<T>            as T; absent is nullopt
-//   Located<T>                  as T, with where it stands in the file
+//   Located<T>                  as T, with its position in the file
 //   std::vector<T>              a list of T; of declared structs: [[key]]
 //   a declared struct           a table: [key]
 //   OneOrMore<T>                a T, or a list of T
 //   std::vector<Named<T>>       a table of T by name: [key.NAME], or key.NAME = ...; in the order of the file
 //
-// What the visitor offers besides field():
+// What the visitor offers in addition to field():
 //
 //   v.position(&S::position)    where the table begins in the file
 //   v.variant(&S::type, Type::a, &S::a, "meaning")
-//                               the keys of the struct S::a stand in the same table, where `type` is Type::a
-//   v.shorthand("type")         a plain value in place of the table stands for a table with only that key
+//                               if `type` is Type::a, the same table has the keys of the struct S::a
+//   v.shorthand("type")         a plain value is accepted for a table with only this key
 namespace sluice {
 
-// A place in the configuration file; both are counted from 1, columns in characters. Line 0: not from a file.
+// A position in the configuration file. Lines and columns count from 1, columns in characters. Line 0: the value does
+// not come from a file.
 struct Position {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -70,7 +71,7 @@ struct Position {
   friend constexpr auto operator<=>(const Position&, const Position&) = default;
 };
 
-// A value that later stages may have to complain about.
+// A value with its position, because later stages may report an error in it.
 template <class T>
 struct Located {
   T value{};
@@ -91,7 +92,7 @@ struct Named {
   T value{};
 };
 
-// A value, or a list of them. Empty: the key is not there.
+// A value or a list of values. Empty if the key is absent.
 template <class T>
 struct OneOrMore {
   std::vector<T> items;
@@ -108,10 +109,10 @@ struct Scalar {
   std::string text;
 };
 
-// A JSON object, or the file that holds it.
+// A JSON object, given in place or as the path of a file.
 struct JsonOrFile {
   std::string json;
-  std::string file;  // empty: it stands in the configuration itself
+  std::string file;  // empty if the JSON is in the configuration itself
 };
 
 inline namespace literals {
@@ -121,7 +122,8 @@ constexpr ByteSize operator""_MiB(unsigned long long count) { return {count << 2
 constexpr ByteSize operator""_GiB(unsigned long long count) { return {count << 30}; }
 }  // namespace literals
 
-// One end of what is allowed, in the field's own unit: a number, nanoseconds, bytes. Not set: no bound.
+// A bound of the allowed range, in the field's own unit: a number, nanoseconds, bytes. If it is not set, there is no
+// bound.
 struct Bound {
   std::optional<std::int64_t> value;
 
@@ -136,16 +138,16 @@ struct Bound {
 };
 
 struct Rules {
-  Bound min = {};  // of numbers, durations and sizes; of a list: how many
+  Bound min = {};  // for numbers, durations and sizes; for a list: the number of elements
   Bound max = {};
-  // The key must be there. A required string or list is not empty either.
+  // The key must be present. A required string or list must not be empty.
   bool required = false;
-  // What else a string (in a list: each one) must obey. Returns what is wrong ("must begin with '/'"), or nothing.
-  // It does not repeat the value, which may hold a secret.
+  // An additional check of a string, or of each string in a list. Returns an error text ("must begin with '/'"), or an
+  // empty text. The error text does not repeat the value, which may hold a secret.
   std::string (*check)(std::string_view text) = nullptr;
 };
 
-// An enum's names in the file, as `names_of(Enum)` beside the enum returns them.
+// The names of an enum's values in the file, returned by a `names_of(Enum)` beside the enum.
 template <class Enum>
 using NameOf = std::vector<std::pair<std::string_view, Enum>>;
 

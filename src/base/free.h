@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-// The deleter of a std::unique_ptr whose object a function of C takes back.
+// A std::unique_ptr deleter that calls a C function.
 template <auto function>
 struct Free {
   template <class T>

@@ -2,7 +2,7 @@
 
 namespace sluice {
 
-// -1 for a byte that is no hexadecimal digit.
+// The value of a hexadecimal digit, or -1 for any other byte.
 constexpr int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char letter = static_cast<char>(c | 0x20);

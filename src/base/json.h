@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-// The inside of a JSON string. Bytes above 0x7F pass as they are: the text is UTF-8 already.
+// Escapes the content of a JSON string. Bytes above 0x7F are copied unchanged: the text is already UTF-8.
 void append_json_escaped(Buffer& out, std::string_view text);
 
-// A name as a step of a JSON pointer, without its slash (RFC 6901).
+// Escapes a name as a reference token of a JSON pointer, without its slash (RFC 6901).
 void append_pointer_escaped(std::string& out, std::string_view name);
 
 }  // namespace sluice

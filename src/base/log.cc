@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <ctime>
+#include <new>
 #include <string>
+#include <utility>
 
 #include <unistd.h>
 
@@ -27,7 +29,7 @@ void write_line(std::string_view text) {
   const std::size_t stamp_size = std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", &parts);
   std::string line(stamp, stamp_size);
   line += "sluice: ";
-  // One event is one line, whatever a database says.
+  // One event is one line, even if a database's message has several.
   for (const char c : text) line += c == '\n' || c == '\r' ? ' ' : c;
   line += '\n';
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -37,15 +39,19 @@ void write_line(std::string_view text) {
 
 void log_error(std::string_view line) {
   const auto now = std::chrono::steady_clock::now();
-  if (now - limiter.second >= std::chrono::seconds(1)) {
-    if (limiter.kept_back != 0) write_line(std::to_string(limiter.kept_back) + " more lines like these were kept back");
-    limiter = {.second = now};
-  }
-  if (++limiter.written > lines_a_second) {
+  try {
+    if (now - limiter.second >= std::chrono::seconds(1)) {
+      const int kept_back = std::exchange(limiter, {.second = now}).kept_back;
+      if (kept_back != 0) write_line(std::to_string(kept_back) + " more lines like these were kept back");
+    }
+    if (++limiter.written > lines_a_second) {
+      ++limiter.kept_back;
+      return;
+    }
+    write_line(line);
+  } catch (const std::bad_alloc&) {
     ++limiter.kept_back;
-    return;
   }
-  write_line(line);
 }
 
 void TroubleLog::met(std::string_view what, Clock::time_point now) {

@@ -9,19 +9,19 @@
 
 namespace sluice {
 
-// A line for the operator, on standard error. Who asks for errors chooses their rate, so each thread writes at most
-// 20 lines a second and then says how many it kept back.
+// Writes a line for the operator to standard error. Clients that provoke errors choose their rate, so each thread
+// writes at most 20 lines a second. It then reports the number of suppressed lines.
 void log_error(std::string_view line);
 
-// Trouble that many meet at the same time: a line when it begins, and one when it is over, not one for each. Shared by
-// all threads; costs a load while there is none.
+// Logs a failure that many requests meet at the same time: one line when it begins and one when it ends, not one per
+// request. Shared by all threads; costs one atomic load while there is no failure.
 class TroubleLog {
  public:
   using Clock = std::chrono::steady_clock;
-  // It is over when `quiet` has passed since it was met the last time, and then somebody has got through.
+  // The failure is over at the first success after `quiet` has passed since the last failure.
   static constexpr Clock::duration quiet = std::chrono::seconds(1);
 
-  // `subject` begins the lines: "database main". The last one says `over`, and how often it was met: "7 `times`".
+  // `subject` begins the lines: "database main". The last line contains `over` and the number of failures: "7 `times`".
   explicit TroubleLog(std::string subject, std::string over = "answers again", std::string times = "requests failed")
       : subject_(std::move(subject)), over_(std::move(over)), times_(std::move(times)) {}
   TroubleLog(const TroubleLog&) = delete;
@@ -38,9 +38,9 @@ class TroubleLog {
   const std::string over_;
   const std::string times_;
   std::atomic<bool> begun_{false};
-  std::atomic<Clock::rep> last_{0};  // when it was met
+  std::atomic<Clock::rep> last_{0};  // time of the last failure
   std::atomic<std::uint64_t> count_{0};
-  std::mutex mutex_;  // of beginning and ending
+  std::mutex mutex_;  // guards beginning and ending
   Clock::time_point first_{};
 };
 

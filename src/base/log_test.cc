@@ -29,7 +29,7 @@ TEST(TroubleLog, TellsTheBeginningAndTheEnd) {
             }),
             "sluice: database main: refused; more of this is not told until it is over\n");
   EXPECT_EQ(logged([&] { trouble.met("something else", start + seconds(60)); }), "");
-  // One that gets through between two that fail ends nothing.
+  // A single success between two failures does not end the failure.
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(60) + milliseconds(999)); }), "");
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(61)); }),
             "sluice: database main: answers again; 1001 requests failed within 60000 ms\n");

@@ -7,25 +7,25 @@
 
 namespace sluice {
 
-// A number for operators, named as Prometheus and OpenTelemetry would. Readings are made when somebody asks; what is
-// counted is counted in plain members. Those of equal name and labels are added up, over parts and over cores.
+// A metric, named by the conventions of Prometheus and OpenTelemetry. The values live in plain members, and Readings
+// are created when metrics are requested. Readings of equal name and labels, from all parts and cores, are added up.
 struct Reading {
   enum class Kind : std::uint8_t { counter, gauge };
-  std::string_view name;  // static; readings of one name have one help and one kind
+  std::string_view name;  // static; readings of one name have the same help and kind
   std::string_view help;  // static
   Kind kind{};
   double value = 0;
-  std::string labels{};  // as in `store="pictures",reason="type"`; empty: none
+  std::string labels{};  // as in `store="pictures",reason="type"`; empty without labels
 };
 using Readings = std::vector<Reading>;
 
 [[nodiscard]] Reading counter(std::string_view name, std::string_view help, double value, std::string labels = {});
 [[nodiscard]] Reading gauge(std::string_view name, std::string_view help, double value, std::string labels = {});
 
-// `name="value"`, escaped.
+// Returns `name="value"`, escaped.
 [[nodiscard]] std::string label(std::string_view name, std::string_view value);
 
-// Appends `more`, with `label` before the labels that they have.
+// Appends `more`, with `label` added before their own labels.
 void append(Readings& all, Readings more, const std::string& label = {});
 
 }  // namespace sluice

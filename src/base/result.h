@@ -15,7 +15,7 @@ enum class Errc : std::uint8_t {
   system,     // a system call failed: detail is the errno
 };
 
-// Small enough to return in a register; what the user reads is made where the error is told, not where it happens.
+// Small enough to return in a register. The text for the user is made where the error is reported, not where it occurs.
 struct Error {
   Errc code{};
   std::int32_t detail = 0;

@@ -8,7 +8,8 @@ namespace sluice {
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-// The reactor's clock: monotonic, and virtual in simulation, hence a type of its own that std's clocks don't mix with.
+// The reactor's clock: monotonic, and virtual in simulation. It has its own type so that it cannot be mixed with std's
+// clocks.
 struct ReactorClock {
   using rep = Duration::rep;
   using period = Duration::period;

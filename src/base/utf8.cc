@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// Below this size a look at eight bytes at a time is cheaper than the call.
+// Below this size, checking eight bytes at a time is cheaper than the call.
 constexpr std::size_t short_bytes = 128;
 
 bool is_ascii(std::string_view text) {

@@ -5,15 +5,15 @@
 #include <string>
 #include <string_view>
 
-// Characters as UTF-8, and as JSON's \u writes them: one unit of UTF-16, or two.
+// Characters in UTF-8, and in JSON's \u notation: one or two UTF-16 code units.
 namespace sluice {
 
-// Whether all of it is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+// Whether the text is valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view text);
 
 inline constexpr std::size_t longest_utf8 = 4;
 
-// Writes a character, up to longest_utf8 bytes; where they end. Precondition: code <= 0x10ffff.
+// Writes a character of up to longest_utf8 bytes and returns the end. Precondition: code <= 0x10ffff.
 constexpr char* put_utf8(char* to, std::uint32_t code) {
   const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
   if (code < 0x80) {
@@ -39,10 +39,10 @@ inline void append_utf8(std::string& out, std::uint32_t code) {
   out.append(bytes, put_utf8(bytes, code));
 }
 
-// The first unit of a pair, and the second one.
+// The first and the second code unit of a surrogate pair.
 constexpr bool is_high_surrogate(std::uint32_t unit) { return unit >= 0xd800 && unit < 0xdc00; }
 constexpr bool is_low_surrogate(std::uint32_t unit) { return unit >= 0xdc00 && unit < 0xe000; }
-// The character that a pair stands for.
+// The character that a surrogate pair encodes.
 constexpr std::uint32_t join_surrogates(std::uint32_t high, std::uint32_t low) {
   return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
 }

@@ -63,7 +63,7 @@ std::optional<Address> Address::parse(std::string_view text) {
     host = host.substr(1, host.size() - 2);
     if (!host.contains(':')) return std::nullopt;
   } else if (host.contains(':')) {
-    return std::nullopt;  // an IPv6 address without its brackets could swallow its port
+    return std::nullopt;  // an IPv6 address without brackets would be ambiguous with its port
   }
   return from_ip(host, port);
 }

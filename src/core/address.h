@@ -9,7 +9,8 @@
 
 namespace sluice::core {
 
-// Where a socket listens or connects: IPv4, IPv6 or a unix socket's path. Numeric only; names are resolved above.
+// An address to listen on or connect to: IPv4, IPv6 or the path of a unix socket. Numeric only; name resolution is a
+// separate layer.
 class Address {
  public:
   Address() = default;
@@ -25,7 +26,7 @@ class Address {
   [[nodiscard]] int family() const { return storage_.ss_family; }
   [[nodiscard]] std::uint16_t port() const;  // 0 for a unix socket
   [[nodiscard]] bool is_loopback() const;
-  [[nodiscard]] std::string text() const;  // as parse() reads it
+  [[nodiscard]] std::string text() const;  // in the format that parse() reads
   [[nodiscard]] std::string ip() const;    // without the port
 
  private:

@@ -8,7 +8,7 @@
 
 namespace sluice::core {
 
-// Wakes one coroutine, at an instant or before it. A ring that nobody waits for is remembered, once.
+// Wakes one coroutine at an instant, or earlier when ring() is called. A ring without a waiter is remembered, once.
 //
 //   const bool rung = co_await alarm.wait(until);
 class Alarm : Timer {
@@ -27,7 +27,7 @@ class Alarm : Timer {
       alarm_.caller_ = caller;
       alarm_.reactor_.timers().schedule(alarm_, until_);
     }
-    // Whether it was rung, and not only time.
+    // True if the alarm was rung, false if the time passed.
     bool await_resume() noexcept { return std::exchange(alarm_.rung_, false); }
 
    private:
@@ -36,7 +36,7 @@ class Alarm : Timer {
   };
   [[nodiscard]] Wait wait(Instant until) { return {*this, until}; }
 
-  // Resumes who waits at the loop's next turn, and not from within.
+  // Resumes the waiter in the loop's next turn, not from within this call.
   void ring() {
     rung_ = true;
     if (caller_) reactor_.timers().schedule(*this, reactor_.now());

@@ -15,10 +15,10 @@
 
 namespace sluice::core {
 
-// The memory of one request: allocating moves a pointer, freeing is one reset() for everything. Destructors are not
-// run, so it holds only what needs none. The first chunk stays for the next request; the others, and allocations that
-// are too large to share a chunk, go back. Memory of an arena of default size is therefore bounded by what one request
-// asks for.
+// The memory of one request: allocating moves a pointer, and one reset() frees everything. Destructors are not run, so
+// the arena may only hold objects that need none. reset() keeps the first chunk for the next request and frees the
+// others, including the separate chunks of large allocations. The memory of an arena of default size is therefore
+// bounded by what one request asks for.
 class Arena {
  public:
   explicit Arena(std::size_t chunk_bytes = 4096) : chunk_bytes_(chunk_bytes) { SLUICE_ASSERT(chunk_bytes >= 256); }
@@ -26,7 +26,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() { release(); }
 
-  // `alignment` is a power of two. Never null: throws std::bad_alloc as operator new does.
+  // `alignment` is a power of two. Never returns null: throws std::bad_alloc as operator new does.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
     const std::size_t padding = (0 - reinterpret_cast<std::uintptr_t>(next_)) & (alignment - 1);
     if (bytes >= left_ || padding >= left_ - bytes) [[unlikely]]
@@ -57,20 +57,20 @@ class Arena {
     return {to, text.size()};
   }
 
-  // Everything that was allocated is gone.
+  // Frees all allocations.
   void reset() noexcept {
     while (others_ != nullptr) ::operator delete(std::exchange(others_, others_->next));
     held_bytes_ = 0;
     if (first_ != nullptr) use(*first_, chunk_bytes_);
   }
-  // Likewise, and the first chunk goes back too: for who is not going to need it soon.
+  // Like reset(), but frees the first chunk too, for owners that will not need it soon.
   void release() noexcept {
     reset();
     ::operator delete(std::exchange(first_, nullptr));
     next_ = nullptr;
     left_ = 0;
   }
-  // What it holds beyond its first chunk; for limits.
+  // The bytes held beyond the first chunk; for limits.
   [[nodiscard]] std::size_t extra_bytes() const { return held_bytes_; }
 
  private:
@@ -100,7 +100,7 @@ class Arena {
 inline void* Arena::allocate_slow(std::size_t bytes, std::size_t alignment) {
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
   const std::size_t wanted = bytes + (alignment > alignof(Chunk) ? alignment : 0);
-  // Large ones get a chunk of their own, so that the rest of the current one is not lost.
+  // A large allocation gets its own chunk, so the rest of the current chunk is not wasted.
   if (wanted > chunk_bytes_ / 4) {
     Chunk* const own = add(wanted);
     own->next = std::exchange(others_, own);

@@ -8,7 +8,7 @@
 namespace sluice::core {
 namespace {
 
-// What a request does: 32 small allocations, then all of them gone.
+// The pattern of a request: 32 small allocations, then one reset().
 constexpr std::size_t allocations = 32;
 constexpr std::size_t bytes_of(std::size_t index) { return 16 + index * 5 % 80; }
 

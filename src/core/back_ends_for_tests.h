@@ -10,7 +10,7 @@
 
 namespace sluice::core {
 
-// Why this system has no such reactor; empty: it has.
+// Why this system does not support such a reactor; empty if it does.
 inline std::string refusal(BackEnd back_end) {
   try {
     (void)make_reactor(back_end);
@@ -20,7 +20,7 @@ inline std::string refusal(BackEnd back_end) {
   }
 }
 
-// A reactor that a test with parameters runs on.
+// The reactor of a parameterized test.
 struct TestedReactor {
   const char* name;
   std::unique_ptr<Reactor> (*make)();
@@ -28,11 +28,11 @@ struct TestedReactor {
 };
 
 inline const TestedReactor on_epoll{"epoll", make_epoll_reactor};
-// Where io_uring is refused it is some other, for a test that is skipped.
+// Falls back to another reactor if io_uring is refused; the test is then skipped.
 inline const TestedReactor on_uring{
     "uring", [] { return make_reactor(refusal(BackEnd::uring).empty() ? BackEnd::uring : BackEnd::epoll); }, true};
 
-// Their fixture.
+// The fixture of the parameterized tests.
 class OnReactor : public testing::TestWithParam<TestedReactor> {
  protected:
   void SetUp() override {

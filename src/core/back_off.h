@@ -9,7 +9,7 @@
 
 namespace sluice::core {
 
-// Between a half of `most` and all of it; `state` is the generator's, and not 0 (xorshift).
+// A random duration between half of `most` and `most`. `state` is the generator's state and must not be 0 (xorshift).
 [[nodiscard]] inline Duration jittered(std::uint64_t& state, Duration most) {
   state ^= state << 13;
   state ^= state >> 7;
@@ -17,8 +17,8 @@ namespace sluice::core {
   return most - Duration(static_cast<std::int64_t>(state % static_cast<std::uint64_t>(most.count() / 2 + 1)));
 }
 
-// Pauses between attempts: each twice as long as the one before, up to a limit, and shortened by up to a half at
-// random, so that those that met do not come back at the same moment.
+// Pauses between attempts: each is twice as long as the one before, up to a limit, and is shortened by up to half at
+// random. The randomness spreads out clients that failed at the same moment.
 class BackOff {
  public:
   BackOff(Reactor& reactor, Duration first, Duration longest)
@@ -33,7 +33,7 @@ class BackOff {
   [[nodiscard]] Task<void> wait() { co_await Sleep(reactor_, next()); }
 
  private:
-  // Of the clock, which is the simulation's where there is one.
+  // Seeds from the reactor's clock, so that a simulation is reproducible.
   static std::uint64_t seed(Reactor& reactor) {
     const auto ticks = static_cast<std::uint64_t>(reactor.now().time_since_epoch().count());
     return (ticks * 0x9E3779B97F4A7C15U) | 1;

@@ -37,7 +37,7 @@ struct BlockingPool::Queue {
 
 BlockingPool::BlockingPool(unsigned threads, std::size_t queue_limit) : queue_(std::make_shared<Queue>(queue_limit)) {
   SLUICE_ASSERT(threads > 0);
-  // Signals belong to the threads that know what to do with them: a new thread inherits the mask.
+  // A new thread inherits the signal mask. Blocking all signals leaves them to the threads that handle them.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -102,7 +102,7 @@ void BlockingPool::abandon(Job& job) noexcept {
     was_queued = job.is_queued;
     if (was_queued) job.queue->unlink(job);
   }
-  if (was_queued) job.release();  // for the pool, which will never see it
+  if (was_queued) job.release();  // the pool's ownership; the pool will never see this job
   job.release();
 }
 
@@ -122,7 +122,7 @@ void BlockingPool::serve(Queue& queue) noexcept {
 
 void BlockingPool::Job::delivered(Letter& letter) noexcept {
   Job& job = static_cast<Job&>(letter);
-  // The caller owns the job too, and may give its part up while it runs: the job stays until release().
+  // The caller is the other owner and may release the job while it runs; the job exists until this release().
   const std::coroutine_handle<> caller = std::exchange(job.caller, nullptr);
   if (caller) caller.resume();
   job.release();

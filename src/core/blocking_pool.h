@@ -23,23 +23,23 @@ namespace sluice::core {
 //   auto work = [scan = std::move(scan)]() mutable { return scan.run(); };
 //   Result<int> rows = co_await pool.run(mailbox, std::move(work));
 //
-// (The work has a name because g++ 12 destroys a closure twice when it is a temporary of a co_await expression and owns
-// what it captures. That holds for every awaited call that takes one.)
+// (The work is a named variable because g++ 12 has a bug: it destroys a closure that owns its captures twice if the
+// closure is a temporary in a co_await expression. This applies to every awaited call that takes a closure.)
 //
-// The work runs on a pool thread; the caller goes on upon its own core, whose mailbox it gives. An error of the pool
-// itself is Errc::limit (the queue was full: at once) or Errc::closed (the pool ended before the work's turn came). A
-// work that returns a Result gives a Result in a Result. An exception that leaves the work goes to whoever awaits it.
+// The work runs on a pool thread. The caller resumes on its own core, whose mailbox it passes. Errors of the pool are
+// Errc::limit (the queue is full; reported at once) and Errc::closed (the pool ended before the work started). If the
+// work returns a Result, the caller gets a Result in a Result. An exception thrown by the work is rethrown in the
+// caller.
 //
-// Destroying the waiting coroutine cancels: queued work leaves the queue; running work finishes, and its result is
-// thrown away on the home core. Neither the work nor its result may own slab memory of another thread.
+// Destroying the waiting coroutine cancels the work: queued work leaves the queue; running work finishes, and its
+// result is discarded on the home core. Neither the work nor its result may own slab memory of another thread.
 class BlockingPool {
  public:
-  // At most `queue_limit` works wait for a thread; those that run are not counted. Throws when threads can't be
-  // started.
+  // At most `queue_limit` works wait for a thread, not counting running ones. Throws when threads cannot be started.
   BlockingPool(unsigned threads, std::size_t queue_limit);
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
-  // Lets running work finish, and delivers queued work as Errc::closed. Nobody may call run() any more.
+  // Waits for running work to finish, and delivers queued work as Errc::closed. Nobody may call run() after this.
   ~BlockingPool();
 
   template <class Work>
@@ -50,7 +50,7 @@ class BlockingPool {
  private:
   struct Queue;
 
-  // Owned twice: by the awaiter, and by the pool until the job is delivered. The last one frees it.
+  // Has two owners: the awaiter, and the pool until the job is delivered. The last owner frees it.
   struct Job : Letter {
     using Function = void (*)(Job&) noexcept;
     Job(Mailbox& home, Function work, Function destroy) : Letter(delivered), work(work), destroy(destroy), home(home) {}
@@ -62,11 +62,11 @@ class BlockingPool {
     const Function work;
     const Function destroy;
     Mailbox& home;
-    std::shared_ptr<Queue> queue;    // outlives the pool when a job does
-    Job* newer = nullptr;            // in the queue, under its mutex
+    std::shared_ptr<Queue> queue;    // may outlive the pool
+    Job* newer = nullptr;            // link in the queue, guarded by its mutex
     Job* older = nullptr;            // likewise
     bool is_queued = false;          // likewise
-    std::coroutine_handle<> caller;  // the home core's; null: nobody waits any more
+    std::coroutine_handle<> caller;  // on the home core; null: the caller was destroyed
     std::atomic<int> owners{2};
   };
 
@@ -92,7 +92,7 @@ class BlockingPool {
     }
     Work callable;
     std::exception_ptr thrown;
-    std::optional<Result<Value>> result;  // none: the work never ran
+    std::optional<Result<Value>> result;  // empty if the work never ran
   };
 
   template <class Work>

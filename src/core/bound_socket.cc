@@ -5,20 +5,25 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 namespace sluice::core {
 namespace {
 
-// A socket file that nobody listens on any more is in the way of its successor; one that answers is left alone.
-void unlink_stale_socket(const Address& address) {
+// Removes the file of a unix socket if no process listens on it any more; otherwise it would block binding. A socket
+// that accepts connections is kept. Returns false if the path is not a socket; such a file is never removed.
+bool unlink_stale_socket(const Address& address) {
+  const char* const path = reinterpret_cast<const sockaddr_un*>(address.get())->sun_path;
+  struct stat status{};
+  if (::lstat(path, &status) != 0) return true;
+  if (!S_ISSOCK(status.st_mode)) return false;
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return;
-  if (::connect(probe, address.get(), address.size()) != 0 && errno == ECONNREFUSED) {
-    ::unlink(reinterpret_cast<const sockaddr_un*>(address.get())->sun_path);
-  }
+  if (probe < 0) return true;
+  if (::connect(probe, address.get(), address.size()) != 0 && errno == ECONNREFUSED) ::unlink(path);
   ::close(probe);
+  return true;
 }
 
 }  // namespace
@@ -29,7 +34,10 @@ Result<int> bind_socket(const Address& address, bool reuse_port, bool blocks) {
   const int on = 1;
   const int off = 0;
   if (address.family() == AF_UNIX) {
-    unlink_stale_socket(address);
+    if (!unlink_stale_socket(address)) {
+      ::close(fd);
+      return fail(Errc::system, EEXIST);
+    }
   } else {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (reuse_port) ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);

@@ -5,14 +5,15 @@
 
 namespace sluice::core {
 
-// A stream socket that is bound and does not listen yet; its accept() will wait if `blocks`. The file of a unix socket
-// that nobody listens on any more makes room.
+// Creates and binds a stream socket that does not listen yet. If `blocks`, its accept() will block. Removes the file of
+// a unix socket that no process listens on any more. EEXIST: the path is not a socket.
 [[nodiscard]] Result<int> bind_socket(const Address& address, bool reuse_port, bool blocks);
-// Where the socket is bound.
+// The address that the socket is bound to.
 [[nodiscard]] Result<Address> address_of(int socket);
 
-// Whether `address` can be had alone, and what it is: port 0 has become a port. EADDRINUSE: somebody has it. Nothing
-// ever listens there meanwhile: who waits for a server would take that for the server, and be cut off.
+// Checks that nobody else has bound `address`, and returns the address with its actual port if the port was 0.
+// EADDRINUSE: another process has it. The probe never listens: a client that waits for the server would connect to it
+// and then lose the connection.
 [[nodiscard]] Result<Address> claim(const Address& address);
 
 }  // namespace sluice::core

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -51,6 +52,22 @@ TEST(BoundSocket, AUnixSocketMakesRoomWhenNobodyListens) {
   EXPECT_EQ(connect_error(address), 0);
   ::close(*fd);
   EXPECT_TRUE(claim(address));
+  std::filesystem::remove(path);
+}
+
+TEST(BoundSocket, AFileThatIsNoSocketStays) {
+  const std::string path = testing::TempDir() + "/no-socket-" + std::to_string(::getpid());
+  std::ofstream(path) << "precious";
+  const std::string link = path + "-link";
+  std::filesystem::create_symlink(path, link);
+  for (const std::string& taken : {path, link}) {
+    const auto refused = claim(*Address::from_path(taken));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().detail, EEXIST);
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::file_size(path), 8u);
+  std::filesystem::remove(link);
   std::filesystem::remove(path);
 }
 

@@ -23,7 +23,7 @@ void pin_to(unsigned cpu) {
   const std::size_t bytes = CPU_ALLOC_SIZE(cpu + 1);
   CPU_ZERO_S(bytes, set);
   CPU_SET_S(cpu, bytes, set);
-  // Where it is not allowed, the thread runs unpinned.
+  // If pinning is not permitted, the thread runs unpinned.
   pthread_setaffinity_np(pthread_self(), bytes, set);
   CPU_FREE(set);
 }
@@ -64,7 +64,8 @@ void Core::end() {
   mailbox_.close();
 }
 
-// The threads go through it together: each makes its core and sets it up, all run, all have returned, all destroy.
+// The threads pass through these stages together: all cores are constructed and set up, all run, all return, all are
+// destroyed.
 struct Cores::State {
   explicit State(const Options& given)
       : options(given),
@@ -102,11 +103,11 @@ struct Cores::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Core*> cores;
-  unsigned made = 0;      // cores that exist, or never will
-  unsigned set_up = 0;    // bodies that have called run(), or will not
-  unsigned returned = 0;  // bodies that are over
+  unsigned made = 0;      // cores that exist or failed to start
+  unsigned set_up = 0;    // bodies that have called run(), or never will
+  unsigned returned = 0;  // bodies that have returned
   bool may_destroy = false;
-  std::exception_ptr error;  // the first of the start
+  std::exception_ptr error;  // the first error during start
 };
 
 void Cores::State::serve(unsigned index, const std::vector<unsigned>& cpus) {
@@ -124,7 +125,7 @@ void Cores::State::serve(unsigned index, const std::vector<unsigned>& cpus) {
   } catch (...) {
     fail_start();
   }
-  // Ports talk to each other from the first post on, so all of them come first.
+  // All ports must exist before the first post.
   count_one(made);
   wait([this] { return made == count; });
   if (core != nullptr) {
@@ -137,16 +138,16 @@ void Cores::State::serve(unsigned index, const std::vector<unsigned>& cpus) {
     try {
       body(*core);
     } catch (...) {
-      if (running) throw;  // nobody is left to tell
+      if (running) throw;  // no caller is left to receive it
       fail_start();
     }
   }
   if (!running) {
     count_one(set_up);
-    if (core != nullptr) core->end();  // the others wait until it says that it posts no more
+    if (core != nullptr) core->end();  // the other cores wait until it promises to post no more
   }
   count_one(returned);
-  // Others may still wake this core.
+  // Other cores may still wake this core.
   wait([this] { return may_destroy && returned == count; });
 }
 
@@ -173,7 +174,7 @@ void Cores::start(std::function<void(Core&)> body) {
       state.threads.emplace_back([&state, index, cpus] { state.serve(index, cpus); });
     }
   } catch (...) {
-    // The threads that there are wait for those that will never be.
+    // The threads that were started wait for those that could not be started.
     state.fail_start();
     for (std::size_t missing = state.threads.size(); missing < state.count; ++missing) {
       state.count_one(state.made);

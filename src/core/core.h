@@ -11,7 +11,7 @@
 
 namespace sluice::core {
 
-// One thread's runtime: made, run and destroyed on that thread. Tests may step several cores on one thread.
+// The runtime of one thread, constructed, run and destroyed on that thread. Tests may step several cores on one thread.
 class Core {
  public:
   Core(Mesh& mesh, unsigned index, std::unique_ptr<Reactor> reactor);
@@ -25,15 +25,15 @@ class Core {
   [[nodiscard]] MeshPort& mesh() { return port_; }
   [[nodiscard]] TaskGroup& tasks() { return tasks_; }
 
-  // Turns until stop(), then ends: runs what other cores have posted until they know that nothing more is taken,
-  // cancels the tasks, answers the calls that it still serves with Errc::closed, delivers what is in the mailbox and
-  // closes it. Once in the life of a core.
+  // Runs the loop until stop(), then shuts down. The shutdown runs messages from other cores until they know that this
+  // core accepts no more, cancels the tasks, answers the calls that it still serves with Errc::closed, delivers what is
+  // in the mailbox and closes it. May be called once.
   void run();
-  // From any thread, a signal handler too.
+  // May be called from any thread and from a signal handler.
   void stop() noexcept;
   [[nodiscard]] bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
-  // One turn of the loop, for tests that step by hand; at most until `until`.
+  // Runs one turn of the loop, which waits at most until `until`; for tests that step by hand.
   void step(Instant until = never);
 
  private:
@@ -45,32 +45,32 @@ class Core {
   MeshPort port_;
   TaskGroup tasks_;
   std::atomic<bool> stopping_{false};
-  std::function<bool()> before_run_;  // of Cores: waits for the other cores; false: one of them could not start
+  std::function<bool()> before_run_;  // set by Cores: waits for the other cores; false: a core could not start
 };
 
-// The threads of a process: one for each core, pinned.
+// The threads of a process, one for each core, pinned to CPUs.
 class Cores {
  public:
   struct Options {
     unsigned count = 0;  // 0: usable_cores()
-    bool pin = true;     // to the allowed CPUs in order; not done when there are fewer of them than cores
+    bool pin = true;     // to the allowed CPUs in order; ignored if there are fewer CPUs than cores
     std::size_t ring_capacity = 256;
-    BackEnd back_end = BackEnd::epoll;  // that the reactors are of
+    BackEnd back_end = BackEnd::epoll;  // the back end of the reactors
   };
   explicit Cores(Options options);
   Cores(const Cores&) = delete;
   Cores& operator=(const Cores&) = delete;
-  ~Cores();  // stops, joins, and then destroys the cores: whatever posts to their mailboxes has ended before
+  ~Cores();  // stops, joins, then destroys the cores; threads that post to their mailboxes must have ended
 
-  // Calls `body` on the thread of each core. It sets the core up on its stack, calls run(), and takes down what it set
-  // up: nobody runs before all have been set up. Returns when all run. If a body throws before, the run() of the others
-  // returns at once, and start() throws what the first one threw.
+  // Calls `body` on the thread of each core. `body` sets the core up on its own stack, calls run(), and tears the
+  // core's objects down. run() starts only when all cores are set up, and start() returns when all are running. If a
+  // body throws before that, run() returns at once on all other cores, and start() rethrows the first exception.
   void start(std::function<void(Core&)> body);
-  void stop() noexcept;  // from any thread, a signal handler too; between start() and the destructor
-  void join();           // until all bodies have returned
+  void stop() noexcept;  // from any thread or a signal handler, between start() and the destructor
+  void join();           // waits until all bodies have returned
 
   [[nodiscard]] unsigned size() const;
-  // While started.
+  // Valid after start().
   [[nodiscard]] Core& core(unsigned index);
 
  private:

@@ -12,7 +12,7 @@ namespace sluice::core {
 namespace {
 
 constexpr Duration shortest_judgement = 10ms;
-constexpr Duration longest_trust = 1s;  // without a reading of the real clock
+constexpr Duration longest_trust = 1s;  // maximum time without reading the real clock
 
 Instant monotonic_now() {
   timespec time{};
@@ -21,7 +21,7 @@ Instant monotonic_now() {
 }
 
 #if defined(__x86_64__)
-// Whether the counter runs at one rate in all states of the processor.
+// Whether the counter runs at a constant rate in all states of the processor.
 bool counter_is_invariant() {
   unsigned a = 0;
   unsigned b = 0;
@@ -50,10 +50,10 @@ Instant CycleClock::read() {
   const Duration passed = read_at_ - judged_at_;
   if (passed >= shortest_judgement) [[unlikely]] {
     const std::uint64_t cycles = cycles_ - judged_cycles_;
-    // A machine that has slept, or been moved to another, has a counter that says nothing.
+    // After the machine has slept or was migrated, the counter is meaningless.
     const bool sane = cycles > 0 && passed < 1h;
-    ns_of_cycles_ = sane ? static_cast<std::uint64_t>((static_cast<unsigned __int128>(passed.count()) << scale_bits) / cycles)
-                         : 0;
+    ns_of_cycles_ =
+        sane ? static_cast<std::uint64_t>((static_cast<unsigned __int128>(passed.count()) << scale_bits) / cycles) : 0;
     judged_at_ = read_at_;
     judged_cycles_ = cycles_;
   }
@@ -63,8 +63,10 @@ Instant CycleClock::read() {
 Instant CycleClock::since() const {
   if (ns_of_cycles_ == 0) return monotonic_now();
   const std::uint64_t cycles = cycle_count() - cycles_;
-  const auto passed = static_cast<std::uint64_t>((static_cast<unsigned __int128>(cycles) * ns_of_cycles_) >> scale_bits);
-  if (passed > static_cast<std::uint64_t>(longest_trust.count())) [[unlikely]] return monotonic_now();
+  const auto passed =
+      static_cast<std::uint64_t>((static_cast<unsigned __int128>(cycles) * ns_of_cycles_) >> scale_bits);
+  if (passed > static_cast<std::uint64_t>(longest_trust.count())) [[unlikely]]
+    return monotonic_now();
   return read_at_ + Duration(static_cast<std::int64_t>(passed));
 }
 

@@ -15,14 +15,14 @@
 namespace sluice::core {
 namespace {
 
-// Without the C library's cancellation point, as in socket_reactor.cc.
+// Avoids the C library's cancellation point, as in socket_reactor.cc.
 int plain_epoll_wait(int epoll, epoll_event* events, std::size_t most, int timeout_ms) {
   return static_cast<int>(::syscall(SYS_epoll_pwait, epoll, events, most, timeout_ms, nullptr, 0));
 }
 
 constexpr std::uint32_t for_connections = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
-// Every socket is registered once, for everything, edge-triggered: a warm exchange is epoll_wait, recv and send.
+// Every socket is registered once, for all events, edge-triggered: a warm exchange is epoll_wait, recv and send.
 class EpollReactor final : public SocketReactor {
  public:
   EpollReactor() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
@@ -44,7 +44,7 @@ class EpollReactor final : public SocketReactor {
     return {};
   }
 
-  // It joins the epoll set only now: a socket that is merely bound would tell of a hang-up.
+  // Joins the epoll set only here, because epoll reports a hang-up for a socket that is merely bound.
   Result<void> start_listening(Handle& handle, int backlog) override {
     if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
     return attach(handle, std::exchange(handle.fd, -1), EPOLLIN | EPOLLET);
@@ -82,9 +82,9 @@ class EpollReactor final : public SocketReactor {
   void close(Handle& handle) noexcept override {
     if (handle.fd < 0) return;
     SLUICE_ASSERT(handle.reader == nullptr && handle.writer == nullptr);
-    ::close(handle.fd);  // leaves the epoll set with its last descriptor
+    ::close(handle.fd);  // closing the last descriptor removes it from the epoll set
     handle.fd = -1;
-    // Events of this batch that have not been looked at yet must not find the handle.
+    // The remaining events of this batch must not refer to the handle.
     for (int i = next_event_; i < event_count_; ++i) {
       if (events_[static_cast<std::size_t>(i)].data.ptr == &handle) {
         events_[static_cast<std::size_t>(i)].data.ptr = nullptr;
@@ -119,7 +119,8 @@ class EpollReactor final : public SocketReactor {
   }
 
  private:
-  // Linux 5.11. Where there is no such call, or a filter knows it not, a lull ends up to a millisecond late.
+  // epoll_pwait2 is from Linux 5.11. If it is missing or a filter does not permit it, a lull ends up to a millisecond
+  // late.
   int wait_exactly(Instant until) {
     if (waits_exactly_) {
       const Duration left = exact_timeout(until);
@@ -132,7 +133,7 @@ class EpollReactor final : public SocketReactor {
   }
 
   void set_quiet(Handle& handle, bool quiet) noexcept override {
-    // Told of again, what has arrived is an event as well.
+    // EPOLL_CTL_MOD gives a new event for bytes that have already arrived.
     epoll_event event{.events = quiet ? for_connections & ~EPOLLIN : for_connections, .data = {.ptr = &handle}};
     [[maybe_unused]] const int set = epoll_ctl(epoll_, EPOLL_CTL_MOD, handle.fd, &event);
     SLUICE_ASSERT(set == 0);
@@ -154,7 +155,7 @@ class EpollReactor final : public SocketReactor {
 
   int epoll_ = -1;
   std::array<epoll_event, 512> events_{};
-  int event_count_ = 0;  // its address stands for the wake-up
+  int event_count_ = 0;  // its address identifies the wake-up
   int next_event_ = 0;
   bool waits_exactly_ = true;
 };

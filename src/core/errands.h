@@ -7,10 +7,10 @@
 
 namespace sluice::core {
 
-// What one core does beside its own work, for other cores mostly: `co_await errands.turn()` goes on in a later turn of
-// the loop, behind everybody who is ready, and of all that wait one in each turn, in the order in which they came. So
-// however much there is of it, the core's own work waits for one errand at a time; a long one is cut into pieces.
-// Destroying the coroutine cancels. It outlives all that wait.
+// Work that a core does in addition to its own, mostly for other cores. `co_await errands.turn()` continues in a later
+// turn of the loop, after everything that is ready. Each turn resumes one waiting errand, in order of arrival. The
+// core's own work therefore waits for at most one errand at a time; long errands must be split into pieces. Destroying
+// the coroutine cancels. The Errands object must outlive its waiters.
 class Errands : TurnHook {
  public:
   explicit Errands(Reactor& reactor) : TurnHook(&Errands::run), reactor_(reactor) {}
@@ -34,7 +34,7 @@ class Errands : TurnHook {
  private:
   static void run(TurnHook& hook) noexcept {
     auto& self = static_cast<Errands&>(hook);
-    if (self.line_.empty()) return;  // all were cancelled
+    if (self.line_.empty()) return;  // all waiters were cancelled
     const std::coroutine_handle<> first = self.line_.take_first();
     if (!self.line_.empty()) self.reactor_.at_next_turn(self);
     first.resume();

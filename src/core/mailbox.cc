@@ -10,7 +10,7 @@ bool Mailbox::post(Letter& letter) noexcept {
     if (top == &closed_) return false;
     letter.next = top;
   } while (!top_.compare_exchange_weak(top, &letter, std::memory_order_release, std::memory_order_relaxed));
-  // From here on the letter may be gone.
+  // The letter may be destroyed from here on.
   if (top == nullptr) reactor_.wake();
   return true;
 }
@@ -18,7 +18,7 @@ bool Mailbox::post(Letter& letter) noexcept {
 void Mailbox::deliver() noexcept {
   Letter* const top = top_.load(std::memory_order_relaxed);
   if (top == nullptr || top == &closed_) return;
-  // Only this core closes the box, so what the exchange returns is a list of letters.
+  // Only this core closes the mailbox, so the exchange returns a list of letters.
   deliver_all(top_.exchange(nullptr, std::memory_order_acquire));
 }
 

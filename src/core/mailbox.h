@@ -6,8 +6,8 @@
 
 namespace sluice::core {
 
-// Something that a foreign thread hands to a core. Intrusive: whoever posts it owns it until `deliver` runs, which may
-// destroy it, on the mailbox's core.
+// A message that another thread hands to a core. Intrusive: the poster owns it until `deliver` runs on the mailbox's
+// core; `deliver` may destroy it.
 struct Letter {
   using Callback = void (*)(Letter&) noexcept;
   explicit Letter(Callback deliver) : deliver(deliver) {}
@@ -18,9 +18,9 @@ struct Letter {
   Callback deliver;
 };
 
-// Foreign threads to one core. Posting is lock-free and allocates nothing; the post that finds the box empty wakes the
-// core. The mailbox and its reactor outlive every thread that posts: a refused post still reads the mailbox, and an
-// accepted one may wake the reactor after its letter has been delivered.
+// Carries messages from other threads to one core. Posting is lock-free and does not allocate. A post to an empty
+// mailbox wakes the core. The mailbox and its reactor must outlive every thread that posts: a refused post still reads
+// the mailbox, and an accepted post may wake the reactor after its letter has been delivered.
 class Mailbox {
  public:
   explicit Mailbox(Reactor& reactor) : reactor_(reactor) {}
@@ -28,17 +28,17 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
   ~Mailbox() { close(); }
 
-  // Of the owning core.
+  // The reactor of the owning core.
   [[nodiscard]] Reactor& reactor() const { return reactor_; }
 
-  // From any thread. False: the core has ended, and the letter is still the caller's.
+  // May be called from any thread. Returns false if the core has ended; the letter then still belongs to the caller.
   [[nodiscard]] bool post(Letter& letter) noexcept;
 
-  // By the owning core, once a turn: delivers what has been posted, in the order of posting. What is posted meanwhile
-  // waits for the next call, and has woken the reactor.
+  // Called by the owning core once a turn: delivers what has been posted, in the order of posting. Letters that are
+  // posted meanwhile wake the reactor and wait for the next call.
   void deliver() noexcept;
 
-  // By the owning core when it ends: delivers what has been posted before, and refuses everything after.
+  // Called by the owning core when it ends: delivers what has been posted, and refuses all later posts.
   void close() noexcept;
   [[nodiscard]] bool closed() const { return top_.load(std::memory_order_relaxed) == &closed_; }
 
@@ -46,8 +46,8 @@ class Mailbox {
   static void deliver_all(Letter* newest) noexcept;
 
   Reactor& reactor_;
-  mutable Letter closed_{nullptr};  // the top of a closed box; never delivered
-  // A stack, newest first. It has a cache line for itself: foreign threads write it, the core polls it.
+  mutable Letter closed_{nullptr};  // marks a closed mailbox when it is the top; never delivered
+  // A stack, newest first. It has its own cache line because other threads write it while the core polls it.
   alignas(64) std::atomic<Letter*> top_{nullptr};
 };
 

@@ -4,9 +4,9 @@
 
 namespace sluice::core {
 
-// Who sleeps and who wakes: a sender publishes (a message, room, an acknowledgement), fences, and then looks whether
-// the other may sleep; a core that is about to sleep says so, fences, and then looks for all of these. One of the two
-// sees the other, so no wake-up is lost.
+// How sleep and wake-up are synchronized. A sender publishes (a message, room, an acknowledgement), issues a fence, and
+// then checks whether the receiver may be asleep. A core that is about to sleep sets its flag, issues a fence, and then
+// checks for all of these. At least one of the two sees the other's store, so no wake-up is lost.
 namespace {
 void fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 }  // namespace
@@ -23,7 +23,7 @@ Mesh::~Mesh() = default;
 
 void Mesh::wake(unsigned core) noexcept {
   Station& station = stations_[core];
-  // Of all that find it asleep, one makes the system call.
+  // If several cores find it asleep, only one makes the system call.
   if (station.may_sleep.load(std::memory_order_relaxed) && station.may_sleep.exchange(false)) station.reactor->wake();
 }
 
@@ -109,11 +109,15 @@ void MeshPort::unlink(Pending& pending) noexcept {
   --waiting_;
 }
 
-// Each one goes on as soon as its message is in the ring; what it does then may add to the list and take from it.
+// A waiter may continue as soon as its message is in the ring. It may then add waiters to the list or remove some.
 void MeshPort::push_waiting(unsigned core) noexcept {
   Peer& peer = peers_[core];
   while (Pending* const pending = peer.oldest) {
-    if (!pending->push(*pending, mesh_.link(core_, core).ring)) return;
+    try {
+      if (!pending->push(*pending, mesh_.link(core_, core).ring)) return;
+    } catch (const std::bad_alloc&) {
+      return;  // a large message could not be allocated: the next step tries again
+    }
     unlink(*pending);
     mark(core);
     pending->done(*pending, true);
@@ -151,13 +155,13 @@ void MeshPort::refuse_new() noexcept {
   for (unsigned other = 0; other < size(); ++other) {
     if (other != core_) mesh_.wake(other);
   }
-  acknowledge_endings();  // its own, too
+  acknowledge_endings();  // including this core's own
 }
 
 bool MeshPort::quiet() noexcept {
   for (unsigned from = 0; from < size(); ++from) {
     Mesh::Link& link = mesh_.link(from, core_);
-    // In this order: what was pushed before the sender was done is seen.
+    // sender_done is read first, so that messages pushed before it was set are seen.
     if (!link.sender_done.load(std::memory_order_acquire) || link.ring.readable() != 0) return false;
   }
   return true;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -17,16 +19,17 @@
 #include "core/spsc_ring.h"
 #include "core/task.h"
 
-// How the cores of one process talk: a ring from every core to every core, carrying callables. A message that was
-// accepted runs on the receiver, in the order of its sender; a message to a core that is ending is refused. What a
-// message captures is destroyed on the receiving core, so it owns no slab memory.
+// How the cores of one process communicate: every core has a ring to every other core, which carries callables. An
+// accepted message runs on the receiver, in the order in which its sender posted. A message to a core that is ending is
+// refused. A message's captures are destroyed on the receiving core, so they must not own slab memory.
 namespace sluice::core {
 
 class MeshPort;
 
 namespace detail {
 
-// One callable, called with the receiving port. A cache line: small captures lie in it, larger ones on the heap.
+// One callable, called with the receiving port. It fills a cache line: small captures are stored in it, larger ones on
+// the heap.
 class alignas(64) Message {
  public:
   template <class Fn>
@@ -81,7 +84,7 @@ class alignas(64) Message {
   const Ops* ops_;
 };
 
-// What runs on a core is given its port, if it takes one.
+// Calls `fn` with the port of its core if it takes one.
 template <class Fn>
 decltype(auto) invoke_at(MeshPort& here, Fn& fn) {
   if constexpr (std::is_invocable_v<Fn&, MeshPort&>) {
@@ -111,11 +114,11 @@ struct Awaited<Async<T>> {
 
 }  // namespace detail
 
-// What the cores share: the rings, and of each core whether it may be asleep and whether it is ending. Every port is
-// made before any is used, and the mesh and all reactors outlive all ports.
+// What the cores share: the rings, and whether each core may be asleep or is ending. All ports must be constructed
+// before any is used. The mesh and all reactors must outlive all ports.
 class Mesh {
  public:
-  // `ring_capacity` messages of 64 bytes from each core to each; a power of two.
+  // Each ring has room for `ring_capacity` messages of 64 bytes; a power of two.
   explicit Mesh(unsigned count, std::size_t ring_capacity = 256);
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -130,25 +133,25 @@ class Mesh {
     explicit Link(std::size_t capacity) : ring(capacity) {}
     SpscRing<detail::Message> ring;
     alignas(64) std::atomic<bool> sender_waits{false};  // for room; the receiver clears it and wakes the sender
-    std::atomic<bool> sender_done{true};                // nothing more will be pushed
+    std::atomic<bool> sender_done{true};                // the sender will push nothing more
   };
   struct alignas(64) Station {
     std::atomic<bool> may_sleep{false};
     std::atomic<bool> ending{false};
-    Reactor* reactor = nullptr;  // null until the port is made
+    Reactor* reactor = nullptr;  // null until the port is constructed
   };
 
   [[nodiscard]] Link& link(unsigned from, unsigned to) { return *links_[from * count_ + to]; }
-  // For the message, room or acknowledgement that the calling core published before; the caller has fenced since.
+  // Wakes the core for a message, room or an acknowledgement. The caller has published it and then issued a fence.
   void wake(unsigned core) noexcept;
 
   const unsigned count_;
   std::vector<std::unique_ptr<Link>> links_;
   std::unique_ptr<Station[]> stations_;
-  alignas(64) std::atomic<unsigned> endings_{0};  // how many stations are ending: one word to poll
+  alignas(64) std::atomic<unsigned> endings_{0};  // the number of ending stations, in one word for polling
 };
 
-// One core's end of the mesh. Everything here is for the owning core alone.
+// One core's end of the mesh. Only the owning core may use it.
 class MeshPort {
  public:
   MeshPort(Mesh& mesh, unsigned core, Reactor& reactor);
@@ -158,38 +161,41 @@ class MeshPort {
 
   [[nodiscard]] unsigned core() const { return core_; }
   [[nodiscard]] unsigned size() const { return mesh_.size(); }
-  // False: that core is ending, and every message to it will be refused.
+  // False if that core is ending and will refuse every message.
   [[nodiscard]] bool open(unsigned core) const { return peers_[core].open; }
 
   [[nodiscard]] Errands& errands() { return errands_; }
 
-  // Runs `fn` on that core, which may be this one, in a later step of its loop: `fn()`, or `fn(port)` with the port of
-  // that core. A `fn` that returns Task<void> is moved into the receiver's frame and lives until the Task is done.
-  // False: the ring is full, others wait before this one, or that core is ending; `fn` has not been touched.
+  // Runs `fn` on that core, which may be this one, in a later step of its loop: as `fn()`, or as `fn(port)` with the
+  // port of that core. An exception from `fn` ends the program. A `fn` that returns Task<void> is moved into the
+  // receiver's frame and lives until the Task is done. Returns false if the ring is full, other messages already wait
+  // for room, or that core is ending; `fn` is then unchanged.
   template <class Fn>
   [[nodiscard]] bool try_post(unsigned core, Fn&& fn) {
     return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
   }
 
-  // bool accepted = co_await port.post(core, fn): as try_post, but waits while the ring is full. False: that core is
-  // ending.
+  // bool accepted = co_await port.post(core, fn): like try_post, but waits while the ring is full. Returns false if
+  // that core is ending.
   template <class Fn>
   [[nodiscard]] auto post(unsigned core, Fn fn);
 
-  // Runs `fn` on that core and brings what it returns back; a Task or an Async is awaited there. Errc::closed: that
-  // core is ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. A caller that gives up,
-  // or is destroyed, drops the answer: `fn` goes on if it has been sent, and never runs if it waits for room.
+  // Runs `fn` on that core and returns its result; a Task or an Async is awaited there. Errc::closed: that core is
+  // ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. Errc::system with ENOMEM: that
+  // core had no memory for the call. Any other exception from `fn` ends the program. If the caller times out or is
+  // destroyed, the result is dropped: `fn` finishes if it has been sent, and never runs if it still waits for room.
   template <class Fn>
   [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn);
 
-  // The loop's part. In each step: drain(), prepare_to_sleep(), the reactor's turn, awake(). The turn's hooks wake the
-  // receivers of what was posted.
-  void drain() noexcept;                           // runs what has arrived, pushes what waits for room
-  [[nodiscard]] bool prepare_to_sleep() noexcept;  // false: there is something to do already
+  // For the core's loop. Each step calls drain(), prepare_to_sleep(), the reactor's turn, awake(). Hooks at the end of
+  // the turn wake the receivers of posted messages.
+  void drain() noexcept;                           // runs arrived messages, pushes messages that wait for room
+  [[nodiscard]] bool prepare_to_sleep() noexcept;  // false: there is work already
   void awake() noexcept { mesh_.stations_[core_].may_sleep.store(false, std::memory_order_relaxed); }
 
-  // The end, with steps of the loop between: refuse_new(); until quiet(): every peer knows, and all that it had posted
-  // has run; cancel_served(): calls that are still running here are answered Errc::closed; until flushed(); end().
+  // Shutdown, with steps of the loop between the calls: refuse_new(); until quiet(), when every peer knows and all its
+  // messages have run; cancel_served(), which answers calls that still run here with Errc::closed; until flushed();
+  // end().
   void refuse_new() noexcept;
   [[nodiscard]] bool quiet() noexcept;
   void cancel_served() { served_.cancel(); }
@@ -215,12 +221,12 @@ class MeshPort {
   };
   struct Peer {
     bool open = false;   // messages to it are accepted
-    bool dirty = false;  // has got messages since the last flush
+    bool dirty = false;  // has received messages since the last flush
     Pending* oldest = nullptr;
     Pending* newest = nullptr;
   };
 
-  // What the other core finds this core's call by: the call may be gone when its answer comes.
+  // The other core names this core's call by a ticket, because the call may no longer exist when its answer arrives.
   struct Ticket {
     std::uint32_t slot = 0;
     std::uint32_t generation = 0;
@@ -245,13 +251,15 @@ class MeshPort {
   template <class Value>
   struct Reply;
   template <class Value>
+  struct FailedReply;
+  template <class Value>
   class ReplyTo;
   template <class Fn, class Value>
   struct Request;
   template <class Fn>
   class CallAwaiter;
 
-  // Whoever waits already goes first.
+  // Messages that already wait for room go first.
   [[nodiscard]] bool has_room(unsigned core) {
     const Peer& peer = peers_[core];
     return peer.open && peer.oldest == nullptr && mesh_.link(core_, core).ring.has_room();
@@ -266,7 +274,7 @@ class MeshPort {
     mark(core);
     return true;
   }
-  // For what must not be refused for want of room. Dropped when that core is ending.
+  // For messages that must not be refused because of a full ring. Dropped if that core is ending.
   template <class Fn>
   void push_or_keep(unsigned core, Fn fn);
 
@@ -310,9 +318,9 @@ class MeshPort {
   bool refusing_ = false;
   bool ended_ = false;
   std::vector<CallSlot> calls_;
-  std::uint32_t free_call_ = 0;  // == calls_.size(): none
+  std::uint32_t free_call_ = 0;  // calls_.size(): the free list is empty
   Errands errands_{reactor_};
-  TaskGroup served_;  // what messages from other cores have started here
+  TaskGroup served_;  // tasks started by messages from other cores
 };
 
 template <class Fn>
@@ -378,13 +386,13 @@ void MeshPort::push_or_keep(unsigned core, Fn fn) {
   wait_for_room(core, *new Overflow<Fn>(std::move(fn)));
 }
 
-// The caller's side of a call: in the caller's frame, known to the port by a ticket until it is settled.
+// The caller's side of a call. It is part of the caller's frame; the port refers to it by a ticket until it is settled.
 template <class Value>
 class MeshPort::Answer : protected Call, protected Timer {
  public:
   Answer(const Answer&) = delete;
   static Answer& of(Call& call) { return static_cast<Answer&>(call); }
-  // The port has forgotten the call.
+  // The port has already removed the call.
   void settle(Result<Value>&& result) {
     port_.reactor_.timers().cancel(*this);
     result_.emplace(std::move(result));
@@ -409,7 +417,17 @@ struct MeshPort::Reply {
   }
 };
 
-// The duty to answer a call, on the core that serves it: dropped unanswered, it answers Errc::closed.
+// Keeps its size small enough for a message, even if the value is large.
+template <class Value>
+struct MeshPort::FailedReply {
+  Ticket ticket;
+  Error error;
+  void operator()(MeshPort& home) {
+    if (Call* call = home.claim(ticket)) Answer<Value>::of(*call).settle(std::unexpected(error));
+  }
+};
+
+// The duty to answer a call, on the core that serves it. If it is destroyed without an answer, it answers Errc::closed.
 template <class Value>
 class MeshPort::ReplyTo {
  public:
@@ -418,13 +436,32 @@ class MeshPort::ReplyTo {
       : here_(std::exchange(other.here_, nullptr)), home_(other.home_), ticket_(other.ticket_) {}
   ReplyTo& operator=(ReplyTo&&) = delete;
   ~ReplyTo() {
-    if (here_ != nullptr) send(fail(Errc::closed));
+    if (here_ != nullptr) give({.code = Errc::closed});
   }
-  void send(Result<Value> result) {
-    std::exchange(here_, nullptr)->push_or_keep(home_, Reply<Value>{ticket_, std::move(result)});
+  void send(Result<Value> result) noexcept {
+    try {
+      here_->push_or_keep(home_, Reply<Value>{ticket_, std::move(result)});
+      here_ = nullptr;
+    } catch (const std::bad_alloc&) {
+      give(out_of_memory);
+    }
+  }
+  void give_out_of_memory() noexcept {
+    if (here_ != nullptr) give(out_of_memory);
   }
 
  private:
+  static constexpr Error out_of_memory{Errc::system, ENOMEM};
+
+  // If the ring has no room and there is no memory for waiting, no answer is sent, and the call ends at its deadline.
+  void give(Error error) noexcept {
+    MeshPort& here = *std::exchange(here_, nullptr);
+    try {
+      here.push_or_keep(home_, FailedReply<Value>{ticket_, error});
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
   MeshPort* here_;
   unsigned home_;
   Ticket ticket_;
@@ -438,22 +475,31 @@ struct MeshPort::Request {
 
   void operator()(MeshPort& here) {
     ReplyTo<Value> reply(here, home, ticket);
-    if constexpr (detail::Awaited<detail::Returned<Fn>>::waits) {
-      here.served_.spawn(serve(here, std::move(fn), std::move(reply)));
-    } else if constexpr (std::is_void_v<Value>) {
-      detail::invoke_at(here, fn);
-      reply.send({});
-    } else {
-      reply.send(Result<Value>(std::in_place, detail::invoke_at(here, fn)));
+    try {
+      if constexpr (detail::Awaited<detail::Returned<Fn>>::waits) {
+        here.served_.spawn(serve(here, std::move(fn), std::move(reply)));
+      } else if constexpr (std::is_void_v<Value>) {
+        detail::invoke_at(here, fn);
+        reply.send({});
+      } else {
+        reply.send(Result<Value>(std::in_place, detail::invoke_at(here, fn)));
+      }
+    } catch (const std::bad_alloc&) {
+      reply.give_out_of_memory();
     }
   }
-  // `fn` lies in the frame, so that a coroutine lambda's captures live as long as the coroutine.
+  // `fn` is a parameter and thus part of the frame, so the captures of a coroutine lambda live as long as the
+  // coroutine.
   static Task<void> serve(MeshPort& here, Fn fn, ReplyTo<Value> reply) {
-    if constexpr (std::is_void_v<Value>) {
-      co_await detail::invoke_at(here, fn);
-      reply.send({});
-    } else {
-      reply.send(Result<Value>(std::in_place, co_await detail::invoke_at(here, fn)));
+    try {
+      if constexpr (std::is_void_v<Value>) {
+        co_await detail::invoke_at(here, fn);
+        reply.send({});
+      } else {
+        reply.send(Result<Value>(std::in_place, co_await detail::invoke_at(here, fn)));
+      }
+    } catch (const std::bad_alloc&) {
+      reply.give_out_of_memory();
     }
   }
 };

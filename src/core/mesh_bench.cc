@@ -11,7 +11,8 @@
 namespace sluice::core {
 namespace {
 
-// One value through the ring, both ends on one thread: the instructions, without the cache line's way between cores.
+// One value through the ring with both ends on one thread. It measures the instructions without the transfer of cache
+// lines between cores.
 void spsc_push_and_pop(benchmark::State& state) {
   SpscRing<std::uint64_t> ring(1024);
   std::uint64_t number = 0;
@@ -25,7 +26,7 @@ void spsc_push_and_pop(benchmark::State& state) {
 }
 BENCHMARK(spsc_push_and_pop);
 
-// A message with a small capture: made in its slot, run, destroyed.
+// A message with a small capture: constructed in its slot, run, destroyed.
 void spsc_message(benchmark::State& state) {
   Mesh mesh(1);
   Core core(mesh, 0, make_epoll_reactor());
@@ -40,7 +41,7 @@ void spsc_message(benchmark::State& state) {
 }
 BENCHMARK(spsc_message);
 
-// Core 0 posts to core 1 as fast as the rings take it; the rate is that of messages that have run.
+// Core 0 posts to core 1 as fast as the rings accept; the rate counts messages that have run.
 void one_way_posts(benchmark::State& state) {
   std::atomic<std::uint64_t> ran = 0;
   Cores cores({.count = 2, .ring_capacity = 1024});
@@ -80,7 +81,7 @@ void one_way_posts(benchmark::State& state) {
 }
 BENCHMARK(one_way_posts)->Arg(1'000'000)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-// call() to the other core and back, `range` of them in flight; with one, both cores sleep between any two messages.
+// call() to the other core and back, with `range` calls in flight. With one call, both cores sleep between messages.
 void cross_core_round_trip(benchmark::State& state) {
   constexpr std::uint64_t calls = 20'000;
   const auto in_flight = static_cast<unsigned>(state.range(0));

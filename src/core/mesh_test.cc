@@ -1,7 +1,9 @@
 #include "core/mesh.h"
 
 #include <array>
+#include <cerrno>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -180,6 +182,28 @@ TEST(Mesh, a_call_brings_values_nothing_tasks_and_asyncs_back) {
   EXPECT_EQ(async->value(), 9);
   EXPECT_EQ(failed->value().error().code, Errc::malformed);
   EXPECT_TRUE(group.empty());
+}
+
+TEST(Mesh, a_call_that_had_no_memory_there_says_so) {
+  Pair pair;
+  std::optional<Result<std::array<char, 200>>> value;
+  std::optional<Result<void>> nothing;
+  std::optional<Result<int>> task;
+  auto& group = pair.a_tasks();
+  group.spawn(call(pair.a(), 1, []() -> std::array<char, 200> { throw std::bad_alloc(); }, value));
+  group.spawn(call(pair.a(), 1, []() { throw std::bad_alloc(); }, nothing));
+  group.spawn(call(
+      pair.a(), 1,
+      []() -> Task<int> {
+        throw std::bad_alloc();
+        co_return 1;
+      },
+      task));
+  pair.settle();
+  const Error wanted{Errc::system, ENOMEM};
+  EXPECT_EQ(value->error(), wanted);
+  EXPECT_EQ(nothing->error(), wanted);
+  EXPECT_EQ(task->error(), wanted);
 }
 
 TEST(Mesh, calls_and_their_answers_wait_for_room) {

@@ -7,8 +7,8 @@
 
 namespace sluice::core {
 
-// `co_await NextTurn(reactor)` goes on in the next turn of the loop, so that others have theirs. Destroying the
-// coroutine cancels it.
+// `co_await NextTurn(reactor)` continues in the next turn of the loop, so that other coroutines can run first.
+// Destroying the coroutine cancels it.
 class [[nodiscard]] NextTurn : TurnHook {
  public:
   explicit NextTurn(Reactor& reactor) : TurnHook(&NextTurn::run), reactor_(reactor) {}
@@ -27,14 +27,15 @@ class [[nodiscard]] NextTurn : TurnHook {
   std::coroutine_handle<> caller_;
 };
 
-// Who makes bytes as fast as a peer takes them would never wait, and nobody else would have a turn.
+// Limits how many bytes a coroutine produces per turn. A producer whose peer reads fast enough would never wait, and
+// other coroutines would never run.
 class TurnShare {
  public:
-  // `bytes`: that it may make in one turn of the loop.
+  // `bytes`: how much it may produce in one turn of the loop.
   TurnShare(Reactor& reactor, std::size_t bytes)
       : reactor_(reactor), most_(bytes), left_(bytes), turn_(reactor.now()) {}
 
-  // True: the turn's share is used up, and `co_await next_turn()` is due.
+  // Returns true if the turn's share is used up; the caller should then `co_await next_turn()`.
   [[nodiscard]] bool spend(std::size_t bytes) {
     if (reactor_.now() != turn_) begin();
     const bool is_over = bytes >= left_;
@@ -47,7 +48,8 @@ class TurnShare {
     return is_over;
   }
   [[nodiscard]] NextTurn next_turn() { return NextTurn(reactor_); }
-  // The share has been used up at least once: what follows is best done as put-off work from the start.
+  // True if the share has been used up at least once. Such a caller should start its next piece of work in a later
+  // turn.
   [[nodiscard]] bool is_heavy() const { return is_heavy_; }
 
  private:

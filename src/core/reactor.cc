@@ -71,7 +71,7 @@ TurnHook& Reactor::unlink_first(TurnHook*& list) {
 void Reactor::at_turn_end(TurnHook& hook) { link(hook, hooks_); }
 void Reactor::at_next_turn(TurnHook& hook) { link(hook, next_turn_); }
 
-// A hook that asks for itself again belongs to the turn after this one.
+// A hook that registers itself again runs in the following turn.
 void Reactor::begin_turn() {
   if (next_turn_is_due()) {
     if (due_ == nullptr) {
@@ -87,7 +87,7 @@ void Reactor::begin_turn() {
   run_hooks();
 }
 
-// A hook may ask for another, or for itself again: that one still belongs to this turn.
+// A hook may register another hook or itself again; these still run in this turn.
 void Reactor::run_hooks() {
   while (hooks_ != nullptr) {
     TurnHook& hook = unlink_first(hooks_);

@@ -7,10 +7,11 @@
 #include "core/reactor.h"
 #include "core/task.h"
 
-// One coroutine on a loop that nobody else turns: at the start, in commands, in tests.
+// Runs one coroutine on a loop that is not running otherwise: at start-up, in commands, in tests.
 namespace sluice::core {
 
-// Until it ends, or `gives_up()`, which is asked every 20 ms at least and cancels it: nothing. `mailbox` may be null.
+// Runs until the coroutine ends. `gives_up()` is called at least every 20 ms; if it returns true, the coroutine is
+// cancelled and the result is empty. `mailbox` may be null.
 template <class T, class GivesUp>
 [[nodiscard]] std::optional<T> run_unless(GivesUp gives_up, Reactor& reactor, Mailbox* mailbox, Task<T> task) {
   std::optional<T> result;

@@ -14,7 +14,7 @@
 namespace sluice::core {
 namespace {
 
-// What poll() would report, and what an edge tells of.
+// Bits that poll() returns and that an edge carries.
 constexpr unsigned readable = 1;
 constexpr unsigned writable = 2;
 constexpr unsigned peer_end = 4;
@@ -38,7 +38,7 @@ bool is_unspecified(const Address& address) {
   return false;
 }
 
-// Does a socket that listens on `bound` get what is sent to `wanted`? `::` takes IPv4, too.
+// Whether a socket that listens on `bound` receives connections to `wanted`. `::` accepts IPv4, too.
 bool reaches(const Address& bound, const Address& wanted) {
   if (wanted.family() == AF_UNIX || bound.family() == AF_UNIX) {
     return wanted.family() == bound.family() && wanted.text() == bound.text();
@@ -50,8 +50,7 @@ bool reaches(const Address& bound, const Address& wanted) {
 
 }  // namespace
 
-// One end of a connection, or a listener, as the kernel knows it. It outlives its handle while packets are on their
-// way.
+// One end of a connection, or a listener, as the kernel sees it. It outlives its handle while packets are in flight.
 struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
   enum class State : std::uint8_t { bound, listening, queued, connecting, connected, closed };
 
@@ -61,27 +60,27 @@ struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
   Address local;
   Address remote;
 
-  // A connection.
+  // For a connection.
   std::weak_ptr<Socket> peer;
-  Buffer received;                // arrived and not read
-  std::size_t outstanding = 0;    // sent, and not read by the peer as far as this end knows
-  Instant last_arrival{};         // of what this end has sent: TCP keeps the order
-  std::uint64_t lost_before = 0;  // older packets to this end never arrive
+  Buffer received;                // received bytes that are not read yet
+  std::size_t outstanding = 0;    // bytes sent that the peer has not read, as far as this end knows
+  Instant last_arrival{};         // arrival of the last packet from this end: TCP keeps the order
+  std::uint64_t lost_before = 0;  // number of the first packet to this end that can still arrive
   int error = 0;                  // SO_ERROR
   bool fin_received = false;
   bool fin_sent = false;
   bool is_reset = false;
   bool reset_on_close = false;
-  bool no_room = false;   // a send has met a full buffer: the kernel announces room only then
-  bool vanished = false;  // by a fault: nothing more gets through
-  bool is_quiet = false;  // what arrives is no edge
+  bool no_room = false;   // a send found the buffer full: only then the kernel announces room
+  bool vanished = false;  // by a fault: nothing more arrives
+  bool is_quiet = false;  // arriving bytes give no edge
 
-  // A listener.
+  // For a listener.
   std::deque<std::shared_ptr<Socket>> queue;
   std::size_t backlog = 0;
   bool reuse_port = false;
 
-  unsigned edges = 0;     // that nobody has looked at
+  unsigned edges = 0;     // not processed yet
   bool has_edge = false;  // linked in edges_
 };
 
@@ -89,7 +88,7 @@ struct SimulatedReactor::Packet {
   Instant when;
   std::uint64_t sequence = 0;
   Kind kind{};
-  std::shared_ptr<Socket> to;  // syn: the one who connects
+  std::shared_ptr<Socket> to;  // syn: the connecting socket
   std::string bytes;
   std::size_t count = 0;  // taken: bytes; edge: bits; syn: tries so far
 };
@@ -146,7 +145,7 @@ Result<void> SimulatedReactor::attach(Handle& handle, std::shared_ptr<Socket> so
   handle.peer_ended = handle.failed = false;
   handle.backend = socket.get();
   socket->handle = &handle;
-  edge(*socket, poll(*socket));  // a socket that is registered tells at once what it is ready for
+  edge(*socket, poll(*socket));  // registration gives an edge for everything that is ready
   sockets_.emplace(socket->fd, std::move(socket));
   return {};
 }
@@ -185,7 +184,7 @@ Result<void> SimulatedReactor::start_listening(Handle& handle, int backlog) {
 }
 
 SimulatedReactor::Socket* SimulatedReactor::find_listener(const Address& address) {
-  // Of several on one port, which the kernel spreads connections over, any one.
+  // If several listeners share the port, the kernel picks any of them.
   std::vector<Socket*> found;
   for (const bool exact : {true, false}) {
     for (Socket* listener : listeners_) {
@@ -235,7 +234,7 @@ Result<bool> SimulatedReactor::connect(Handle& handle, const Address& address) {
     }
     if (listener->queue.size() >= listener->backlog) return fail(Errc::system, EAGAIN);
   } else {
-    // Where the address is unspecified the kernel takes the loopback interface.
+    // The kernel replaces an unspecified address by the loopback address.
     const bool v4 = address.family() == AF_INET;
     if (is_unspecified(address)) socket->remote = *Address::from_ip(v4 ? "127.0.0.1" : "::1", address.port());
     socket->local = *Address::from_ip(v4 ? "127.0.0.1" : "::1", ephemeral_port());
@@ -276,8 +275,8 @@ void SimulatedReactor::close(Handle& handle) noexcept {
     }
     socket->queue.clear();
   } else if (socket->state == Socket::State::connected && !socket->is_reset) {
-    // RFC 1122, 4.2.2.13: whoever closes with bytes unread has lost data, and says so with RST. What this end has sent
-    // and the other has not received yet may be lost with it.
+    // RFC 1122, 4.2.2.13: closing with unread bytes loses data, so it sends RST. Bytes from this end that the other end
+    // has not received yet may be lost, too.
     if (socket->reset_on_close || !socket->received.empty()) {
       if (happens(0.5)) {
         if (auto peer = socket->peer.lock()) peer->lost_before = next_packet_;
@@ -300,7 +299,7 @@ void SimulatedReactor::shutdown_write(Handle& handle) noexcept {
   Socket& socket = socket_of(handle);
   if (socket.state != Socket::State::connected || socket.is_reset || std::exchange(socket.fin_sent, true)) return;
   post(socket, Kind::fin);
-  edge(socket, writable);  // Linux wakes whoever polls the socket that is shut down
+  edge(socket, writable);  // Linux wakes waiters of a socket that is shut down
 }
 
 void SimulatedReactor::reset_on_close(Handle& handle) noexcept { socket_of(handle).reset_on_close = true; }
@@ -310,7 +309,7 @@ void SimulatedReactor::reset_on_close(Handle& handle) noexcept { socket_of(handl
 Io SimulatedReactor::recv(Handle& handle, char* into, std::size_t size) {
   Socket& socket = socket_of(handle);
   if (socket.received.empty()) {
-    // An end that has been received goes before an error that came after it; the error is told once.
+    // A received end is returned before an error that came after it. The error is returned once.
     if (!socket.fin_received) {
       if (const int error = std::exchange(socket.error, 0)) return {.error = error};
       if (!socket.is_reset) {
@@ -322,7 +321,7 @@ Io SimulatedReactor::recv(Handle& handle, char* into, std::size_t size) {
     return {};
   }
   std::size_t bytes = std::min(size, socket.received.size());
-  // Once the end has been announced everything is there: the kernel has nothing left that it could hold back.
+  // Once the end has been announced, all bytes have arrived, so the kernel cannot hold back any.
   if (!handle.peer_ended) {
     if (happens(faults_.would_block)) {
       ++counters_.would_blocks;
@@ -348,7 +347,7 @@ std::size_t SimulatedReactor::room(const Socket& socket) const {
   return faults_.buffer - std::min(socket.outstanding, faults_.buffer);
 }
 
-// What send and send_file have in common before any byte is taken.
+// The common checks of send and send_file, before any byte is accepted.
 Io SimulatedReactor::refuse_send(Handle& handle, Socket& socket, bool& refused) {
   refused = true;
   if (const int error = std::exchange(socket.error, 0)) return {.error = error};
@@ -402,7 +401,7 @@ Io SimulatedReactor::send(Handle& handle, std::span<const iovec> parts) {
   return {.bytes = bytes};
 }
 
-// Short without a word where the pipe behind sendfile is full: only EAGAIN says that there is no room.
+// May be short without EAGAIN if the pipe behind sendfile is full: only EAGAIN means that the socket has no room.
 Io SimulatedReactor::send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) {
   Socket& socket = socket_of(handle);
   bool refused = false;
@@ -440,7 +439,7 @@ void SimulatedReactor::post(Socket& from, Kind kind, std::string bytes, std::siz
   if (from.vanished) return;
   auto peer = from.peer.lock();
   if (peer == nullptr) {
-    // The other end is gone for good: what is sent to it comes back as RST.
+    // The other end is closed: data sent to it is answered with RST.
     if (kind == Kind::data) post_at(now_ + delay(), Kind::reset, from.shared_from_this());
     return;
   }
@@ -466,7 +465,7 @@ void SimulatedReactor::transmit(Socket& from, std::string bytes) {
     }
     std::string rest;
     if (bytes.size() > 1 && happens(faults_.split)) {
-      // One byte alone is the cut that breaks most parsers.
+      // A cut after a single byte is the one that most parsers fail on.
       const std::size_t cut = happens(0.3) ? 1 : 1 + below(bytes.size() - 1);
       rest = bytes.substr(cut);
       bytes.resize(cut);
@@ -476,14 +475,14 @@ void SimulatedReactor::transmit(Socket& from, std::string bytes) {
   }
 }
 
-// A closed socket was sent to.
+// Answers a packet to a closed socket.
 void SimulatedReactor::answer_with_reset(Socket& closed) {
   if (closed.is_reset) return;
   closed.is_reset = true;
   post(closed, Kind::reset);
 }
 
-// Nothing arrives any more but the resets.
+// From now on only resets arrive.
 void SimulatedReactor::break_connection(Socket& socket) {
   socket.vanished = true;
   socket.lost_before = next_packet_;
@@ -518,7 +517,7 @@ void SimulatedReactor::deliver(Packet& packet) {
   if (packet.sequence < to.lost_before || to.is_reset) return;
   switch (packet.kind) {
     case Kind::accepted:
-      if (to.state != Socket::State::connecting) {  // it has been closed meanwhile
+      if (to.state != Socket::State::connecting) {  // closed meanwhile
         answer_with_reset(to);
         break;
       }
@@ -543,7 +542,7 @@ void SimulatedReactor::deliver(Packet& packet) {
     case Kind::taken:
       SLUICE_ASSERT(packet.count <= to.outstanding);
       to.outstanding -= packet.count;
-      // Linux announces room when a third of the buffer is free again, and only to those who have met its end.
+      // Linux announces room when a third of the buffer is free again, and only if a send found the buffer full.
       if (to.no_room && room(to) * 3 >= faults_.buffer) {
         to.no_room = false;
         edge(to, writable);
@@ -603,7 +602,7 @@ unsigned SimulatedReactor::poll(const Socket& socket) const {
   unsigned bits = 0;
   if (!socket.received.empty()) bits |= readable;
   if (socket.fin_received) bits |= readable | peer_end;
-  if (socket.fin_received && socket.fin_sent) bits |= hang_up;  // also after a decent end in both directions
+  if (socket.fin_received && socket.fin_sent) bits |= hang_up;  // also after an orderly end in both directions
   if (socket.fin_sent || room(socket) * 3 >= faults_.buffer) bits |= writable;
   return bits;
 }
@@ -618,13 +617,14 @@ void SimulatedReactor::edge(Socket& socket, unsigned bits) {
 void SimulatedReactor::set_quiet(Handle& handle, bool quiet) noexcept {
   Socket& socket = socket_of(handle);
   socket.is_quiet = quiet;
-  edge(socket, poll(socket));  // whoever changes what he waits for is told what is ready
+  edge(socket, poll(socket));  // a change of the registration gives an edge for everything that is ready
 }
 
-// As epoll_wait does: what is true now of those who had an edge. An event may be stale by the time it is dispatched.
+// Like epoll_wait: reports the current state of the sockets that had an edge. An event may be stale when it is
+// dispatched.
 void SimulatedReactor::harvest() {
   for (std::size_t i = edges_.size(); i > 1; --i) std::swap(edges_[i - 1], edges_[below(i)]);
-  // The kernel gives no more than it is asked for; the rest comes with the next turn.
+  // The kernel returns no more events than requested; the rest is returned in the next turn.
   const std::size_t taken = edges_.size() > 1 && happens(0.2) ? 1 + below(edges_.size()) : edges_.size();
   batch_.clear();
   for (std::size_t i = 0; i < taken; ++i) {
@@ -632,8 +632,8 @@ void SimulatedReactor::harvest() {
     socket.has_edge = false;
     const unsigned wanted = std::exchange(socket.edges, 0);
     if (socket.handle == nullptr) continue;
-    // An event carries every state that is true, not only the one that has changed. A consumer must cope with knowing
-    // more, and must not depend on it: a direction without an edge of its own is told of only now and then.
+    // An event carries all bits that are true, not only those that changed. The program must tolerate the extra bits
+    // but must not depend on them, so bits without an edge of their own are reported only now and then.
     const unsigned all = poll(socket) & (socket.is_quiet ? ~readable : everything);
     const unsigned bits = happens(0.5) ? all : all & (wanted | peer_end | hang_up | error_bit);
     if (bits != 0) batch_.push_back({std::move(edges_[i]), bits});

@@ -12,33 +12,33 @@
 
 namespace sluice::core {
 
-// What a simulated network does to those who use it: only what a real kernel or a real network may do as well.
-// Probabilities are per attempt or per segment, 0 to 1.
+// The faults that the simulated network injects. A real kernel or network may cause each of them. Probabilities are per
+// attempt or per segment, 0 to 1.
 struct Faults {
-  double short_read = 0;      // recv gives only a part of what is there; the rest is announced later
-  double short_write = 0;     // send takes only a part though there is room; the room is announced later
-  double would_block = 0;     // an attempt that could have worked gives EAGAIN; it is announced later
-  double split = 0;           // what one send took arrives in pieces
-  double stall = 0;           // a segment, and what follows it, comes late, as after a loss
-  double reset = 0;           // a segment ends its connection: both ends are reset, what was in flight is lost
-  double vanish = 0;          // a segment is the last: nothing gets through any more, in either direction, unannounced
+  double short_read = 0;      // recv returns only a part of the available bytes; the rest is announced later
+  double short_write = 0;     // send accepts only a part although there is room; the room is announced later
+  double would_block = 0;     // an attempt that could have succeeded returns EAGAIN; readiness is announced later
+  double split = 0;           // the bytes of one send arrive in pieces
+  double stall = 0;           // a segment and those after it arrive late, as after a packet loss
+  double reset = 0;           // a segment ends its connection: both ends are reset, bytes in flight are lost
+  double vanish = 0;          // a segment is the last one: nothing more arrives at either end, without notice
   double refuse = 0;          // a connect is answered with ECONNREFUSED
-  double accept_error = 0;    // accept gives EMFILE; the connection stays in the queue, and no new edge tells of it
-  double accept_abort = 0;    // accept gives ECONNABORTED; the connection is reset
+  double accept_error = 0;    // accept returns EMFILE; the connection stays in the queue, without a new edge
+  double accept_abort = 0;    // accept returns ECONNABORTED; the connection is reset
   Duration min_delay = 20us;  // of a segment
   Duration max_delay = 500us;
   Duration stall_delay = 300ms;
-  Duration later = 1ms;            // at most, until what a fault has held back is announced
-  std::size_t buffer = 64 * 1024;  // bytes of one direction that were sent and not read yet; then send gives EAGAIN
+  Duration later = 1ms;            // the maximum time until something held back by a fault is announced
+  std::size_t buffer = 64 * 1024;  // bytes sent in one direction and not read yet, beyond which send returns EAGAIN
 };
 
 // The simulated back end: a network in memory and a virtual clock that jumps to the next event, both driven by one
-// seed. Everybody connects to listeners of the same reactor, by address. It keeps to the letter of what Linux promises
-// to those who register a socket once and edge-triggered: whoever waits for an edge that the kernel would not give
+// seed. Clients connect to listeners of the same reactor, by address. It gives only the edges that Linux promises for
+// sockets that are registered once and edge-triggered. Code that waits for an edge that the kernel would not give also
+// waits here.
 // waits here, too.
-//
-// The same seed and the same calls give the same history. Nothing here sleeps; a turn costs at least a microsecond of
-// virtual time, so that even a loop that never waits reaches its deadlines.
+// The same seed and the same calls give the same history. Nothing here sleeps. A turn takes at least a microsecond of
+// virtual time, so even a loop that never waits reaches its deadlines.
 class SimulatedReactor final : public Reactor {
  public:
   struct Counters {
@@ -48,7 +48,7 @@ class SimulatedReactor final : public Reactor {
     std::uint64_t bytes = 0;
     std::uint64_t short_reads = 0;
     std::uint64_t short_writes = 0;
-    std::uint64_t would_blocks = 0;  // injected ones
+    std::uint64_t would_blocks = 0;  // injected EAGAINs
     std::uint64_t stalls = 0;
     std::uint64_t resets = 0;
     std::uint64_t vanished = 0;
@@ -64,7 +64,7 @@ class SimulatedReactor final : public Reactor {
   Result<void> bind(Handle& handle, const Address& address, bool reuse_port) override;
   Result<void> start_listening(Handle& handle, int backlog) override;
   Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) override;
-  // In progress for IP addresses, at once for unix sockets, as on Linux.
+  // Like Linux: the connect is in progress for IP addresses, and done at once for unix sockets.
   Result<bool> connect(Handle& handle, const Address& address) override;
   Result<void> connect_result(Handle& handle) override;
   Result<Address> local_address(const Handle& handle) const override;
@@ -81,16 +81,16 @@ class SimulatedReactor final : public Reactor {
   void turn(Instant until) override;
   void wake() noexcept override { woken_.store(true, std::memory_order_release); }
 
-  // Between turns: nothing is ready or on its way, no timer is armed and nobody has called wake(). A turn without an
-  // end would last for ever; here it returns.
+  // Valid between turns: nothing is ready or in flight, no timer is armed and wake() was not called. A real turn()
+  // without a deadline would then block forever; here it returns.
   [[nodiscard]] bool deadlocked() const;
-  // A hash over everything that has happened and when.
+  // A hash over all events and their times.
   [[nodiscard]] std::uint64_t history() const { return history_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
-  // A fault has ended this connection, or will. Where none has, one of its two ends did it.
+  // True if a fault has ended this connection, or will. Otherwise one of its two ends has closed it.
   [[nodiscard]] bool broken_by_fault(const Handle& handle) const;
   [[nodiscard]] std::size_t open_handles() const { return sockets_.size(); }
-  // From now on; what is under way already stays as it is.
+  // Applies from now on; delays and faults of earlier packets do not change.
   void set_faults(const Faults& faults) { faults_ = faults; }
 
  private:
@@ -111,7 +111,7 @@ class SimulatedReactor final : public Reactor {
   Socket* find_listener(const Address& address);
   std::uint16_t ephemeral_port();
 
-  // Sends one packet to the other end, behind what this end has sent before.
+  // Sends one packet to the other end, after everything that this end has already sent.
   void post(Socket& from, Kind kind, std::string bytes = {}, std::size_t count = 0);
   void post_at(Instant when, Kind kind, std::shared_ptr<Socket> to, std::string bytes = {}, std::size_t count = 0);
   void transmit(Socket& from, std::string bytes);
@@ -138,19 +138,19 @@ class SimulatedReactor final : public Reactor {
   std::uint64_t history_ = 14695981039346656037u;
   std::atomic<bool> woken_{false};
 
-  int next_fd_ = 1'000'000;  // far beyond real descriptors: a system call on one of these fails
+  int next_fd_ = 1'000'000;  // far above real descriptors, so a system call on one of these fails
   std::uint16_t next_port_ = 32768;
-  std::map<int, std::shared_ptr<Socket>> sockets_;  // the open ones, by descriptor
+  std::map<int, std::shared_ptr<Socket>> sockets_;  // the open sockets, by descriptor
   std::vector<Socket*> listeners_;
 
   std::uint64_t next_packet_ = 0;
-  std::vector<Packet> packets_;  // a heap, the earliest first
+  std::vector<Packet> packets_;  // a heap, the earliest packet first
 
   struct Ready {
     std::shared_ptr<Socket> socket;
     unsigned bits;
   };
-  std::vector<std::shared_ptr<Socket>> edges_;  // those with an edge that nobody has looked at
+  std::vector<std::shared_ptr<Socket>> edges_;  // sockets with an unprocessed edge
   std::vector<Ready> batch_;
   Handle* dispatching_ = nullptr;
 };

@@ -10,8 +10,8 @@
 
 namespace sluice::core {
 
-// One thread's blocks of up to slab_max_bytes, by class. Trivially destructible, so that a late free at thread exit
-// still finds them: a thread's blocks may outlast it, and so its memory is not freed with it.
+// One thread's blocks of up to slab_max_bytes, by class. Trivially destructible, so that a late free during thread exit
+// can still use the lists. The memory is not freed at thread exit, because blocks may outlive the thread.
 class SlabLists {
  public:
   using Source = int (*)(void** memory, std::size_t alignment, std::size_t bytes);
@@ -26,18 +26,18 @@ class SlabLists {
   struct FreeBlock {
     FreeBlock* next;
   };
-  // Memory for blocks of one class, the first granule apart.
+  // Memory for blocks of one class. The first granule is the header.
   struct Chunk {
     Chunk* next;
-    std::size_t free_blocks;  // by trim()
+    std::size_t free_blocks;  // used by trim()
   };
   static Chunk& chunk_of(const FreeBlock* block);
   void* carve(std::size_t index);
 
   Source source_;
   std::array<FreeBlock*, classes + 1> free_{};
-  std::array<Chunk*, classes + 1> chunks_{};      // the newest first
-  std::array<std::uint32_t, classes + 1> cut_{};  // blocks of the newest one that have been given out, ever
+  std::array<Chunk*, classes + 1> chunks_{};      // newest first
+  std::array<std::uint32_t, classes + 1> cut_{};  // blocks of the newest chunk that have ever been handed out
 };
 
 }  // namespace sluice::core

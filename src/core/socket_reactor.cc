@@ -18,8 +18,8 @@
 namespace sluice::core {
 namespace {
 
-// The calls of the hot path, without the C library's cancellation points: those cost a program with threads two atomic
-// operations each, and nobody cancels threads here.
+// The system calls of the hot path, without the C library's cancellation points. Those cost a multithreaded program two
+// atomic operations each, and this program does not cancel threads.
 ssize_t plain_recv(int fd, char* into, std::size_t size) {
   return ::syscall(SYS_recvfrom, fd, into, size, 0, nullptr, nullptr);
 }
@@ -79,8 +79,8 @@ Io SocketReactor::receive(Handle& handle, char* into, std::size_t size) {
     if (errno == EAGAIN) handle.may_read = false;
     return {.error = errno};
   }
-  // A short read has emptied the socket: whatever comes later is news. Only an end that has been announced already
-  // needs the read that returns it.
+  // A short read has emptied the socket, so later bytes give a new event. But if the end was already announced, another
+  // read is needed to return it.
   if (static_cast<std::size_t>(got) < size && !handle.peer_ended) handle.may_read = false;
   return {.bytes = static_cast<std::size_t>(got)};
 }
@@ -111,7 +111,7 @@ void SocketReactor::cork(Handle& handle, bool on) noexcept {
 Io SocketReactor::send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) {
   auto from = static_cast<off_t>(offset);
   const ssize_t taken = ::sendfile(handle.fd, file, &from, size);
-  return sent(handle, taken, 0);  // it may have ended with the file: a short one says nothing of room
+  return sent(handle, taken, 0);  // a short count may mean the end of the file
 }
 
 Io SocketReactor::sent(Handle& handle, ssize_t sent, std::size_t wanted) {
@@ -141,7 +141,7 @@ void SocketReactor::wake() noexcept {
 bool SocketReactor::dispatch(Handle& handle) {
   dispatching_ = &handle;
   if (handle.may_read && handle.reader != nullptr) handle.reader->on_ready(*handle.reader);
-  if (dispatching_ == nullptr) return false;  // the reader has closed it
+  if (dispatching_ == nullptr) return false;  // the reader has closed the handle
   if (handle.may_write && handle.writer != nullptr) handle.writer->on_ready(*handle.writer);
   return std::exchange(dispatching_, nullptr) != nullptr;
 }

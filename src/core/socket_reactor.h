@@ -5,10 +5,10 @@
 
 namespace sluice::core {
 
-// What the reactors of the machine have in common: the clock, how sockets are made, everything that is sent, and the
-// wake-up. What is left to them is how they learn of what comes.
+// The common part of the epoll and io_uring reactors: the clock, creating sockets, sending, and the wake-up. The
+// derived classes differ in how they learn of events.
 //
-// Sending is a plain system call with every back end: as a rule the socket takes all of it at once.
+// Every back end sends with a plain system call, because the socket usually accepts everything at once.
 class SocketReactor : public Reactor {
  public:
   SocketReactor(const SocketReactor&) = delete;
@@ -38,28 +38,29 @@ class SocketReactor : public Reactor {
   };
   [[nodiscard]] static Result<Connecting> make_connection(const Address& address);
 
-  // The plain call; takes away `may_read` where there is nothing more to read.
+  // Calls recv directly; clears `may_read` if there is nothing more to read.
   [[nodiscard]] static Io receive(Handle& handle, char* into, std::size_t size);
 
-  // `may_write` has been taken away: it is to come back with room.
+  // `may_write` was cleared and must be set again when there is room.
   virtual void want_room(Handle&) noexcept {}
-  // The error that has ended the connection, if it has been taken from the socket and told to nobody; told by this.
+  // Returns and clears an error that ended the connection and was read from the socket but not yet reported.
   [[nodiscard]] virtual int untold_error(Handle&) noexcept { return 0; }
 
   // Reads the real clock.
   void look_at_clock() { now_ = cycles_.read(); }
-  // Who waits for what the flags say is called. False: the handle is gone() by that.
+  // Calls the waiters that the flags make ready. Returns false if that closed the handle.
   bool dispatch(Handle& handle);
-  // The handle is no more what it was: it has been closed.
+  // Marks the handle as closed, so that a running dispatch() does not use it again.
   void gone(Handle& handle) {
     if (dispatching_ == &handle) dispatching_ = nullptr;
   }
 
-  // Until `until`, the first timer, or the end of the first lull: negative for ever, rounded up.
+  // The time until `until`, the first timer, or the end of the first lull, rounded up; negative: wait without limit.
   [[nodiscard]] int timeout_ms(Instant until);
-  // The same to the nanosecond, for while there is a lull. Reads the clock: it would be late by what the turn took.
+  // The same with nanosecond precision, used while there is a lull. Reads the clock, so the time that the turn has
+  // taken is not added.
   [[nodiscard]] Duration exact_timeout(Instant until);
-  // To the readers whose lulls are over.
+  // Calls the readers whose lulls are over.
   void end_lulls() {
     while (Handle* const handle = take_due_lull()) (void)dispatch(*handle);
   }
@@ -71,7 +72,7 @@ class SocketReactor : public Reactor {
   [[nodiscard]] Io sent(Handle& handle, ssize_t sent, std::size_t wanted);
 
   CycleClock cycles_;
-  int wake_ = -1;  // an eventfd that nobody need read: written to is what it tells
+  int wake_ = -1;  // an eventfd; its counter is never read, because each write gives an edge
   Handle* dispatching_ = nullptr;
 };
 

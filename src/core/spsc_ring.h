@@ -11,9 +11,10 @@
 
 namespace sluice::core {
 
-// A bounded queue from one thread to one other. Values need not be movable: they are made in their slot, used there and
-// destroyed there. Wait-free on both sides; each end keeps a copy of the other's index and reads the real one only when
-// its copy says that the ring is full or empty, so that a busy ring seldom moves a cache line for an index.
+// A bounded queue from one thread to one other thread. Values need not be movable: they are constructed, used and
+// destroyed in their slot. Both sides are wait-free. Each end keeps a copy of the other end's index and reads the real
+// index only when the ring looks full or empty by that copy. A busy ring therefore seldom moves a cache line for an
+// index.
 //
 //   head <= tail <= head + capacity, both counting for ever;   slot of i = i mod capacity (a power of two)
 template <class T>
@@ -30,7 +31,7 @@ class SpscRing {
 
   [[nodiscard]] std::size_t capacity() const { return mask_ + 1; }
 
-  // The producer's side. False: the ring is full, and the arguments have not been touched.
+  // For the producer. Returns false if the ring is full; the arguments are then unchanged.
   template <class... Args>
   [[nodiscard]] bool try_emplace(Args&&... args) {
     if (!has_room()) return false;
@@ -47,7 +48,7 @@ class SpscRing {
     return tail - known_head_ <= mask_;
   }
 
-  // The consumer's side: the oldest value, null when there is none; then pop() destroys it and gives its slot back.
+  // For the consumer: the oldest value, or null if the ring is empty. pop() destroys it and frees its slot.
   [[nodiscard]] T* front() {
     const std::size_t head = head_.load(std::memory_order_relaxed);
     if (head == known_tail_) [[unlikely]] {
@@ -62,7 +63,7 @@ class SpscRing {
     slot(head)->~T();
     head_.store(head + 1, std::memory_order_release);
   }
-  // How many can be taken; reads the producer's index.
+  // For the consumer: the number of values in the ring. Reads the producer's index.
   [[nodiscard]] std::size_t readable() {
     known_tail_ = tail_.load(std::memory_order_acquire);
     return known_tail_ - head_.load(std::memory_order_relaxed);
@@ -77,9 +78,9 @@ class SpscRing {
   const std::size_t mask_;
   const std::unique_ptr<Slot[]> slots_;
   alignas(64) std::atomic<std::size_t> tail_{0};  // written by the producer
-  std::size_t known_head_ = 0;                    // the producer's
+  std::size_t known_head_ = 0;                    // used by the producer
   alignas(64) std::atomic<std::size_t> head_{0};  // written by the consumer
-  std::size_t known_tail_ = 0;                    // the consumer's
+  std::size_t known_tail_ = 0;                    // used by the consumer
 };
 
 }  // namespace sluice::core

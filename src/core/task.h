@@ -9,10 +9,10 @@
 #include "base/assert.h"
 #include "core/slab.h"
 
-// Coroutines of one core. A Task starts when it is awaited, resumes whoever awaits it when it is done, and is cancelled
-// by destroying it, which is allowed whenever it is suspended: awaiters unlink themselves in their destructors.
-// Frames come from the thread's slab. Foreseeable failures are Results; what still throws (std::bad_alloc) goes to
-// whoever awaits, and ends the program where it leaves a task that nobody awaits.
+// Coroutines of one core. A Task starts when it is awaited and resumes its awaiter when it is done. Destroying a Task
+// cancels it; this is allowed whenever it is suspended, because awaiters unlink themselves in their destructors. Frames
+// are allocated in the thread's slab. Foreseeable failures are Results. Any exception (std::bad_alloc) is rethrown in
+// the awaiter; if it leaves a task without an awaiter, the program ends.
 namespace sluice::core {
 
 template <class T>
@@ -111,11 +111,11 @@ inline Task<void> detail::Promise<void>::get_return_object() noexcept {
   return Task<void>(std::coroutine_handle<Promise>::from_promise(*this));
 }
 
-// A value that is already there, or the Task that will make it. What answers at once costs no frame.
+// A value that is available now, or the Task that will produce it. An available value needs no coroutine frame.
 template <class T>
 class [[nodiscard]] Async {
  public:
-  Async(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: a value is an Async of itself
+  Async(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // a value converts to an Async
   Async(Task<T> task) : state_(std::in_place_index<1>, std::move(task)) {}  // NOLINT: likewise
   template <class U>
     requires(std::is_constructible_v<T, U> && !std::is_same_v<std::remove_cvref_t<U>, Async> &&
@@ -158,11 +158,11 @@ class [[nodiscard]] Async {
 
 template <class T>
 typename Task<T>::Handle Async<T>::frame() {
-  // A Task hides its handle from everyone but its own awaiter; that awaiter carries it.
+  // Only a Task's own awaiter has access to its handle, so the Async's awaiter holds that awaiter.
   return std::move(*std::get_if<1>(&state_)).operator co_await().frame;
 }
 
-// Runs Tasks that nobody awaits, and owns them: destroying the group cancels what is still suspended.
+// Owns and runs Tasks that have no awaiter. Destroying the group cancels the suspended ones.
 class TaskGroup {
   struct Link {
     Link* next = nullptr;
@@ -182,7 +182,8 @@ class TaskGroup {
   TaskGroup(const TaskGroup&) = delete;
   ~TaskGroup() { cancel(); }
 
-  // Starts `task` now; it runs until it first suspends. Before that `member` is set, which stands for it until it ends.
+  // Starts `task` now and runs it until it first suspends. `member` is set before that, and refers to the task until it
+  // ends.
   void spawn(Task<void> task, Member** member = nullptr) {
     Root root = run(std::move(task));
     Link& link = root.handle.promise();
@@ -197,11 +198,11 @@ class TaskGroup {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
 
-  // Destroys every Task of the group, newest last. Not to be called from one of them.
+  // Destroys every Task of the group, newest last. Must not be called from one of them.
   void cancel() {
     while (head_.next != &head_) cancel(*head_.next);
   }
-  // Destroys this one. Not to be called from it.
+  // Destroys this member's Task. Must not be called from that Task.
   static void cancel(Member& member) {
     auto& promise = static_cast<RootPromise&>(member);
     promise.unlink();

@@ -37,7 +37,7 @@ void TimerWheel::link(Timer& timer) {
   const Duration since = timer.when_ - start_;
   std::uint64_t due = since <= Duration::zero() ? 0 : static_cast<std::uint64_t>((since + tick - Duration(1)) / tick);
   due = std::max(due, now_tick_);
-  due = std::min(due, now_tick_ | horizon);  // beyond the horizon it waits at its end, and is linked anew there
+  due = std::min(due, now_tick_ | horizon);  // beyond the horizon: waits at its end, and is linked again there
   const std::uint64_t difference = (due ^ now_tick_) | 1;
   const int level = (63 - std::countl_zero(difference)) / slot_bits;
   const auto index = static_cast<int>((due >> (level * slot_bits)) & (slots - 1));
@@ -77,7 +77,7 @@ TimerWheel::Found TimerWheel::find() const {
     const int index = std::countr_zero(bits);
     const std::uint64_t block = now_tick_ >> shift >> slot_bits << slot_bits << shift;
     const std::uint64_t begins = block | (static_cast<std::uint64_t>(index) << shift);
-    // A coarser level goes first where both begin together: its timers may belong to that very tick.
+    // If two levels begin at the same tick, the coarser one goes first, because its timers may be due at that tick.
     if (begins < first.tick) first = {.tick = begins, .slot = level * slots + index};
   }
   return first;
@@ -97,7 +97,7 @@ void TimerWheel::advance(Instant now) {
     if (found.slot < 0 || found.tick > target) break;
     now_tick_ = std::max(now_tick_, found.tick);
     if (found.slot < slots) {
-      // From here on a timer that a callback schedules for the past belongs to a later tick: this ends.
+      // After this, a timer that a callback schedules for the past goes to a later tick, so the loop ends.
       now_tick_ = found.tick + 1;
       fire(found.slot);
     } else {
@@ -114,7 +114,7 @@ void TimerWheel::cascade(int slot) {
   }
 }
 
-// The list moves to a place of its own first: a callback may destroy any timer in it.
+// Moves the list to a separate slot first, because a callback may destroy any of its timers.
 void TimerWheel::fire(int slot) {
   Timer*& list = heads_[firing];
   SLUICE_ASSERT(list == nullptr);

@@ -10,8 +10,8 @@ namespace sluice::core {
 
 class TimerWheel;
 
-// Something that is to happen at an instant. Intrusive: owned by whoever waits, linked into at most one wheel, unlinked
-// by its destructor. `fire` runs on the wheel's core, after the timer has been unlinked; it may reschedule or destroy it.
+// A callback that is due at an instant. Intrusive: it belongs to its owner, is linked into at most one wheel, and its
+// destructor unlinks it. `fire` runs on the wheel's core after the timer was unlinked; it may reschedule or destroy it.
 class Timer {
  public:
   using Callback = void (*)(Timer&) noexcept;
@@ -34,22 +34,22 @@ class Timer {
   std::uint16_t slot_ = 0;  // level * slots + index, while armed
 };
 
-// Hierarchical timing wheel: schedule, cancel and reschedule are O(1). A timer never fires early, and late by at most
-// one tick (1 ms) beyond the turn of the loop that sees it.
+// A hierarchical timing wheel: schedule, cancel and reschedule are O(1). A timer never fires early. It fires in the
+// first turn of the loop after its instant, up to one tick (1 ms) late.
 class TimerWheel {
  public:
   explicit TimerWheel(Instant now);
   TimerWheel(const TimerWheel&) = delete;
-  ~TimerWheel();  // disarms what is left, without firing
+  ~TimerWheel();  // disarms the remaining timers without firing them
 
-  // Arms the timer, or moves it if it is armed already. An instant in the past fires at the next advance().
-  // `never` disarms.
+  // Arms the timer, or moves it if it is already armed. A timer for a past instant fires at the next advance(). `never`
+  // disarms it.
   void schedule(Timer& timer, Instant when);
   void cancel(Timer& timer);
 
-  // Fires everything that is due. Timers that a callback schedules for now or earlier fire at the next advance().
+  // Fires all due timers. Timers that a callback schedules for now or earlier fire at the next advance().
   void advance(Instant now);
-  // An instant no later than the first one due and no earlier than now; `never` when nothing is armed.
+  // A lower bound for the instant of the first due timer, not before now; `never` if nothing is armed.
   [[nodiscard]] Instant next() const;
   [[nodiscard]] std::size_t size() const { return size_; }
 
@@ -62,8 +62,8 @@ class TimerWheel {
   static constexpr std::uint16_t firing = levels * slots;  // the list of the tick that is being fired
 
   struct Found {
-    std::uint64_t tick;  // at which the slot begins
-    int slot;            // -1: none
+    std::uint64_t tick;  // the beginning of the slot
+    int slot;            // -1: no slot
   };
 
   void link(Timer& timer);
@@ -73,9 +73,9 @@ class TimerWheel {
   void cascade(int slot);
 
   std::array<Timer*, levels * slots + 1> heads_{};
-  std::array<std::uint64_t, levels> occupied_{};  // a bit a slot
+  std::array<std::uint64_t, levels> occupied_{};  // one bit per slot
   Instant start_;
-  std::uint64_t now_tick_ = 0;  // everything before it has fired
+  std::uint64_t now_tick_ = 0;  // all earlier ticks have fired
   std::size_t size_ = 0;
 };
 

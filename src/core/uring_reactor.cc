@@ -20,20 +20,21 @@
 namespace sluice::core {
 namespace {
 
-constexpr unsigned submissions = 512;   // more of them in a turn cost a system call more
-constexpr unsigned completions = 4096;  // more of them wait in the kernel
+constexpr unsigned submissions = 512;   // more submissions in a turn cost another system call
+constexpr unsigned completions = 4096;  // more completions wait in the kernel
 constexpr unsigned buffer_count = 256;
 constexpr unsigned buffer_bytes = 4096;
-// From one to the next: requests are small, and beginnings a page apart would share a few sets of the cache.
+// The distance between buffers. Requests are small, and buffers that start a page apart would share a few sets of the
+// cache.
 constexpr unsigned buffer_stride = buffer_bytes + 3 * 64;
 constexpr std::uint16_t buffer_group = 0;
-// What a connection may hold of the buffers before its bytes stay in its socket. One turn of the kernel may overshoot
-// it, by all the buffers at most.
+// The buffers that a connection may hold; further bytes stay in its socket. One turn of the kernel may exceed the
+// limit, at most by all the buffers.
 constexpr unsigned most_held = 8;
-// Connections that the kernel has accepted and nobody has taken yet, likewise.
+// The limit for accepted connections that accept() has not returned yet; it may be exceeded in the same way.
 constexpr std::size_t most_accepted = 64;
 
-// Memory from the system, for what the kernel is told the address of.
+// Memory from mmap() whose address is registered with the kernel.
 class Pages {
  public:
   explicit Pages(std::size_t size)
@@ -49,13 +50,13 @@ class Pages {
   std::size_t size_;
 };
 
-// The two queues that are shared with the kernel.
+// The submission queue and the completion queue, shared with the kernel.
 class Rings {
  public:
   Rings() {
     io_uring_params parameters{};
-    // One thread submits, and completions are dealt with when it asks for them: the kernel never interrupts it. That
-    // came with Linux 6.1, and everything else that is used here was there before.
+    // One thread submits, and completions are processed only when it enters the kernel, which never interrupts it. This
+    // requires Linux 6.1; the other features used here are older.
     parameters.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN |
                        IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE;
     parameters.cq_entries = completions;
@@ -67,7 +68,7 @@ class Rings {
       check(-EINVAL, "io_uring_setup");
     }
     (void)io_uring_ring_dontfork(&ring_);
-    (void)io_uring_register_ring_fd(&ring_);  // cheaper to enter; goes as well without
+    (void)io_uring_register_ring_fd(&ring_);  // makes entering cheaper; a failure is harmless
   }
   Rings(const Rings&) = delete;
   ~Rings() { io_uring_queue_exit(&ring_); }
@@ -99,11 +100,12 @@ class Rings {
   io_uring ring_{};
 };
 
-// One system call a turn hands the kernel what is asked for, and waits. Accepting and receiving are asked for once: the
-// kernel goes on by itself, and takes a buffer only when there are bytes, so that an idle connection holds none.
+// One system call per turn submits the requests and waits. Accept and receive requests are multishot: the kernel
+// repeats them. It takes a buffer only when bytes arrive, so an idle connection holds none.
 //
-// A connection that receives much, or is not read, leaves that mode and is read by system calls, straight into the
-// reader's memory, as with epoll; so is whoever finds no buffer left. With the next small read it comes back.
+// A connection that receives much, or that the program does not read, leaves this mode. It is then read by system
+// calls, straight into the reader's memory, as with epoll. The same happens if no buffer is free. With its next small
+// read the connection returns to multishot mode.
 class UringReactor final : public SocketReactor {
  public:
   UringReactor() : ring_(rings_.get()), buffers_(buffer_count * buffer_stride), offered_(offered_bytes) {
@@ -115,7 +117,7 @@ class UringReactor final : public SocketReactor {
     io_uring_buf_ring_init(offered());
     for (unsigned i = 0; i < buffer_count; ++i) give_back(static_cast<std::uint16_t>(i));
     poll_wake();
-    // The first submission may be refused where the setup was not.
+    // The first submission may be refused even if the setup was not.
     const int submitted = io_uring_submit(ring_);
     Rings::check(submitted, "io_uring_enter");
   }
@@ -124,7 +126,7 @@ class UringReactor final : public SocketReactor {
     ending_ = true;
     io_uring_sqe& sqe = entry(nullptr, Operation::none);
     io_uring_prep_cancel64(&sqe, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
-    // Whatever was closed is closed when this is over.
+    // Waits until all sockets are actually closed.
     for (int turns = 0; operations_ != 0 && turns < 100; ++turns) {
       enter(10);
       complete();
@@ -144,7 +146,7 @@ class UringReactor final : public SocketReactor {
 
   Result<void> start_listening(Handle& handle, int backlog) override {
     if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
-    handle.may_read = true;  // accept() begins to ask
+    handle.may_read = true;  // so that accept() is called and submits its request
     return {};
   }
 
@@ -166,7 +168,7 @@ class UringReactor final : public SocketReactor {
       socklen_t size = sizeof from;
       if (::getpeername(fd, reinterpret_cast<sockaddr*>(&from), &size) != 0) {
         ::close(fd);
-        return fail(Errc::system, ECONNABORTED);  // what accept(2) makes of it
+        return fail(Errc::system, ECONNABORTED);  // the error that accept(2) returns in this case
       }
       *peer = Address(reinterpret_cast<sockaddr*>(&from), size);
     }
@@ -181,7 +183,7 @@ class UringReactor final : public SocketReactor {
     if (connecting->done) {
       receive_more(socket, false);
     } else {
-      // To receive now would take the error away from connect_result().
+      // A receive now would consume the error that connect_result() returns.
       handle.may_write = false;
       socket.connecting = true;
       watch(socket);
@@ -222,7 +224,7 @@ class UringReactor final : public SocketReactor {
       socket.ended = true;
     } else if (!handle.may_read && !socket.receiving) {
       if (socket.quiet) {
-        watch(socket);  // for its end alone
+        watch(socket);  // only for the peer's end
       } else if (std::exchange(socket.read_directly, 0) >= buffer_bytes) {
         poll_bytes(socket);
       } else {
@@ -247,41 +249,41 @@ class UringReactor final : public SocketReactor {
   }
 
  private:
-  // What a completion is for: the low bits of its user data, below the endpoint's address.
+  // The operation that has completed: the low bits of the user data; the remaining bits are the endpoint's address.
   enum class Operation : std::uint8_t { none, wake, accept, receive, bytes, watch };
   static constexpr std::uint64_t operation_bits = 7;
 
-  // What stands behind a handle. Once that is closed it lives until its last operation has ended.
+  // The state behind a handle. After the handle is closed, it lives until its last operation has completed.
   struct alignas(8) Endpoint {
     Handle* handle = nullptr;  // null: closed
     int fd = -1;
-    std::uint8_t operations = 0;  // that the kernel has, or is about to get
+    std::uint8_t operations = 0;  // operations that are submitted or queued for submission
     bool is_listener = false;
   };
 
   struct Listener : Endpoint {
     Listener() { is_listener = true; }
     std::vector<int> accepted;
-    std::size_t next = 0;  // of accepted
+    std::size_t next = 0;  // index in accepted
     int error = 0;
     bool accepting = false;
     bool stopping = false;
   };
 
   struct Socket : Endpoint, SlabAllocated {
-    bool receiving = false;  // the kernel puts what comes into buffers
-    bool stopping = false;   // it has been asked not to
-    bool polling = false;    // for bytes, once
-    bool watching = false;   // for room and for the end, for good
+    bool receiving = false;  // the kernel puts received bytes into buffers
+    bool stopping = false;   // its cancellation was requested
+    bool polling = false;    // for bytes, one-shot
+    bool watching = false;   // for room and the peer's end, multishot
     bool connecting = false;
-    bool quiet = false;       // is asked for what has come, and does not say
-    bool ended = false;       // the kernel has said all that it has to say
-    int error = 0;            // what the peer's end was, until somebody has been told
-    std::uint16_t first = 0;  // of the buffers that are held
+    bool quiet = false;       // a lull: received bytes are not reported
+    bool ended = false;       // the kernel will report nothing more
+    int error = 0;            // the error that ended the connection, until it is returned
+    std::uint16_t first = 0;  // of the held buffers
     std::uint16_t last = 0;
     std::uint16_t held = 0;
-    std::uint16_t offset = 0;       // in the first
-    std::size_t read_directly = 0;  // since there was nothing more to read
+    std::uint16_t offset = 0;       // in the first buffer
+    std::size_t read_directly = 0;  // bytes, since the socket was last empty
   };
 
   struct Held {
@@ -297,8 +299,8 @@ class UringReactor final : public SocketReactor {
     sqe->user_data = reinterpret_cast<std::uint64_t>(endpoint) | std::to_underlying(operation);
     return *sqe;
   }
-  // The operation `prepare` fills in is counted until it completes for the last time. The preparing functions reset
-  // the user data, so that comes last.
+  // Counts the operation until its last completion. The io_uring_prep functions reset the user data, so it is set after
+  // `prepare`.
   template <class Prepare>
   void begin(Endpoint* endpoint, Operation operation, Prepare prepare) {
     io_uring_sqe& sqe = entry(endpoint, operation);
@@ -352,7 +354,7 @@ class UringReactor final : public SocketReactor {
     }
   }
 
-  // What the completions are for has not been touched for long where connections are many.
+  // With many connections, the endpoints of the completions are likely not in the cache.
   void prefetch() {
     unsigned head = 0;
     io_uring_cqe* cqe = nullptr;
@@ -389,7 +391,7 @@ class UringReactor final : public SocketReactor {
     }
   }
 
-  // Whether something has come for it that this turn has not got to yet.
+  // Whether the completion queue holds an unprocessed receive for this socket.
   bool has_arrived(Socket& socket) {
     const std::uint64_t data = reinterpret_cast<std::uint64_t>(&socket) | std::to_underlying(Operation::receive);
     unsigned head = 0;
@@ -434,7 +436,7 @@ class UringReactor final : public SocketReactor {
     dispatch(*listener.handle);
   }
 
-  // At once: who connects from now on is refused.
+  // Submits at once, so that new connections are refused from now on.
   void close(Listener& listener) {
     listener.handle = nullptr;
     for (; listener.next != listener.accepted.size(); ++listener.next) refuse(listener.accepted[listener.next]);
@@ -446,7 +448,7 @@ class UringReactor final : public SocketReactor {
     io_uring_submit_and_get_events(ring_);
   }
 
-  // As the system does with who is still waiting when a listener is closed.
+  // Resets the connection, as the kernel does with waiting connections when a listener is closed.
   static void refuse(int fd) {
     const linger now{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
@@ -470,7 +472,7 @@ class UringReactor final : public SocketReactor {
     return *socket;
   }
 
-  // `late`: there is nothing to receive yet.
+  // `late`: there is nothing to receive yet, so the kernel polls first.
   void receive_more(Socket& socket, bool late) {
     begin(&socket, Operation::receive, [&](io_uring_sqe* sqe) {
       io_uring_prep_recv_multishot(sqe, socket.fd, nullptr, 0, 0);
@@ -486,16 +488,16 @@ class UringReactor final : public SocketReactor {
           [&](io_uring_sqe* sqe) { io_uring_prep_poll_add(sqe, socket.fd, POLLIN | POLLRDHUP); });
     socket.polling = true;
   }
-  // An edge for each change, as with epoll: the kernel tells of an end whatever it is asked for, so that a poll that
-  // ended with its first event would be asked for again and again.
+  // Multishot, so each change gives one event, as with epoll. The kernel always reports a peer's end, so a one-shot
+  // poll would complete at once each time and would have to be resubmitted again and again.
   void watch(Socket& socket) {
     if (socket.watching) return;
     begin(&socket, Operation::watch,
           [&](io_uring_sqe* sqe) { io_uring_prep_poll_multishot(sqe, socket.fd, POLLOUT | POLLRDHUP); });
     socket.watching = true;
   }
-  // A poll for bytes that is out already is left to end by itself, and wakes once more. While the kernel receives, it
-  // goes on.
+  // A submitted poll for bytes is not cancelled; it completes and wakes the reader once more. A multishot receive
+  // continues during the lull.
   void set_quiet(Handle& handle, bool quiet) noexcept override {
     Socket& socket = *static_cast<Socket*>(handle.backend);
     socket.quiet = quiet;
@@ -520,7 +522,7 @@ class UringReactor final : public SocketReactor {
     Handle& handle = *socket.handle;
     handle.may_read = true;
     if (result > 0) {
-      // There is more than small requests, or nobody reads it.
+      // The peer sends more than small requests, or the program does not read.
       if (!is_last && !socket.stopping && (result == buffer_bytes || socket.held >= most_held)) {
         socket.stopping = true;
         cancel(socket, Operation::receive);
@@ -553,7 +555,7 @@ class UringReactor final : public SocketReactor {
     const bool had_failed = handle.failed;
     tell_end(handle, result);
     handle.may_write |= (result & POLLOUT) != 0;
-    // While the kernel receives, it is that which says what there is to read.
+    // While the kernel receives, only received() reports what there is to read.
     if (handle.peer_ended && !socket.receiving) handle.may_read = true;
     if (handle.failed) handle.may_read = true;
     if (socket.connecting && handle.may_write) {
@@ -568,21 +570,21 @@ class UringReactor final : public SocketReactor {
   }
 
   static void tell_end(Handle& handle, int result) {
-    // A poll that fails is the end of a connection that nobody could wait for any more.
+    // If a poll fails, the connection can no longer be waited for, so it counts as failed.
     const bool dead = result < 0 || (result & (POLLHUP | POLLERR | POLLNVAL)) != 0;
     handle.failed |= dead;
     handle.peer_ended |= dead || (result & POLLRDHUP) != 0;
     handle.may_write |= dead;
   }
 
-  // Somebody is to hear of the end also where no one reads, and of room who waits for it.
+  // Watches for the peer's end if no read or poll is active, and for room if a write needs it.
   void settle(Socket& socket) {
     const Handle& handle = *socket.handle;
     if (handle.failed || socket.watching) return;
     if (!handle.may_write || (!socket.receiving && !socket.polling)) watch(socket);
   }
 
-  // The handle has been closed, and with its last operation goes what stood behind it.
+  // Whether the handle was closed. Deletes the socket with its last operation.
   bool is_over(Socket& socket) {
     if (socket.handle != nullptr) return ending_;
     if (socket.operations == 0) delete &socket;
@@ -591,7 +593,8 @@ class UringReactor final : public SocketReactor {
 
   void close(Socket& socket) {
     if (socket.held != 0) {
-      // Bytes that nobody has read: the system resets a connection that is closed with some in its socket.
+      // Bytes are unread. The kernel resets a connection that is closed with unread bytes in its socket; this does the
+      // same for unread buffers.
       reset_on_close(*socket.handle);
       while (socket.held != 0) drop_first(socket);
     }
@@ -601,8 +604,8 @@ class UringReactor final : public SocketReactor {
       delete &socket;
       return;
     }
-    // In this order: until then the descriptor is nobody else's, also for an operation that still waits to be
-    // submitted.
+    // The close is submitted after the cancellations. The descriptor stays ours until then, also for an operation that
+    // is not submitted yet.
     if (socket.receiving) cancel(socket, Operation::receive);
     if (socket.polling) cancel(socket, Operation::bytes);
     if (socket.watching) cancel(socket, Operation::watch);
@@ -664,7 +667,7 @@ class UringReactor final : public SocketReactor {
   Rings rings_;
   io_uring* const ring_;
   Pages buffers_;
-  Pages offered_;  // the queue by which the kernel gets them
+  Pages offered_;  // the queue that passes free buffers to the kernel
   std::array<Held, buffer_count> held_{};
   std::uint64_t operations_ = 0;
   bool ending_ = false;

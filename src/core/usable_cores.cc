@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file that is missing, or holds something else, sets no limit.
+// A missing or malformed file sets no limit.
 std::optional<std::int64_t> read_number(const fs::path& file) {
   std::ifstream in(file);
   std::int64_t number = 0;
@@ -25,7 +25,7 @@ std::optional<std::int64_t> read_number(const fs::path& file) {
   return std::nullopt;
 }
 
-// A limit of a cgroup; 0: none.
+// A limit of a cgroup; 0: no limit.
 using Limit = std::uint64_t;
 
 Limit cpus_of(std::int64_t quota, std::int64_t period) {
@@ -37,7 +37,7 @@ Limit cpus_v2(const fs::path& group) {
   std::ifstream in(group / "cpu.max");
   std::int64_t quota = 0;
   std::int64_t period = 0;
-  return in >> quota >> period ? cpus_of(quota, period) : 0;  // "max 100000" is no number: no limit
+  return in >> quota >> period ? cpus_of(quota, period) : 0;  // "max 100000" is not a number: no limit
 }
 
 Limit cpus_v1(const fs::path& group) {
@@ -50,15 +50,15 @@ Limit memory_v2(const fs::path& group) {
   return static_cast<Limit>(std::max<std::int64_t>(read_number(group / "memory.max").value_or(0), 0));
 }
 
-// Where there is no limit the file holds a number that no machine has.
+// Without a limit the file holds a number larger than any machine's memory.
 Limit memory_v1(const fs::path& group) {
   return static_cast<Limit>(std::max<std::int64_t>(read_number(group / "memory.limit_in_bytes").value_or(0), 0));
 }
 
 Limit smaller_limit(Limit a, Limit b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-// Every group on the way up may have a quota. Inside a container the path may be the host's and not be there: then only
-// the mount's root is, which is the container's own group.
+// Every group on the way up may have a limit. Inside a container, the path may be the host's and not exist. The only
+// existing group is then the mount's root, which is the container's own group.
 Limit smallest_limit(const fs::path& hierarchy, std::string_view group, Limit (*limit_of)(const fs::path&)) {
   Limit limit = limit_of(hierarchy);
   fs::path path = hierarchy;
@@ -78,7 +78,7 @@ bool lists(std::string_view controllers, std::string_view wanted) {
   return false;
 }
 
-// Of the process's groups, by what version 2 says and what the controller of version 1 does.
+// The smallest limit of the process's groups, from cgroup version 2 and from the controller of version 1.
 Limit group_limit(const fs::path& root, const fs::path& membership, std::string_view controller,
                   Limit (*of_v2)(const fs::path&), Limit (*of_v1)(const fs::path&)) {
   Limit limit = 0;

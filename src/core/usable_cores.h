@@ -9,20 +9,22 @@ namespace sluice::core {
 // The CPUs that this process may run on, in order.
 [[nodiscard]] std::vector<unsigned> allowed_cpus();
 
-// How many CPUs' worth of time the process's cgroup, or one above it, grants, rounded up; 0 when there is no limit.
-// Reads v2 (cpu.max) and v1 (cpu.cfs_quota_us) under `root`, where `membership` (the process's /proc/self/cgroup) says.
+// The CPU time limit of the process's cgroup and those above it, in CPUs, rounded up; 0 if there is no limit. Reads v2
+// (cpu.max) and v1 (cpu.cfs_quota_us) under `root`, at the paths that `membership` (the process's /proc/self/cgroup)
+// gives.
 [[nodiscard]] unsigned cgroup_cpu_limit(const std::filesystem::path& root = "/sys/fs/cgroup",
                                         const std::filesystem::path& membership = "/proc/self/cgroup");
 
-// How many cores are worth a thread: the smaller of the two, and at least 1.
+// The number of threads worth running: the smaller of the allowed CPUs and the cgroup's limit, at least 1.
 [[nodiscard]] unsigned usable_cores();
 
-// How many bytes of memory the process's cgroup, or one above it, allows; 0 when there is no limit. Reads v2
-// (memory.max) and v1 (memory.limit_in_bytes) as above.
+// The memory limit of the process's cgroup and those above it, in bytes; 0 if there is no limit. Reads v2 (memory.max)
+// and v1 (memory.limit_in_bytes) as above.
 [[nodiscard]] std::uint64_t cgroup_memory_limit(const std::filesystem::path& root = "/sys/fs/cgroup",
                                                 const std::filesystem::path& membership = "/proc/self/cgroup");
 
-// How much memory the process may use: the least of that, of its address space (RLIMIT_AS) and of the machine's memory.
+// The memory that the process may use: the minimum of the cgroup's limit, the address space limit (RLIMIT_AS) and the
+// machine's memory.
 [[nodiscard]] std::uint64_t usable_memory();
 
 }  // namespace sluice::core

@@ -6,7 +6,7 @@
 
 namespace sluice::core {
 
-// Coroutines that wait for one another, in the order in which they came. It outlives them.
+// A FIFO queue of waiting coroutines. It must outlive them.
 class WaitingLine {
  public:
   WaitingLine() = default;
@@ -14,14 +14,14 @@ class WaitingLine {
   ~WaitingLine() { SLUICE_ASSERT(empty()); }
 
   [[nodiscard]] bool empty() const { return first_ == nullptr; }
-  // The first one leaves, and is for resuming. Not of an empty line.
+  // Removes the first coroutine and returns it; the caller resumes it. Precondition: the line is not empty.
   [[nodiscard]] std::coroutine_handle<> take_first() {
     Place& first = *first_;
     first.leave();
     return first.caller_;
   }
 
-  // Part of an awaiter. Whose coroutine is destroyed leaves.
+  // A part of an awaiter. Destroying it removes the coroutine from the line.
   class Place {
    public:
     Place() = default;
@@ -46,7 +46,7 @@ class WaitingLine {
       line_ = nullptr;
     }
 
-    WaitingLine* line_ = nullptr;  // while it waits
+    WaitingLine* line_ = nullptr;  // set while it waits
     std::coroutine_handle<> caller_;
     Place* next_ = nullptr;
     Place* previous_ = nullptr;

@@ -22,7 +22,7 @@ namespace sluice::files {
 namespace {
 
 constexpr const char* incoming = "incoming";
-constexpr int most_attempts = 16;  // at a temporary name that nobody has
+constexpr int most_attempts = 16;  // to find an unused temporary name
 constexpr mode_t file_mode = 0640;
 constexpr mode_t folder_mode = 0750;
 
@@ -49,7 +49,7 @@ int lock(int fd, int how) {
   return 0;
 }
 
-// The names in a folder, without those that begin with a dot. An error is an errno.
+// The names in a folder, except those that begin with a dot. Errors are errnos.
 std::expected<std::vector<std::string>, int> names_in(int folder) {
   const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (copy < 0) return std::unexpected(errno);
@@ -87,7 +87,7 @@ std::shared_ptr<BlobFolder> BlobFolder::open(const std::string& path, Temporarie
   if (::faccessat(root.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
     throw std::system_error(errno, std::generic_category(), path);
   }
-  // By which a file without a name is given one.
+  // An unnamed file gets its name through this folder.
   if (::access("/proc/self/fd", X_OK) != 0) temporaries = Temporaries::named;
   return std::shared_ptr<BlobFolder>(new BlobFolder(std::move(root), temporaries));
 }
@@ -96,7 +96,7 @@ std::expected<Descriptor, int> BlobFolder::open_shard(std::string_view hash) {
   const std::string name(hash.substr(0, 2));
   auto& known = shards_[static_cast<std::size_t>(hex_value(hash[0]) * 16 + hex_value(hash[1]))];
   if (::mkdirat(root_.get(), name.c_str(), folder_mode) == 0 || !known.load(std::memory_order_relaxed)) {
-    // Somebody else may have made it, and not got so far.
+    // Another process may have created it, and may have stopped before the sync.
     if (const int error = sync(root_.get()); error != 0) return std::unexpected(error);
     known.store(true, std::memory_order_relaxed);
   }
@@ -112,7 +112,7 @@ void BlobFolder::remove_leftovers() const {
   if (!names) return;
   for (const std::string& name : *names) {
     const Descriptor file(::openat(folder.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    // Who writes it holds the lock.
+    // The process that writes the file holds the lock.
     if (file.open() && lock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlinkat(folder.get(), name.c_str(), 0);
   }
 }
@@ -132,13 +132,13 @@ std::expected<BlobFolder::Sweep, int> BlobFolder::sweep(const std::function<bool
     if (!names) return std::unexpected(names.error());
     for (const std::string& name : *names) {
       const std::string hash = prefix + name;
-      if (!http::is_blob_hash(hash)) continue;  // it is not ours
+      if (!http::is_blob_hash(hash)) continue;  // not a blob
       ++sweep.files;
       if (is_used(hash)) {
         ++sweep.used;
         continue;
       }
-      // Between the look at its age and its end nobody sends it again: they hold the lock meanwhile.
+      // The lock prevents an upload of the same file between the check of its age and its removal.
       if (const int error = lock(shard.get(), LOCK_EX); error != 0) return std::unexpected(error);
       struct stat status{};
       int error = ::fstatat(shard.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ? errno : 0;
@@ -196,7 +196,7 @@ std::expected<void, int> BlobFolder::Incoming::open_file() {
   if (folder_->temporaries_.load(std::memory_order_relaxed) == Temporaries::unnamed) {
     file_ = Descriptor(::openat(folder_->root_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, file_mode));
     if (file_.open()) return {};
-    // What file systems and kernels say that do not have it.
+    // Errors of file systems and kernels without O_TMPFILE.
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL) return std::unexpected(errno);
     folder_->temporaries_.store(Temporaries::named, std::memory_order_relaxed);
   }
@@ -208,7 +208,7 @@ std::expected<void, int> BlobFolder::Incoming::open_file() {
       if (errno == EEXIST) continue;
       return std::unexpected(errno);
     }
-    // Before we had the lock, another process may have taken the file for a leftover.
+    // Before this process had the lock, another one may have removed the file as a leftover.
     struct stat status{};
     if (lock(file.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.get(), &status) != 0 || status.st_nlink == 0) continue;
     file_ = std::move(file);
@@ -255,14 +255,14 @@ std::expected<http::Blob, int> BlobFolder::Incoming::finish() {
   if (const int error = lock(shard->get(), LOCK_SH); error != 0) return std::unexpected(error);
   auto named = give_name(shard->get(), name);
   if (!named && named.error() == EEXIST) {
-    // The same was sent before. It counts as sent now, so that sweep() does not take it away from whoever is about to
-    // refer to it.
+    // The same content was uploaded before. It counts as uploaded now, so sweep() does not remove it from a client that
+    // is about to refer to it.
     named = {};
     if (::utimensat(shard->get(), name.c_str(), nullptr, 0) != 0) named = std::unexpected(errno);
   }
   (void)lock(shard->get(), LOCK_UN);
   if (!named) return std::unexpected(named.error());
-  // Also where it was there: who sent it may not have come so far.
+  // Syncs also if the file existed, because its uploader may have stopped before the sync.
   if (const int error = sync(shard->get()); error != 0) return std::unexpected(error);
   return blob;
 }

@@ -30,7 +30,7 @@ class BlobFolderTest : public ::testing::TestWithParam<Temporaries> {
   ~BlobFolderTest() override { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
 
   std::shared_ptr<BlobFolder> open() { return BlobFolder::open(path_, GetParam()); }
-  // All files in the folder, and those that are temporary.
+  // All files in the folder, including temporary ones.
   std::set<std::string> files() const {
     std::set<std::string> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
@@ -78,7 +78,7 @@ TEST_P(BlobFolderTest, NoBytesAreAFileToo) {
 TEST_P(BlobFolderTest, TheSameIsOneFile) {
   const auto folder = open();
   put(folder, "abc");
-  // Also by another process, or another core.
+  // Also from another process or another core.
   EXPECT_EQ(put(open(), "abc"), hash_of_abc);
   EXPECT_EQ(files(), std::set<std::string>{path_of_blob(hash_of_abc)});
 }
@@ -111,7 +111,7 @@ TEST_P(BlobFolderTest, AProcessThatIsKilledLeavesNothingThatCanBeServed) {
   if (child == 0) {
     BlobFolder::Incoming incoming(open());
     (void)incoming.append(std::string(100'000, 'x'));
-    ::_exit(0);  // as SIGKILL does, nothing of ours runs
+    ::_exit(0);  // like SIGKILL: no code of the process runs
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -137,7 +137,7 @@ TEST_P(BlobFolderTest, AFullDiskLeavesNothing) {
   {
     BlobFolder::Incoming incoming(folder);
     ASSERT_TRUE(incoming.append("abc"));
-    // What it is told of a folder that has gone.
+    // The error for a folder that has been removed.
     std::filesystem::remove_all(path_);
     EXPECT_FALSE(incoming.finish());
   }
@@ -154,7 +154,7 @@ TEST_P(BlobFolderTest, SweepingKeepsWhatIsUsedAndWhatIsYoung) {
     const timespec times[2] = {{.tv_sec = 1000, .tv_nsec = 0}, {.tv_sec = 1000, .tv_nsec = 0}};
     ASSERT_EQ(::utimensat(AT_FDCWD, (path_ + "/" + path_of_blob(hash)).c_str(), times, 0), 0);
   }
-  put(folder, "again");  // counts as sent now
+  put(folder, "again");  // counts as uploaded now
   std::ofstream(path_ + "/" + old.substr(0, 2) + "/README") << "somebody's own";
   const auto is_used = [&](std::string_view hash) { return hash == used; };
   const auto look = folder->sweep(is_used, 2000, false);

@@ -15,19 +15,19 @@
 
 namespace sluice::files {
 
-// What a path stands for.
+// The files that answer requests for one path.
 struct Content {
   Files files;
-  std::string_view vary;  // the Vary field; empty: none
-  bool is_coded = false;  // there is more than the identity
+  std::string_view vary;  // the Vary field; empty if there is none
+  bool is_coded = false;  // there is a compressed file beside the identity
 };
 
-// One core's contents by path, within limits of memory and of open files: what was used longest ago goes first.
+// One core's contents by path, with limits on memory and on open files. Evicts the least recently used entry first.
 class Cache {
  public:
   struct Limits {
     std::size_t files = 0;    // open or in memory
-    std::uint64_t bytes = 0;  // of those in memory
+    std::uint64_t bytes = 0;  // of the files in memory
   };
   struct Entry {
     std::string path;
@@ -38,7 +38,7 @@ class Cache {
   };
   struct Counters {
     std::uint64_t hits = 0;    // answered without a system call
-    std::uint64_t misses = 0;  // looked up, or looked at for a change
+    std::uint64_t misses = 0;  // looked up, or checked for a change
     std::uint64_t files = 0;   // gauge
     std::uint64_t bytes = 0;   // gauge
 
@@ -48,14 +48,15 @@ class Cache {
   explicit Cache(Limits limits) : limits_(limits) {}
   Cache(const Cache&) = delete;
 
-  // Null: it is not there. Moves it to the front. Good until the next store() or erase().
+  // Returns null if there is no entry. Moves the entry to the front. The pointer is valid until the next store() or
+  // erase().
   [[nodiscard]] Entry* find(std::string_view path) {
     const auto known = by_path_.find(path);
     if (known == by_path_.end()) return nullptr;
     if (known->second != entries_.begin()) entries_.splice(entries_.begin(), entries_, known->second);
     return &*known->second;
   }
-  // In place of what there was.
+  // Replaces the path's entry.
   void store(std::string_view path, Content content, Instant now);
   void erase(std::string_view path);
 
@@ -65,7 +66,7 @@ class Cache {
 
  private:
   using Entries = std::list<Entry>;
-  // Only files that exist have entries, so nobody can fill a bucket from outside: it may be a quick one.
+  // Only files that exist have entries, so clients cannot cause collisions. A fast, unkeyed hash is therefore enough.
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view path) const noexcept;
@@ -76,8 +77,8 @@ class Cache {
 
   const Limits limits_;
   Counters counters_;
-  Entries entries_;  // the one that was used last goes first
-  ByPath by_path_;   // the keys are the entries' own
+  Entries entries_;  // the most recently used first
+  ByPath by_path_;   // the keys are views of the entries' paths
 };
 
 inline std::size_t Cache::Hash::operator()(std::string_view path) const noexcept {

@@ -8,7 +8,7 @@
 namespace sluice::files {
 namespace {
 
-// Of a file with 100 bytes that lies there as gz (60), br (40) and zst (50).
+// The coding for a file of 100 bytes, with gz (60 bytes), br (40) and zst (50) beside it.
 std::string chosen(std::vector<http::Field> fields, std::array<std::uint64_t, coding_count> sizes = {100, 60, 40, 50}) {
   const Coding coding = choose_coding(fields, sizes);
   return coding == Coding::identity ? "identity" : std::string(name_of(coding));

@@ -71,8 +71,8 @@ std::string_view Conditions::range(const Validators& current, std::int64_t now_s
   const std::string_view validator = if_range_.value;
   if (if_range_.is_void) return {};
   if (validator == current.tag) return range_.value;
-  // A date is a strong validator only when it cannot stand for two versions (RFC 9110, 8.8.2.2): within the second of a
-  // change there may come another one.
+  // A date is a strong validator only if it cannot stand for two versions (RFC 9110, 8.8.2.2): a file may change twice
+  // within one second.
   const auto date = parse_http_date(validator, now_s);
   if (date && current.is_dated && *date == current.modified_s && current.modified_s < now_s) return range_.value;
   return {};

@@ -8,14 +8,14 @@
 
 namespace sluice::files {
 
-// What a representation can be told from another version of itself by.
+// Validators that distinguish one version of a representation from another.
 struct Validators {
   std::string_view tag;         // a strong entity-tag, with its quotes
-  bool is_dated = false;        // there is a Last-Modified
-  std::int64_t modified_s = 0;  // since 1970
+  bool is_dated = false;        // has a Last-Modified
+  std::int64_t modified_s = 0;  // seconds since 1970
 };
 
-// A request's conditions and its Range, gathered in one pass over its fields; the views are the fields'.
+// A request's conditions and its Range, gathered in one pass over its fields. The views point into the fields.
 class Conditions {
  public:
   explicit Conditions(std::span<const http::Field> fields) : fields_(fields) {
@@ -38,11 +38,11 @@ class Conditions {
   [[nodiscard]] bool empty() const { return seen_ == 0; }
 
   enum class Verdict : std::uint8_t { proceed, not_modified, failed, malformed };
-  // Of a GET or HEAD for a representation that exists, in the order of RFC 9110, 13.2.2. `now_s` is for dates with two
-  // digits of a year.
+  // For a GET or HEAD of an existing representation, in the order of RFC 9110, 13.2.2. `now_s` is needed for dates with
+  // two-digit years.
   [[nodiscard]] Verdict judge(const Validators& current, std::int64_t now_s) const;
 
-  // The Range to obey: empty where there is none, or where If-Range says that it is of another version.
+  // The Range to apply. Empty if the request has none, or if its If-Range names another version.
   [[nodiscard]] std::string_view range(const Validators& current, std::int64_t now_s) const;
 
  private:
@@ -54,7 +54,7 @@ class Conditions {
     range_field = 16,
     if_range = 32,
   };
-  // A field that is no list and comes twice is void.
+  // A field that must not be repeated. If the request repeats it, it is ignored.
   struct Single {
     std::string_view value;
     bool is_void = false;
@@ -62,7 +62,7 @@ class Conditions {
 
   void gather(const http::Field& field);
   void take(Single& single, Seen bit, std::string_view value);
-  // Whether a list field holds the tag, or is "*".
+  // Whether the list field contains the tag or "*".
   [[nodiscard]] bool lists(std::string_view name, std::string_view tag, bool strongly) const;
 
   std::span<const http::Field> fields_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";
 
-// How many bytes the first character takes; 0: they are no UTF-8 (RFC 3629).
+// The size of the first character in bytes; 0 if the text does not begin with valid UTF-8 (RFC 3629).
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -24,7 +24,7 @@ std::size_t character_size(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
   const std::uint8_t second = byte(1);
-  // Longer than needed, a surrogate, or beyond U+10FFFF.
+  // Overlong, a surrogate, or beyond U+10FFFF.
   if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
       (first == 0xF4 && second > 0x8F)) {
     return 0;

@@ -18,9 +18,9 @@
 namespace sluice::files {
 namespace {
 
-constexpr int most_attempts = 3;  // at reading a file that is being written
+constexpr int most_attempts = 3;  // to read a file that is being written
 
-// O_NONBLOCK: a FIFO without a writer does not hold us up.
+// O_NONBLOCK: opening a FIFO without a writer must not block.
 constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 int openat2(int folder, const std::string& path, int flags, std::uint64_t resolve) {
@@ -28,8 +28,8 @@ int openat2(int folder, const std::string& path, int flags, std::uint64_t resolv
   return static_cast<int>(::syscall(SYS_openat2, folder, path.empty() ? "." : path.c_str(), &how, sizeof how));
 }
 
-// Where the kernel (or what filters its calls) does not know openat2, the way is walked by hand, and symbolic links are
-// refused altogether.
+// If openat2 is unknown to the kernel or blocked by a system call filter, this opens the path step by step and refuses
+// all symbolic links.
 std::expected<Descriptor, int> walk_beneath(int root, const std::string& path) {
   if (path.starts_with('/')) return std::unexpected(EXDEV);
   constexpr int folder_flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
@@ -62,7 +62,7 @@ bool is_older(const struct stat& a, const struct stat& b) {
                                               : a.st_mtim.tv_nsec < b.st_mtim.tv_nsec;
 }
 
-// Another size, another nanosecond of change or another file in its place makes another tag.
+// The tag changes with the size, the modification time in nanoseconds, and the inode.
 std::string tag_of(const struct stat& status) {
   char text[96];
   const int size =
@@ -85,7 +85,7 @@ std::string_view media_type_of_blob(std::string_view first_bytes) {
   return type.empty() ? "application/octet-stream" : type;
 }
 
-// A file, null for a folder, or an errno.
+// Returns a file, null for a folder, or an errno.
 std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, const std::string& path, Coding coding,
                                                           std::string_view media_type, Patience patience) {
   auto opened = lookup.root->open_beneath(path, patience);
@@ -155,7 +155,7 @@ std::expected<Descriptor, int> Root::open_beneath(const std::string& path, Patie
     Descriptor opened(openat2(descriptor_.get(), path, open_flags, beneath | RESOLVE_CACHED));
     if (opened.open()) return opened;
     if (errno == EACCES || errno == EXDEV || is_absence(errno)) return std::unexpected(errno);
-    // Opening never says from memory that there is nothing; looking does.
+    // With RESOLVE_CACHED, the kernel reports a missing file only if it is opened with O_PATH.
     const Descriptor looked(openat2(descriptor_.get(), path, O_PATH | O_CLOEXEC, beneath | RESOLVE_CACHED));
     return std::unexpected(!looked.open() && is_absence(errno) ? errno : EAGAIN);
   }
@@ -163,7 +163,7 @@ std::expected<Descriptor, int> Root::open_beneath(const std::string& path, Patie
     Descriptor opened(openat2(descriptor_.get(), path, open_flags, beneath));
     if (opened.open()) return opened;
     if (errno == ENOSYS || errno == EPERM) return walk_beneath(descriptor_.get(), path);
-    // EAGAIN: something on the way was renamed meanwhile.
+    // EAGAIN: a part of the path was renamed meanwhile.
     if (errno != EAGAIN || attempt == most_attempts) return std::unexpected(errno);
   }
 }
@@ -204,7 +204,7 @@ int read_whole(int fd, char* into, std::size_t size, std::uint64_t offset, Patie
     if (count == 0) return ENODATA;
     if (count < 0) {
       if (errno == EINTR) continue;
-      // Some file systems cannot promise not to wait.
+      // Some file systems cannot read without waiting.
       return patience == Patience::none && (errno == EOPNOTSUPP || errno == ENOSYS) ? EAGAIN : errno;
     }
     into += count;
@@ -221,7 +221,7 @@ bool is_absence(int error) {
     case ENAMETOOLONG:
     case ELOOP:
     case EXDEV:
-    case ENXIO:  // a socket, or a device without its driver
+    case ENXIO:  // a socket, or a device without a driver
     case ENODEV:
       return true;
     default:

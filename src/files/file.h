@@ -16,7 +16,7 @@
 
 namespace sluice::files {
 
-// An open descriptor, closed with its owner.
+// An open file descriptor. The destructor closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -36,22 +36,21 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Whether a call may wait for a disk. One that may not gives EAGAIN where it would have to, and sometimes where it
-// would not: then another thread does it.
+// Whether a call may wait for a disk. With `none` the call returns EAGAIN if it would have to wait, and
+// sometimes if it would not. The caller then repeats the call on another thread.
 enum class Patience : std::uint8_t { none, any };
 
-// The folder that is served. It stays open as long as anyone looks below it.
+// The folder that is served. Its descriptor stays open as long as there are users.
 class Root {
  public:
-  // Null, with errno.
+  // Returns null and sets errno on failure.
   [[nodiscard]] static std::shared_ptr<const Root> open(const std::string& path);
 
-  // Whether `path` names another folder by now.
+  // Whether `path` now names another folder.
   [[nodiscard]] bool is_replaced(const std::string& path) const;
 
-  // Opens a file or folder beneath the root, and nothing else: by no "..", absolute path or symbolic link is there a
-  // way out, since the kernel resolves the path (openat2, RESOLVE_BENEATH). Never waits for the other end of a FIFO. An
-  // error is an errno.
+  // Opens a file or folder beneath the root. The kernel resolves the path with RESOLVE_BENEATH (openat2), so no "..",
+  // absolute path or symbolic link leads outside. Never waits for the other end of a FIFO. Errors are errnos.
   [[nodiscard]] std::expected<Descriptor, int> open_beneath(const std::string& path, Patience patience) const;
 
  private:
@@ -61,18 +60,18 @@ class Root {
   ino_t inode_ = 0;
 };
 
-// One representation of a resource, as it was when it was opened: small ones in memory, others open.
+// One representation of a resource, as it was when it was opened. Small files are held in memory, others stay open.
 struct File {
   static constexpr std::uint64_t small_bytes = 64 * 1024;
 
   struct stat status{};
-  Descriptor descriptor;  // not open: the bytes are in memory
+  Descriptor descriptor;  // not open if the bytes are in memory
   std::string bytes;
   std::uint64_t size = 0;
   std::string_view media_type;
-  std::string_view coding;  // Content-Encoding; empty: none
+  std::string_view coding;  // Content-Encoding; empty if there is none
   std::string tag;          // strong, with its quotes
-  std::string modified;     // Last-Modified; empty: there is none, or it would lie ahead of the clock
+  std::string modified;     // Last-Modified; empty if there is none or it would be in the future
 
   [[nodiscard]] bool in_memory() const { return !descriptor.open(); }
   [[nodiscard]] Validators validators() const {
@@ -80,29 +79,29 @@ struct File {
   }
 };
 
-// The representations of one resource, by coding; without the first there is none.
+// The representations of one resource, by coding. Without the identity the resource does not exist.
 using Files = std::array<std::shared_ptr<const File>, coding_count>;
 
-// What is to be found beneath a root.
+// The files to look for beneath a root.
 struct Lookup {
   std::shared_ptr<const Root> root;
-  std::vector<std::string> candidates;  // paths: the first that is a file counts
-  bool with_coded = false;              // also `.br`, `.zst` and `.gz` beside it, unless they are older than it
-  bool blobs = false;                   // the path is the tag, and the first bytes say the media type
-  Files known;                          // what was found before: given again where it has not changed
-  std::int64_t now_s = 0;               // the wall clock
+  std::vector<std::string> candidates;  // paths; the first that is a file is used
+  bool with_coded = false;              // also look for `.br`, `.zst` and `.gz` beside it that are not older
+  bool blobs = false;                   // the path is the tag, and the first bytes determine the media type
+  Files known;                          // from an earlier lookup; returned again if unchanged
+  std::int64_t now_s = 0;               // wall clock, seconds since 1970
 };
 struct Found {
-  int error = 0;           // an errno, unless there are files: ENOENT also where there is only a folder, or a device
-  bool is_folder = false;  // the last candidate is one
+  int error = 0;           // an errno if there are no files; ENOENT also if the path names only a folder or a device
+  bool is_folder = false;  // the last candidate is a folder
   Files files;
 };
 [[nodiscard]] Found look_up(const Lookup& lookup, Patience patience);
 
-// Reads all of [offset, offset + size), or gives an errno; ENODATA: the file is shorter.
+// Reads all of [offset, offset + size). Returns 0 or an errno; ENODATA if the file is shorter.
 [[nodiscard]] int read_whole(int fd, char* into, std::size_t size, std::uint64_t offset, Patience patience);
 
-// The errno says that there is nothing of this name which could be served.
+// Whether the errno means that the name has nothing that can be served.
 [[nodiscard]] bool is_absence(int error);
 
 }  // namespace sluice::files

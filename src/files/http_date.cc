@@ -10,13 +10,13 @@ namespace {
 
 using namespace std::chrono;
 
-constexpr std::int64_t last_second = 253'402'300'799;  // of the year 9999
+constexpr std::int64_t last_second = 253'402'300'799;  // the end of the year 9999
 constexpr std::array<std::string_view, 7> days{"Sunday",   "Monday", "Tuesday", "Wednesday",
                                                "Thursday", "Friday", "Saturday"};
 constexpr std::array<std::string_view, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-// Takes what it finds off the front of the text; once something was not there, nothing is any more.
+// Removes the expected parts from the front of the text. After the first mismatch every further part fails.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -41,13 +41,13 @@ class Scanner {
     if (good_) rest_.remove_prefix(digits);
     return *this;
   }
-  // asctime's day of the month: " 6" or "16".
+  // The day of the month in asctime format: " 6" or "16".
   Scanner& padded_number(int& value) {
     if (!good_ || !rest_.starts_with(' ')) return number(2, value);
     rest_.remove_prefix(1);
     return number(1, value);
   }
-  // 1 is January.
+  // January is 1.
   Scanner& month(int& value) {
     const auto found = std::ranges::find(months, rest_.substr(0, 3));
     good_ = good_ && found != months.end();
@@ -55,7 +55,7 @@ class Scanner {
     if (good_) rest_.remove_prefix(3);
     return *this;
   }
-  // Which day of the week it says does not matter: the date does.
+  // The day of the week is not compared with the date.
   Scanner& day_name(bool whole) {
     const auto size = [&](std::string_view name) { return whole ? name.size() : 3; };
     const auto found = std::ranges::find_if(
@@ -140,7 +140,7 @@ std::optional<std::int64_t> parse_http_date(std::string_view text, std::int64_t 
   }
   const year_month_day date(std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
                             std::chrono::day(static_cast<unsigned>(day)));
-  // The 60th second is a leap second's.
+  // Second 60 is a leap second.
   if (!good || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   return sys_days(date).time_since_epoch().count() * std::int64_t{86'400} + hour * 3600 + minute * 60 + second;
 }

@@ -38,7 +38,7 @@ std::expected<Folder, int> read_folder(const Root& root, const std::string& path
   if (!opened) return std::unexpected(opened.error());
   const std::unique_ptr<DIR, CloseFolder> stream(::fdopendir(opened->get()));
   if (!stream) return std::unexpected(errno);  // ENOTDIR among others
-  const int fd = opened->release();            // the stream's by now
+  const int fd = opened->release();            // now owned by the stream
 
   Folder folder;
   for (;;) {
@@ -51,9 +51,9 @@ std::expected<Folder, int> read_folder(const Root& root, const std::string& path
     const std::string name = entry->d_name;
     if (name.starts_with('.')) continue;
     struct stat status{};
-    if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // it has gone meanwhile
+    if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
     if (S_ISLNK(status.st_mode)) {
-      // What it leads to, if that can be had.
+      // The target of the link, if it can be opened.
       const auto target = root.open_beneath(path + name, Patience::any);
       if (!target || ::fstat(target->get(), &status) != 0) continue;
     }
@@ -123,7 +123,7 @@ std::string html_of(const Folder& folder, std::string_view shown) {
   return out;
 }
 
-// Of the bytes: a folder's own time does not tell when a file in it has grown. FNV-1a.
+// A hash of the bytes (FNV-1a). The folder's own modification time does not change when a file in it grows.
 std::string tag_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : bytes) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;

@@ -12,7 +12,7 @@ struct Type {
   std::string_view media_type;
 };
 
-// Sorted by extension. Types of IANA's registry where there is one, else what browsers and servers agree on.
+// Sorted by extension. Types of IANA's registry; for types without a registration, those that browsers and servers use.
 constexpr auto types = std::to_array<Type>({
     {"7z", "application/x-7z-compressed"},
     {"aac", "audio/aac"},

@@ -4,7 +4,7 @@
 
 namespace sluice::files {
 
-// The media type that a file name's extension stands for; text types say charset=utf-8. Without a known extension:
+// The media type of a file name's extension; text types have charset=utf-8. Without a known extension:
 // application/octet-stream.
 [[nodiscard]] std::string_view media_type_of(std::string_view name);
 

@@ -16,8 +16,8 @@
 
 namespace sluice::files {
 
-// Several parts of a file as multipart/byteranges (RFC 9110, 14.6), read piece by piece. A file that becomes shorter
-// meanwhile cuts the answer.
+// Several ranges of a file as multipart/byteranges (RFC 9110, 14.6), read piece by piece. If the file becomes shorter
+// meanwhile, the answer is cut off.
 class MultipartRanges final : public http::BodySource {
  public:
   static constexpr std::size_t piece_bytes = 64 * 1024;
@@ -26,9 +26,10 @@ class MultipartRanges final : public http::BodySource {
   MultipartRanges(std::shared_ptr<const File> file, std::span<const ByteRange> parts, std::string_view boundary,
                   core::Mailbox& mailbox, core::BlockingPool& threads);
 
-  // Before the first pull(): what the parts are, where that is not what the file knows of itself. Fit for a header.
+  // Sets the parts' media type if it is not the file's own. Call it before the first pull(). The type must be valid in
+  // a header.
   void describe_parts_as(std::string_view media_type);
-  // Content-Type's value; lasts as long as the source.
+  // The value of Content-Type. It is valid as long as the source.
   [[nodiscard]] std::string_view media_type() const { return media_type_; }
   [[nodiscard]] std::optional<std::uint64_t> size() const override { return size_; }
 
@@ -41,7 +42,7 @@ class MultipartRanges final : public http::BodySource {
   };
 
   void write_headers(std::string_view media_type);
-  // What cannot be read without waiting.
+  // Reads the bytes that are not available without waiting.
   core::Task<Result<Progress>> pull_slowly(Buffer& out);
   [[nodiscard]] std::size_t next_size() const;
   void advance(std::size_t bytes);
@@ -54,8 +55,8 @@ class MultipartRanges final : public http::BodySource {
   std::vector<Part> parts_;
   const std::string end_;
   std::uint64_t size_ = 0;
-  std::size_t part_ = 0;     // that is being sent
-  std::uint64_t given_ = 0;  // bytes of it
+  std::size_t part_ = 0;     // the part that is being sent
+  std::uint64_t given_ = 0;  // bytes of that part sent so far
 };
 
 // "bytes 0-499/1234"

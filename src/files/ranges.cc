@@ -17,7 +17,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// One or more digits. A number that is too large for any file stands for the largest there is.
+// One or more digits. Larger numbers are reduced to the largest possible one.
 std::optional<std::uint64_t> parse_number(std::string_view text) {
   if (text.empty()) return std::nullopt;
   std::uint64_t value = 0;
@@ -39,12 +39,12 @@ RangeSet::RangeSet(std::string_view field, std::uint64_t size) {
   for (std::string_view rest = field.substr(equals + 1);;) {
     const auto comma = rest.find(',');
     const std::string_view spec = trimmed(rest.substr(0, comma));
-    if (!spec.empty()) {  // empty elements of a list do not count (RFC 9110, 5.6.1.2)
+    if (!spec.empty()) {  // empty list elements are ignored (RFC 9110, 5.6.1.2)
       if (++asked > most_ranges) return;
       const auto dash = spec.find('-');
       if (dash == std::string_view::npos) return;
       const std::string_view last_text = spec.substr(dash + 1);
-      if (dash == 0) {  // the last bytes; all where there are fewer
+      if (dash == 0) {  // the last bytes, or the whole if it is shorter
         const auto wanted = parse_number(last_text);
         if (!wanted) return;
         satisfiable |= *wanted != 0;
@@ -64,13 +64,13 @@ RangeSet::RangeSet(std::string_view field, std::uint64_t size) {
     rest.remove_prefix(comma + 1);
   }
   if (asked == 0) return;
-  // The last bytes of an empty file can be had, and are all of it: there is no Content-Range that says so.
+  // The last bytes of an empty file are the whole file, which Content-Range cannot express.
   if (satisfiable && count_ == 0) return;
   kind_ = satisfiable ? Kind::parts : Kind::unsatisfiable;
 }
 
 void RangeSet::add(ByteRange range) {
-  // Those that are near become one, in the place of the first of them. What has grown may reach others.
+  // Ranges that are close together are merged in the place of the first one. The merged range may then touch others.
   std::size_t place = count_;
   for (std::size_t i = 0; i < count_;) {
     ByteRange& other = parts_[i];

@@ -16,17 +16,17 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// What a Range field asks of a representation of a known size (RFC 9110, 14.2).
+// The ranges that a Range field requests from a representation of a known size (RFC 9110, 14.2).
 //
-// Parts do not overlap, and lie so far apart that sending what is between them would cost more than a part of its own:
-// ranges that are nearer become one. They keep the order in which they were asked for.
+// Parts do not overlap. Ranges that are close together become one part, because another part's header would cost more
+// bytes than the gap. Parts keep the order of the request.
 class RangeSet {
  public:
-  static constexpr std::size_t most_ranges = 32;  // who asks for more gets the whole
+  static constexpr std::size_t most_ranges = 32;  // a request for more gets the whole
   static constexpr std::uint64_t nearest = 128;   // bytes between two parts, about as long as a part's header
 
   enum class Kind : std::uint8_t {
-    whole,          // there is no range to obey: another unit, malformed, or asked for too much
+    whole,          // no range applies: another unit, malformed, or too many ranges
     unsatisfiable,  // 416
     parts,
   };

@@ -11,11 +11,11 @@ using namespace std::string_view_literals;
 struct Signature {
   std::string_view media_type;
   std::string_view begin;
-  std::size_t offset = 0;  // of `further`
+  std::size_t offset = 0;  // position of `further`
   std::string_view further = {};
 };
 
-// A type may have several.
+// A type may have several signatures.
 constexpr std::array signatures{
     Signature{"image/png", "\x89PNG\r\n\x1a\n"sv},
     Signature{"image/jpeg", "\xff\xd8\xff"sv},
@@ -30,7 +30,7 @@ constexpr std::array signatures{
     Signature{"image/tiff", "MM\0*"sv},
     Signature{"application/pdf", "%PDF-"sv},
     Signature{"application/zip", "PK\x03\x04"sv},
-    Signature{"application/zip", "PK\x05\x06"sv},  // an empty one
+    Signature{"application/zip", "PK\x05\x06"sv},  // an empty archive
     Signature{"application/gzip", "\x1f\x8b\x08"sv},
     Signature{"application/zstd", "\x28\xb5\x2f\xfd"sv},
     Signature{"audio/wav", "RIFF"sv, 8, "WAVE"sv},

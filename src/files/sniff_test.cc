@@ -33,7 +33,7 @@ TEST(Sniff, MayBe) {
   EXPECT_FALSE(may_be("image/gif", "<html>"));
   EXPECT_FALSE(may_be("image/gif", ""));
   EXPECT_TRUE(may_be("video/ogg", "OggS"));
-  EXPECT_TRUE(may_be("text/csv", "<html>"));  // nothing is known of it
+  EXPECT_TRUE(may_be("text/csv", "<html>"));  // a type without a known signature
 }
 
 }  // namespace

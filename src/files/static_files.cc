@@ -19,7 +19,7 @@ namespace {
 
 bool is_folder_path(std::string_view path) { return path.empty() || path.ends_with('/'); }
 
-// That the fallback answers at all depends on Accept.
+// Whether the fallback is used depends on Accept, so its answer varies by Accept.
 std::string_view vary_of_fallback(const Content& content) {
   return content.vary.empty() ? "Accept" : "Accept, Accept-Encoding";
 }
@@ -30,8 +30,8 @@ http::Response try_again() {
   return response;
 }
 
-// The path as it is, so relative to the request's own authority: what the client calls us is not ours to repeat. It
-// begins with one slash, so it names no other host.
+// The path without an authority, so the client keeps the one that it used. The path begins with exactly one slash, so
+// it cannot name another host.
 http::Response redirect_to_slash(const http::Request& request) {
   http::Response response;
   response.status = 301;
@@ -71,11 +71,12 @@ StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, co
 StaticFiles::~StaticFiles() = default;
 
 core::Async<http::Response> StaticFiles::handle(http::Request& request) {
-  // No file's name holds a slash, so one that came encoded names none. Where nothing came encoded, both are one view.
+  // A file name cannot contain a slash, so a path with an encoded slash matches no file. If the path has no escapes,
+  // `segments` and `path` are the same view.
   if (request.segments.data() != request.path.data() && request.segments.contains('\0')) [[unlikely]] {
     return fall_back(request, request.path_values[0], Role::asked, ENOENT);
   }
-  // The router gives the path of these files without its slash, too.
+  // The router passes the folder's own path without its final slash too.
   if (request.path_values[0].empty() && !request.path.ends_with('/')) [[unlikely]]
     return redirect_to_slash(request);
   return serve(request, request.path_values[0], Role::asked);
@@ -96,7 +97,7 @@ inline core::Async<http::Response> StaticFiles::serve(http::Request& request, st
 
 core::Async<http::Response> StaticFiles::find(http::Request& request, std::string_view path, Role role,
                                               const Cache::Entry* known) {
-  // No file's name holds it; the keys of listings do.
+  // NUL occurs in no file name, but in the cache keys of listings.
   if (path.contains('\0')) return http::problem(404, "There is no such file.");
   cache_.count_miss();
   look_at_root();
@@ -140,7 +141,7 @@ core::Async<http::Response> StaticFiles::conclude(http::Request& request, std::s
   return fall_back(request, path, role, found.error);
 }
 
-// Listings are kept in the cache too, each format under a key that no path can be.
+// Listings are in the cache too. The key of each format contains a NUL, so it cannot be a path.
 core::Async<http::Response> StaticFiles::list(http::Request& request, std::string_view path) {
   const bool wants_json =
       http::quality_of(request.fields, "application", "json") > http::quality_of(request.fields, "text", "html");
@@ -176,8 +177,8 @@ core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::
   return refuse(error);
 }
 
-// A script or a picture that is missing must not become a page: what asks for those says `*/*`, as others do that take
-// a page too. So that counts for paths without an extension only; what says text/html means it.
+// A missing script or picture must not be answered with a page. Requests for those accept `*/*`, as do many requests
+// for pages. So `*/*` is enough only for paths without an extension, and text/html for all paths.
 bool StaticFiles::wants_fallback(const http::Request& request, std::string_view path) const {
   if (fallback_.empty() || http::quality_of(request.fields, "text", "html") == 0) return false;
   for (const http::Field& field : request.fields) {
@@ -194,7 +195,7 @@ http::Response StaticFiles::refuse(int error) const {
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case EAGAIN:  // it is being written again and again
+    case EAGAIN:  // the file is rewritten again and again
       return try_again();
     default:
       if (!is_absence(error)) return http::problem(500, "The file cannot be read.");
@@ -211,7 +212,7 @@ inline core::Async<http::Response> StaticFiles::answer(const http::Request& requ
   if (const Conditions conditions(request.fields); !conditions.empty()) [[unlikely]] {
     return answer_if(request, conditions, file, vary);
   }
-  // Filled where it is: a response is too large to be moved for nothing.
+  // Filled in place, because moving a response is expensive.
   core::Async<http::Response> whole(200);
   fill_whole(whole.get(), file, vary);
   return whole;
@@ -223,7 +224,7 @@ const std::shared_ptr<const File>& StaticFiles::choose(const http::Request& requ
   return content.files[static_cast<std::size_t>(choose_coding(request.fields, sizes))];
 }
 
-// The body keeps the file, and so the fields' text, alive.
+// The body keeps the file alive, and with it the text of the fields.
 inline void StaticFiles::fill_whole(http::Response& response, const std::shared_ptr<const File>& file,
                                     std::string_view vary) const {
   response.fields.add_trusted("Content-Type", file->media_type);
@@ -236,7 +237,7 @@ inline void StaticFiles::fill_whole(http::Response& response, const std::shared_
   }
 }
 
-// Those of a 200 and of a 206. A 304 says of them only what a cache needs (RFC 9110, 15.4.5).
+// The common fields of a 200 and a 206. A 304 has only those that a cache needs (RFC 9110, 15.4.5).
 inline void StaticFiles::add_common_fields(http::Response& response, const File& file, std::string_view vary) const {
   if (response.status != 304) [[likely]] {
     if (!file.coding.empty()) response.fields.add_trusted("Content-Encoding", file.coding);
@@ -260,7 +261,7 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
     response.body = http::SharedBytes{.owner = file, .bytes = {}};
     return response;
   }
-  if (request.method == http::Method::get) {  // nothing else has ranges (RFC 9110, 14.2)
+  if (request.method == http::Method::get) {  // only GET has ranges (RFC 9110, 14.2)
     const RangeSet ranges(conditions.range(validators, now_s()), file->size);
     if (ranges.kind() == RangeSet::Kind::unsatisfiable) {
       response = http::problem(416, "The file has no such bytes.");
@@ -276,8 +277,9 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
   return response;
 }
 
-// A 206's body and the fields that describe it. False: the whole is to be sent. That is where the parts would take
-// more, and where several of them are of a coded file: Content-Encoding would say that the multipart is what was coded.
+// The body of a 206 and the fields that describe it. Returns false if the whole file must be sent: if the parts would
+// be larger, or if there are several parts of a compressed file. There Content-Encoding would claim that the multipart
+// itself is compressed.
 bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
                              std::span<const ByteRange> parts) {
   if (parts.size() > 1) {
@@ -301,7 +303,7 @@ bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<con
   return true;
 }
 
-// The folder may have been put in another's place, as releases are: what is looked up from now on is in that one.
+// The folder may have been replaced, for example by a new release. Later lookups then use the new one.
 void StaticFiles::look_at_root() {
   if (reactor_.now() - root_checked_ < freshness) return;
   root_checked_ = reactor_.now();
@@ -309,7 +311,7 @@ void StaticFiles::look_at_root() {
   if (auto fresh = Root::open(root_path_)) root_ = std::move(fresh);
 }
 
-// Nobody can guess it and so place it in a file: splitmix64 of a random beginning.
+// Clients cannot predict it, so they cannot put it into a file: splitmix64 with a random seed.
 std::string StaticFiles::next_boundary() {
   std::uint64_t value = boundary_seed_ + ++boundaries_ * 0x9e3779b97f4a7c15;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;

@@ -23,32 +23,31 @@
 
 namespace sluice::files {
 
-// One core's handler of a [[files]] folder. The route's first path value is the path below the root; what can be
-// reached is decided by Root::open_beneath alone.
+// One core's handler of a [[files]] folder. The route's first path value is the path below the root. Only
+// Root::open_beneath decides which files can be reached.
 //
-// What is in the cache and has been looked at within the last second is answered without a system call. Anything else
-// is looked up on the core where the kernel has it in memory, and by a thread of the pool where it would have to wait
-// for the disk.
+// If an entry of the cache was checked within the last second, it is sent without a system call. Other files are looked
+// up on this core if the kernel has them in memory. If that would wait for the disk, a thread of the pool does it.
 class StaticFiles final : public http::Handler {
  public:
   static constexpr Duration freshness = 1s;
   enum class Kind : std::uint8_t {
     folder,
-    blobs,  // of a [store.NAME]: a file's path names what it holds, and is its tag
+    blobs,  // a [store.NAME]: a file's path is its hash, and also its tag
   };
 
-  // Throws std::system_error where the root cannot be opened.
+  // Throws std::system_error if the root cannot be opened.
   StaticFiles(const FilesOptions& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads,
               Kind kind = Kind::folder);
   ~StaticFiles() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
-  // The file of this path, which outlives the answering. Of Kind::blobs.
+  // Serves the file of this path, for Kind::blobs. `path` must outlive the call.
   [[nodiscard]] core::Async<http::Response> serve_blob(http::Request& request, std::string_view path);
   [[nodiscard]] const Cache::Counters& counters() const { return cache_.counters(); }
 
  private:
-  // Whether the path is what the client asked for, or the fallback in its place.
+  // Whether the path is the requested one or the fallback.
   enum class Role : std::uint8_t { asked, fallback };
 
   core::Async<http::Response> serve(http::Request& request, std::string_view path, Role role);
@@ -61,7 +60,7 @@ class StaticFiles final : public http::Handler {
   core::Async<http::Response> fall_back(http::Request& request, std::string_view path, Role role, int error);
 
   [[nodiscard]] bool wants_fallback(const http::Request& request, std::string_view path) const;
-  // Always ready.
+  // The result is always ready.
   [[nodiscard]] core::Async<http::Response> answer(const http::Request& request, const Content& content, Role role);
   [[nodiscard]] http::Response answer_if(const http::Request& request, const Conditions& conditions,
                                          const std::shared_ptr<const File>& file, std::string_view vary);
@@ -77,8 +76,8 @@ class StaticFiles final : public http::Handler {
 
   const std::string root_path_;
   const std::vector<std::string> index_;
-  const std::string fallback_;       // empty: none
-  const std::string cache_control_;  // empty: none
+  const std::string fallback_;       // empty if there is none
+  const std::string cache_control_;  // empty if there is none
   const bool lists_;
   const bool precompressed_;
   const bool blobs_;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A clock that a test sets; no socket is ever touched.
+// The test sets its clock. It never touches a socket.
 class StillReactor final : public core::Reactor {
  public:
   StillReactor() : Reactor(Instant(1s)) {}
@@ -43,7 +43,7 @@ class StillReactor final : public core::Reactor {
   void turn(Instant) override {}
   void wake() noexcept override {}
 
-  std::int64_t wall_clock = 4'000'000'000'000'000'000;  // files made now lie in the past
+  std::int64_t wall_clock = 4'000'000'000'000'000'000;  // files created now have a date in the past
   void set_quiet(core::Handle&, bool) noexcept override {}
 };
 
@@ -77,7 +77,7 @@ class StaticFilesTest : public testing::Test {
     ASSERT_EQ(::utimensat(AT_FDCWD, (base / path).c_str(), times, 0), 0);
   }
 
-  // What an answer was, as its values may end with it.
+  // An answer, which is still valid after its objects have been destroyed.
   struct Answer {
     int status = 0;
     std::map<std::string, std::string> fields;
@@ -201,7 +201,7 @@ TEST_F(StaticFilesTest, WhatIsNoFileIsNotThere) {
   EXPECT_EQ(get("tty").status, 404);
 }
 
-// For as long as it lives, the process is nobody, who may not read everything as root may. All threads change together.
+// While this object exists, the process runs as the user nobody, who may read less than root. This affects all threads.
 struct Nobody {
   Nobody() : was_root(::geteuid() == 0) {
     if (was_root) {

@@ -11,7 +11,7 @@
 namespace sluice::files {
 namespace {
 
-// A folder that holds nothing but what it was given, each under the name that nothing else has.
+// The settings for serving a store's folder, which contains only uploaded files under their hashes.
 FilesOptions served(const StoreOptions& options) {
   FilesOptions files;
   files.root = options.path;
@@ -21,7 +21,7 @@ FilesOptions served(const StoreOptions& options) {
   return files;
 }
 
-// type "/" subtype, without parameters: what the database says goes into a header.
+// type "/" subtype, without parameters. It is checked because a value of the database goes into a header.
 bool is_media_type(std::string_view text) {
   const auto slash = text.find('/');
   return slash != text.npos && http::is_token(text.substr(0, slash)) && http::is_token(text.substr(slash + 1));
@@ -38,8 +38,8 @@ std::string StoreOptions::check_type(std::string_view text) {
   return is_lower ? "" : "must be in lower case";
 }
 
-// Bytes are gathered until they are worth a thread. The file and the gathered bytes are shared with the thread that
-// works on them, which goes on to the end of its work when nobody waits for it any more.
+// Collects bytes until there are enough for a call on another thread. The thread shares the file and the collected
+// bytes. It finishes its work even if nobody waits for it any more.
 class Store::Writer final : public http::BlobWriter {
  public:
   Writer(Store& store, std::string_view media_type)
@@ -99,7 +99,7 @@ class Store::Writer final : public http::BlobWriter {
     co_return Result<void>{};
   }
   void gather(std::string_view bytes) {
-    // Never more than the chunk that is stated.
+    // Never more than the documented chunk size.
     std::string& gathered = job_->gathered;
     const std::size_t wanted = gathered.size() + bytes.size();
     if (wanted > gathered.capacity()) {
@@ -108,7 +108,7 @@ class Store::Writer final : public http::BlobWriter {
     gathered += bytes;
     size_ += bytes.size();
   }
-  // Looks at the first bytes, once they are there.
+  // Checks the first bytes as soon as they have arrived.
   bool may_go_on() {
     if (std::exchange(looked_, true) || store_.options_.types.empty()) return true;
     return may_be(media_type_, std::string_view(job_->gathered).substr(0, sniffed_bytes));
@@ -176,14 +176,14 @@ core::Task<http::Response> Store::serve(http::Request& request, http::BlobAnswer
   co_return dress(co_await files_.serve_blob(request, path), answer);
 }
 
-// Somebody has sent it, so a browser must neither guess what it is nor run what is in it.
+// The file comes from a client, so a browser must neither guess its type nor execute it.
 http::Response Store::dress(http::Response response, const http::BlobAnswer& answer) const {
   if (response.status == 404) log_error("store " + name_ + ": the file " + answer.hash + " is missing");
   if (response.status >= 400) return response;
   if (!answer.cache_control.empty()) response.fields.add_owned("Cache-Control", answer.cache_control);
   if (response.status == 304) return response;
   if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
-    // Several parts, each of which is what the file is.
+    // Each of the parts has the file's type.
     if (auto* parts = dynamic_cast<MultipartRanges*>(source->get());
         parts != nullptr && is_media_type(answer.media_type)) {
       parts->describe_parts_as(answer.media_type);
@@ -204,7 +204,7 @@ http::Response Store::dress(http::Response response, const http::BlobAnswer& ans
 std::string content_disposition(std::string_view name) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   constexpr std::size_t longest = 255;
-  // Half a character at the end of the longest name is none.
+  // Do not cut within a character.
   if (name.size() > longest) {
     std::size_t end = longest;
     while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
@@ -219,10 +219,10 @@ std::string content_disposition(std::string_view name) {
     if (plain) {
       ascii += c;
     } else if (code < 0x80 || code >= 0xc0) {
-      ascii += '_';  // one for a character
+      ascii += '_';  // one per character
     }
     differs |= !plain;
-    // A slash or a control character is in no name, whoever unescapes it.
+    // A slash or a control character is always removed, because a client may unescape the name.
     if (code < 0x20 || code == 0x7f || c == '/' || c == '\\') {
       extended += '_';
       continue;

@@ -17,16 +17,17 @@
 
 namespace sluice::files {
 
-// One core's access to a [store.NAME]. Files are written, hashed and brought to the disk by threads of the pool, up to
-// `chunk_bytes` of each in memory; they are answered with as StaticFiles does it.
+// One core's access to a [store.NAME]. The pool's threads write, hash and sync the files. At most `chunk_bytes` of each
+// upload are in memory. Files are served in the same way as by StaticFiles.
 class Store final : public http::BlobStore {
  public:
   static constexpr std::size_t chunk_bytes = 256 * 1024;
 
   struct Counters {
-    std::uint64_t files = 0;  // that were brought to the disk, also those that were there before
-    std::uint64_t bytes = 0;  // of them
-    // By why they were refused: longer than `limit`, of another type, as many on their way as may be, or the disk.
+    std::uint64_t files = 0;  // written to the disk, including those that already existed
+    std::uint64_t bytes = 0;  // of these files
+    // Refused files by reason: longer than `limit`, a type that is not allowed, too many uploads at once, or a disk
+    // error.
     std::uint64_t too_long = 0;
     std::uint64_t wrong_type = 0;
     std::uint64_t too_many = 0;
@@ -35,7 +36,7 @@ class Store final : public http::BlobStore {
     [[nodiscard]] Readings readings() const;
   };
 
-  // Throws std::system_error where the folder cannot be made or opened.
+  // Throws std::system_error if the folder cannot be created or opened.
   Store(std::string name, const StoreOptions& options, core::Reactor& reactor, core::Mailbox& mailbox,
         core::BlockingPool& threads);
 
@@ -58,12 +59,12 @@ class Store final : public http::BlobStore {
   core::BlockingPool& threads_;
   std::shared_ptr<BlobFolder> folder_;
   StaticFiles files_;
-  std::uint32_t writing_ = 0;  // uploads on their way
-  mutable Counters counters_;  // who is told that a type is not taken, refuses the file
+  std::uint32_t writing_ = 0;  // uploads in progress
+  mutable Counters counters_;  // mutable because takes() counts the types that it refuses
 };
 
-// Content-Disposition (RFC 6266) that says what the file is to be saved as: the name without what it may not hold, in
-// ASCII, and as UTF-8 (RFC 8187) where that is not all of it.
+// A Content-Disposition (RFC 6266) with the name to save the file as. It holds the name in ASCII without forbidden
+// characters. If that differs from the name, it also holds the name in UTF-8 (RFC 8187).
 [[nodiscard]] std::string content_disposition(std::string_view name);
 
 }  // namespace sluice::files

@@ -154,7 +154,7 @@ TEST_F(StoreTest, WhoLeavesLeavesNothing) {
       for (int i = 0; i < 3; ++i) (void)co_await to.write(std::string(200'000, 'x'));
       (void)co_await to.write({});
     }(*writer));
-    tasks.cancel();  // while a thread writes, most likely
+    tasks.cancel();  // probably while a thread writes
   }
   {
     const auto writer = store->begin("a/b");
@@ -183,10 +183,10 @@ TEST_F(StoreTest, TypesComeFromTheRowOrFromTheFirstBytes) {
   EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png");
   EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png") << "from the cache";
   EXPECT_EQ(get(file(text->hash)).fields.get("Content-Type"), "application/octet-stream");
-  // The same file, called two things.
+  // The same file with two media types.
   EXPECT_EQ(get(file(text->hash, "text/plain")).fields.get("Content-Type"), "text/plain");
   EXPECT_EQ(get(file(text->hash, "text/csv")).fields.get("Content-Type"), "text/csv");
-  // What is none, or would be another field, is not said.
+  // Invalid types, and text that would add a field, are not sent.
   for (const char* odd : {"text", "text/plain; charset=x", "a/b\r\nX-Other: y", "/", "a/"}) {
     EXPECT_EQ(get(file(text->hash, odd)).fields.get("Content-Type"), "application/octet-stream") << odd;
   }
@@ -256,7 +256,7 @@ TEST_F(StoreTest, AMissingFileIsNotFound) {
   const auto blob = put("abc");
   std::filesystem::remove_all(options.path.value + "/" + blob->hash.substr(0, 2));
   EXPECT_EQ(get(file(blob->hash)).status, 404);
-  // And can be sent again.
+  // The file can be uploaded again.
   EXPECT_TRUE(put("abc"));
   EXPECT_EQ(body_of(get(file(blob->hash))), "abc");
 }

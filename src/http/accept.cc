@@ -11,7 +11,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The part up to the separator, which is taken off `rest` with it.
+// Removes the part before the separator, and the separator, from `rest` and returns the part.
 std::string_view next_part(std::string_view& rest, char separator) {
   const auto end = rest.find(separator);
   const std::string_view part = rest.substr(0, end);
@@ -19,7 +19,7 @@ std::string_view next_part(std::string_view& rest, char separator) {
   return trimmed(part);
 }
 
-// "0.85" as 850; a weight that is none counts as 1000, as if it were missing.
+// "0.85" gives 850. An invalid weight counts as 1000, as if it were missing.
 std::uint16_t weight(std::string_view text) {
   if (text.empty() || text.size() > 5 || (text[0] != '0' && text[0] != '1')) return 1000;
   if (text.size() > 1 && text[1] != '.') return 1000;
@@ -37,7 +37,7 @@ std::string_view unquoted(std::string_view text) {
   return text.size() >= 2 && text.starts_with('"') && text.ends_with('"') ? text.substr(1, text.size() - 2) : text;
 }
 
-// What stands behind a range. `matched` of the media type's parameters are named; -1: one that it does not have.
+// The parameters of a range. `matched` is the number of matching parameters; -1 if the media type lacks one of them.
 struct Parameters {
   std::uint16_t weight = 1000;
   int matched = 0;
@@ -67,9 +67,9 @@ Parameters read_parameters(std::string_view text, std::span<const Field> own) {
 
 std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, std::string_view subtype,
                          std::span<const Field> own) {
-  constexpr int kind = 1 << 16;  // more than any number of parameters
+  constexpr int kind = 1 << 16;  // greater than any number of parameters
   std::uint16_t best = 1000;
-  int best_rank = 0;  // kind * (1: */*, 2: type/*, 3: type/subtype) + parameters
+  int best_rank = 0;  // kind * (1 for */*, 2 for type/*, 3 for type/subtype) + number of parameters
   bool any = false;
   for (const Field& field : fields) {
     if (field.name.size() != 6 || !same_name(field.name, "accept")) continue;

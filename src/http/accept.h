@@ -8,13 +8,14 @@
 
 namespace sluice::http {
 
-// How much a client wants a media type (RFC 9110, 12.5.1): 0 (not at all) to 1000, by the most specific of its ranges
-// that matches. A range with parameters matches where `parameters`, the media type's own, hold each of them; names and
-// values compare without case. A request without Accept takes everything. A range that does not parse is passed over.
+// The weight that the request's Accept fields give a media type (RFC 9110, 12.5.1), from 0 (not acceptable) to 1000.
+// The most specific matching range decides. A range with parameters matches only if `parameters`, those of the media
+// type, contain all of them; names and values are compared case-insensitively. A request without Accept accepts
+// everything. A range that does not parse is ignored.
 [[nodiscard]] std::uint16_t quality_of(std::span<const Field> fields, std::string_view type, std::string_view subtype,
                                        std::span<const Field> parameters = {});
 
-// Whether a comma-separated list of tokens (TE, Connection ...) holds the token; parameters are passed over.
+// Whether a comma-separated list of tokens (TE, Connection ...) contains the token. Parameters are ignored.
 [[nodiscard]] bool lists_token(std::string_view list, std::string_view token);
 
 }  // namespace sluice::http

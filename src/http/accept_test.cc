@@ -39,7 +39,7 @@ TEST(Accept, ParametersMustBeTheMediaTypesOwn) {
   EXPECT_EQ(csv("text/csv;header=", present), 0);
   EXPECT_EQ(csv("text/csv;;q=0.5;", present), 500);
   EXPECT_EQ(csv("text/csv;flavour=excel, */*;q=0.1", present), 100);
-  // One that names more is more specific.
+  // A range with more parameters is more specific.
   for (const char* accept : {"text/csv;q=0.5, text/csv;header=absent", "text/csv;header=absent, text/csv;q=0.5"}) {
     EXPECT_EQ(csv(accept, absent), 1000);
     EXPECT_EQ(csv(accept, present), 500);

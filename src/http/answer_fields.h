@@ -12,26 +12,27 @@
 
 namespace sluice::http {
 
-// The fields that every answer has besides its own: Date, Server, and those of a configuration. One core's.
+// The fields that the server adds to every response: Date, Server, and the configured ones. Belongs to one core.
 class AnswerFields {
  public:
   using List = std::vector<std::pair<std::string, std::string>>;
   static constexpr std::size_t max_configured = 32;
 
-  // `server_name`: empty: no Server field. `fields` of every answer, and `secure_fields` of those over TLS besides, at
-  // most max_configured each; they are valid, and none that a connection writes itself.
+  // An empty `server_name` omits the Server field. `fields` go into every response, `secure_fields` only into responses
+  // over TLS. Each list has at most max_configured fields. They must be valid and must not be fields that a connection
+  // writes itself.
   explicit AnswerFields(std::string server_name = "sluice", const List& fields = {}, const List& secure_fields = {});
 
   [[nodiscard]] const std::string& server_name() const { return server_name_; }
-  // The configured ones, with names in lower case.
+  // The configured fields, with names in lower case.
   [[nodiscard]] const List& configured(bool secure) const { return configured_[secure ? 1 : 0]; }
 
-  // As HTTP/1.1 has them. Views until the next call.
+  // Field lines in HTTP/1.1 format. The views are valid until the next call.
   struct Lines {
-    std::string_view all;         // Date and Server among them
-    std::string_view configured;  // the last part of these
+    std::string_view all;         // Date, Server and the configured fields
+    std::string_view configured;  // only the configured fields: the end of `all`
   };
-  // `date`: h1::DateCache's, in this second since 1970.
+  // `date` is the text of h1::DateCache for `second`, which counts seconds since 1970.
   [[nodiscard]] Lines lines(bool secure, std::string_view date, std::int64_t second) {
     if (second != second_) [[unlikely]]
       set_date(date, second);
@@ -43,7 +44,7 @@ class AnswerFields {
   void set_date(std::string_view date, std::int64_t second);
 
   const std::string server_name_;
-  std::array<List, 2> configured_;  // [1]: over TLS
+  std::array<List, 2> configured_;  // index 1: over TLS
   std::array<Buffer, 2> lines_;
   std::size_t configured_from_ = 0;
   std::int64_t second_ = -1;

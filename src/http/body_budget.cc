@@ -13,7 +13,7 @@ bool BodyBudget::hold(std::uint64_t bytes, const Share& asks) {
   return true;
 }
 
-// Shares are in the order in which they grew: all behind the first one that has grown lately have grown since.
+// The list is ordered by the time of last progress, so the search stops at the first share with recent progress.
 bool BodyBudget::make_room(std::uint64_t bytes, const Share& asks) {
   const Instant still_since = reactor_.now() - patience;
   for (Share* share = stillest_; share != nullptr && share->grew_at_ <= still_since;) {
@@ -34,7 +34,7 @@ void BodyBudget::Share::begin(BodyBudget& budget, std::uint64_t& connection) {
   SLUICE_ASSERT(bytes_ == 0 && always_ == 0 && !is_linked_);
   budget_ = &budget;
   connection_ = &connection;
-  is_cut_ = false;
+  is_cut_ = waits_ = false;
 }
 
 BodyBudget::Share::Taken BodyBudget::Share::take(std::size_t bytes) {
@@ -50,6 +50,20 @@ BodyBudget::Share::Taken BodyBudget::Share::take(std::size_t bytes) {
   *connection_ += bytes;
   if (!is_linked_ || came_ >= pace_bytes) link();
   return Taken::yes;
+}
+
+bool BodyBudget::Share::hold_answer(std::size_t bytes) {
+  const std::uint64_t most = budget_->connection_limit();
+  const bool fits = *connection_ == 0 || (bytes <= most && *connection_ <= most - bytes);
+  if (is_cut_ || !fits || !budget_->hold(bytes, *this)) {
+    ++budget_->counters_.refused;
+    return false;
+  }
+  bytes_ += bytes;
+  *connection_ += bytes;
+  link();
+  waits_ = true;
+  return true;
 }
 
 void BodyBudget::Share::give_back(std::size_t bytes) {
@@ -76,7 +90,7 @@ bool BodyBudget::Share::occupy(std::uint64_t always, std::uint64_t while_handled
   return true;
 }
 
-// As the one that has grown last.
+// Moves the share to the end of the list.
 void BodyBudget::Share::link() {
   unlink();
   came_ = 0;

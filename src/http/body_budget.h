@@ -9,28 +9,31 @@
 
 namespace sluice::http {
 
-// How many bytes of request bodies one core may hold beyond what its connections read at once, and of streams of
-// HTTP/2. A request has a Share of it, and asks it before it keeps more. Where there is no room, the unfinished bodies
-// that have fallen behind are cut, the one that has been still for longest first; a request that then still gets
-// nothing is refused.
+// Limits the memory of one core for request bodies (beyond a connection's read buffer), HTTP/2 streams, and whole
+// responses that clients have not read yet. Each request has a Share and reserves bytes there before it keeps them. If
+// there is no room, the budget cuts unfinished bodies and responses that have fallen behind, starting with the one that
+// has made no progress for the longest time. If that does not free enough, the new request is refused.
 //
-//   Counters::held == the sum of what all shares have taken and occupy <= Counters::limit, unless that was lowered
+//   Counters::held == sum of the bytes that all shares hold <= Counters::limit, unless the limit was lowered
 class BodyBudget {
  public:
-  // An unfinished body may be cut when less than `pace_bytes` of it have come for this long.
+  // An unfinished body may be cut if less than `pace_bytes` of it arrived in this time. A response may be cut if its
+  // client read less than that.
   static constexpr Duration patience = std::chrono::seconds(1);
   static constexpr std::size_t pace_bytes = 16 * 1024;
+  // A whole response up to this size is not counted: an HTTP/2 stream takes more memory than that anyway.
+  static constexpr std::size_t small_answer_bytes = 4 * 1024;
 
   struct Counters {
     std::uint64_t held = 0;     // gauge
-    std::uint64_t peak = 0;     // of held, since the owner has set it to that
+    std::uint64_t peak = 0;     // maximum of `held` since the owner last reset it
     std::uint64_t limit = 0;    // gauge
-    std::uint64_t refused = 0;  // requests: there was no room
-    std::uint64_t cut = 0;      // requests: others needed the room
+    std::uint64_t refused = 0;  // requests and responses for which there was no room
+    std::uint64_t cut = 0;      // requests and responses that were cut to make room for others
   };
   class Share;
 
-  // `counters` are the owner's, for others to see; both outlive it.
+  // The owner publishes `counters`. `reactor` and `counters` outlive the budget.
   BodyBudget(const core::Reactor& reactor, std::uint64_t limit, Counters& counters)
       : reactor_(reactor), counters_(counters) {
     counters_.limit = limit;
@@ -38,7 +41,7 @@ class BodyBudget {
   BodyBudget(const BodyBudget&) = delete;
 
   void set_limit(std::uint64_t bytes) { counters_.limit = bytes; }
-  // What the requests of one connection may hold together.
+  // The most that all requests of one connection may hold together.
   [[nodiscard]] std::uint64_t connection_limit() const { return counters_.limit / 4; }
 
  private:
@@ -47,28 +50,36 @@ class BodyBudget {
 
   const core::Reactor& reactor_;
   Counters& counters_;
-  Share* stillest_ = nullptr;  // of the shares of unfinished bodies, by when they have last grown
+  Share* stillest_ = nullptr;  // first in the list of unfinished bodies and responses, ordered by last progress
   Share* liveliest_ = nullptr;
 };
 
-// One request's. What it took goes back with release(), and with its end.
+// The share of one request. release() and the destructor give back all that it took.
 class BodyBudget::Share {
  public:
-  // `connection`: what the connection's requests hold together; both outlive it.
+  // `connection` counts the bytes that all requests of the connection hold. Both references outlive the share.
   Share(BodyBudget& budget, std::uint64_t& connection) : budget_(&budget), connection_(&connection) {}
   Share(const Share&) = delete;
 
   enum class Taken : std::uint8_t {
     yes,
-    no,       // there is no room now, or the body has been cut
-    too_long  // the request would hold more than one connection may
+    no,       // there is no room now, or the share was cut
+    too_long  // the request alone would exceed connection_limit()
   };
   [[nodiscard]] Taken take(std::size_t bytes);
   void give_back(std::size_t bytes);
-  // All of it. The body is over: it is not cut any more.
+  // Counts a response that lies whole in memory until release() or vacate(). took() reports how much of it the client
+  // has read. From now on the response may be cut to make room for others. A response longer than connection_limit() is
+  // accepted if the connection holds nothing else. Returns false if there is no room.
+  [[nodiscard]] bool hold_answer(std::size_t bytes);
+  void took(std::size_t bytes) {
+    came_ += bytes;
+    if (is_linked_ && came_ >= pace_bytes) link();
+  }
+  // Gives back everything that was taken. The body or response is complete and can no longer be cut.
   void release();
-  // For what a request takes besides its body, which no limit of the connection is for: `while_handled` goes back with
-  // release() or handled(), and `always` with vacate(). False: there is no room.
+  // Counts the memory that a request needs besides its body. The limit of the connection does not apply to it.
+  // release() and handled() give back `while_handled`; vacate() gives back `always`. Returns false if there is no room.
   [[nodiscard]] bool occupy(std::uint64_t always, std::uint64_t while_handled);
   void handled() { leave(while_handled_); }
   void vacate() {
@@ -78,7 +89,7 @@ class BodyBudget::Share {
   [[nodiscard]] bool is_cut() const { return is_cut_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
-  // The client is waited for, so that the body may be cut.
+  // While this object exists, the request waits for its client, so its body or response may be cut.
   class Waiting {
    public:
     explicit Waiting(Share& share) : share_(share) {
@@ -95,9 +106,10 @@ class BodyBudget::Share {
  protected:
   Share() = default;
   ~Share() { vacate(); }
-  // Of one that serves another request.
+  // Reuses the share for another request.
   void begin(BodyBudget& budget, std::uint64_t& connection);
-  // Others need the room: the wait for the client ends soon, and with a refusal. Resumes nobody.
+  // Called when others need the room. The wait for the client must end soon with a refusal, or the response must be
+  // cut. Must not resume a coroutine.
   virtual void cut() = 0;
 
  private:
@@ -113,7 +125,7 @@ class BodyBudget::Share {
   std::uint64_t bytes_ = 0;
   std::uint64_t always_ = 0;
   std::uint64_t while_handled_ = 0;
-  std::uint64_t came_ = 0;  // since it has moved to the list's end
+  std::uint64_t came_ = 0;  // bytes since it moved to the end of the list
   Instant grew_at_{};
   Share* stiller_ = nullptr;
   Share* livelier_ = nullptr;

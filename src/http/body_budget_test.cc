@@ -22,7 +22,7 @@ class BodyBudgetTest : public testing::Test {
     while (reactor.now() < until) reactor.turn(until);
   }
 
-  static constexpr std::uint64_t limit = 400'000;  // and so 100,000 of a connection
+  static constexpr std::uint64_t limit = 400'000;  // which allows 100,000 for each connection
   core::SimulatedReactor reactor{1};
   BodyBudget::Counters counters;
   BodyBudget budget{reactor, limit, counters};
@@ -75,6 +75,30 @@ TEST_F(BodyBudgetTest, AConnectionHasAQuarter) {
   EXPECT_EQ(counters.held, 100'000u);
 }
 
+TEST_F(BodyBudgetTest, AnswersShareItAndTheStillestIsCut) {
+  TestShare moving(budget, connections[0]);
+  TestShare still(budget, connections[1]);
+  TestShare beside(budget, connections[1]);
+  ASSERT_TRUE(moving.hold_answer(90'000));
+  ASSERT_TRUE(still.hold_answer(100'000));
+  EXPECT_FALSE(beside.hold_answer(1)) << "its connection holds a quarter";
+  // A response longer than a connection may hold passes if the connection holds nothing else.
+  TestShare long_one(budget, connections[2]);
+  EXPECT_TRUE(long_one.hold_answer(210'000));
+  TestShare late(budget, connections[3]);
+  EXPECT_FALSE(late.hold_answer(50'000)) << "all have moved lately";
+  pass(2s);
+  moving.took(BodyBudget::pace_bytes);
+  long_one.took(BodyBudget::pace_bytes - 1);
+  EXPECT_TRUE(late.hold_answer(50'000));
+  EXPECT_EQ(still.cuts, 1);
+  EXPECT_EQ(moving.cuts + long_one.cuts, 0);
+  EXPECT_EQ(counters.held, 350'000u);
+  EXPECT_EQ(connections[1], 0u);
+  EXPECT_EQ(counters.cut, 1u);
+  EXPECT_FALSE(TestShare(budget, connections[4]).hold_answer(400'001)) << "more than the core has";
+}
+
 TEST_F(BodyBudgetTest, WhereAllAreLivelyTheNewOneIsRefused) {
   TestShare shares[]{{budget, connections[0]},
                      {budget, connections[1]},
@@ -100,7 +124,8 @@ TEST_F(BodyBudgetTest, TheStillestOfThoseThatWaitAreCutAndNoMoreThanNeeded) {
   const TestShare::Waiting fourth(shares[3]);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(shares[i].take(80'000), Taken::yes);
   pass(500ms);
-  EXPECT_EQ(shares[0].take(20'000), Taken::yes);  // it has grown: the third one is the stillest now
+  EXPECT_EQ(shares[0].take(20'000),
+            Taken::yes);  // it has grown, so the third one has made no progress for the longest time
   EXPECT_EQ(shares[1].take(20'000), Taken::yes);
   pass(500ms);
   EXPECT_EQ(shares[4].take(90'000), Taken::yes);

@@ -13,7 +13,7 @@ class Claims::Builder {
  public:
   explicit Builder(Claims& claims) : claims_(claims) {}
 
-  // False: a name comes twice, or a limit is passed.
+  // Returns false if a name occurs twice or a limit is exceeded.
   bool add_members(const simdjson::dom::object& object, std::string_view path, std::size_t depth) {
     if (depth > max_depth) return false;
     std::vector<std::string_view> names;
@@ -123,7 +123,7 @@ class Claims::Builder {
     return true;
   }
 
-  // Objects in arrays are kept as text only; the rules hold for them too.
+  // Objects in arrays are stored only as text, but the same rules apply to them.
   static bool is_sound(const simdjson::dom::element& value, std::size_t depth) {
     simdjson::dom::object object;
     if (value.get(object) != simdjson::SUCCESS) return true;

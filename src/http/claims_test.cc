@@ -58,7 +58,7 @@ TEST(Claims, ItemsOfArrays) {
   EXPECT_TRUE(claims->find("none")->items.empty());
 }
 
-// "https://example.com/roles" is a name that issuers use.
+// Issuers use names with dots, such as "https://example.com/roles".
 TEST(Claims, ANameWithDotsGoesBeforeNestedOnes) {
   const auto claims = Claims::parse(R"({"a":{"b.c":"inner","b":{"c":"deepest"}},"a.b":"outer","x.y/z":"named"})");
   ASSERT_TRUE(claims);
@@ -93,7 +93,7 @@ TEST(Claims, Limits) {
   EXPECT_FALSE(Claims::parse("{\"a\":[" + nested(Claims::max_depth - 1, "{\"a\":", "}") + "]}"));
   EXPECT_FALSE(Claims::parse("{\"a\":[" + nested(500, "{\"a\":[", "]}") + "]}"));
 
-  // A few bytes of a token do not become megabytes of paths.
+  // A short token must not expand to megabytes of paths.
   std::string wide = "{\"" + std::string(4000, 'n') + "\":{";
   for (int i = 0; i < 500; ++i) wide += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":1";
   EXPECT_FALSE(Claims::parse(wide + "}}"));

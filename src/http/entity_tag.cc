@@ -36,7 +36,7 @@ bool mixes_any(std::span<const Field> fields, std::string_view name) {
       list.remove_prefix(begin);
       any |= list[0] == '*';
       ++members;
-      // Commas may be inside of a tag.
+      // A tag may contain commas.
       const std::size_t quote = list.starts_with("W/") ? 2 : 0;
       const std::size_t close = list.substr(quote).starts_with('"') ? list.find('"', quote + 1) : list.npos;
       list.remove_prefix(std::min(list.find(',', close == list.npos ? 0 : close), list.size()));

@@ -16,18 +16,18 @@ namespace sluice::http {
 
 class Filter;
 
-// What became of an exchange.
+// How an exchange ended.
 struct Outcome {
-  int status = 499;    // of the answer; 499: there was none, because the client or the server ended before
-  bool broken = true;  // it did not go out whole
+  int status = 499;    // of the response; 499 if the client or the server ended before there was one
+  bool broken = true;  // the response was not sent completely
 };
 
-// What a filter keeps of an exchange from before() to ended(): a number, or a pointer to what it frees in ended().
+// The state of one filter in one exchange, from before() to ended(): a number, or a pointer that ended() frees.
 struct Slot {
   std::uintptr_t value = 0;
 };
 
-// A request on its way, and the filters in front of its route.
+// A request being served, and the filters in front of its route.
 class Exchange {
  public:
   static constexpr std::size_t max_filters = 16;  // of one route
@@ -38,15 +38,17 @@ class Exchange {
   ~Exchange() { end({}); }
 
   Request request;
-  // What the answer needs until it has ended, its body included. What follows an upgrade keeps what it needs itself.
+  // Keeps alive what the response needs until its body has been sent. An upgrade must keep alive what it needs itself.
   Pin pin;
-  // The methods that the route takes, as an Allow field lists them; from before() on.
+  // The methods that the route accepts, as the value of an Allow field. Set before the first before().
   std::string_view allow;
 
-  // Asks the filters one after the other. An answer: that of the first that has one. `filters` outlives the exchange.
+  // Calls before() of each filter in order and returns the first response that one of them gives, if any. `filters`
+  // outlives the exchange.
   [[nodiscard]] core::Async<std::optional<Response>> ask(std::span<Filter* const> filters);
 
-  // For whoever sends the answer, once each: before it is sent, and when it has been sent or never will be.
+  // The code that sends the response calls both once: filter() before it sends, end() when the response has been sent
+  // or never will be.
   void filter(Response& response) {
     if (told_ != 0) filter_slowly(response);
   }
@@ -54,7 +56,8 @@ class Exchange {
     asked_ = 0;
     if (told_ != 0) end_slowly(outcome);
   }
-  // Ends it, and forgets what filters and the router found: ready for the next request. The response is gone before.
+  // Ends the exchange and clears the findings of filters and router, so that the next request can begin. The response
+  // must have been destroyed before.
   void reset() {
     end({});
     request.body = nullptr;
@@ -72,8 +75,8 @@ class Exchange {
   [[gnu::noinline]] void end_slowly(Outcome outcome);
 
   std::span<Filter* const> filters_;
-  std::size_t asked_ = 0;  // filters, of which before() was called
-  std::size_t told_ = 0;   // of these, up to the last one that has more than before()
+  std::size_t asked_ = 0;  // number of filters whose before() was called
+  std::size_t told_ = 0;   // number of filters up to the last called one that has more than before()
   std::array<Slot, max_filters> slots_;
 };
 

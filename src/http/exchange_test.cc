@@ -10,7 +10,7 @@
 namespace sluice::http {
 namespace {
 
-// Tells what it is asked and told.
+// Records its calls.
 class Witness final : public Filter {
  public:
   Witness(std::string name, std::string& told, Parts parts = Parts::all)
@@ -32,8 +32,8 @@ class Witness final : public Filter {
     EXPECT_EQ(slot.value, 7u);
   }
 
-  int answer = 0;                    // the status that it answers with; 0: the request goes on
-  core::Reactor* reactor = nullptr;  // it waits first
+  int answer = 0;                    // the status that before() answers with; 0: the request continues
+  core::Reactor* reactor = nullptr;  // if set, before() waits first
 
  private:
   std::optional<Response> judge() const {
@@ -51,7 +51,7 @@ class Witness final : public Filter {
 
 class ExchangeTest : public testing::Test {
  protected:
-  // Asks the filters, and has what comes of it answered.
+  // Runs the filters and completes the exchange with their response.
   core::Task<void> run() {
     auto answer = co_await exchange.ask(filters);
     Response response = answer ? std::move(*answer) : Response{};

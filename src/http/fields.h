@@ -15,7 +15,7 @@
 
 namespace sluice::http {
 
-// A header field as it came or goes: the name compares without case.
+// A header field as received or sent. Its name is case-insensitive.
 struct Field {
   std::string_view name;
   std::string_view value;
@@ -23,7 +23,7 @@ struct Field {
 
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 
-// tchar: what methods and field names are made of (RFC 9110, 5.6.2).
+// tchar: the characters of methods and field names (RFC 9110, 5.6.2).
 inline constexpr std::array<bool, 256> token_chars = [] {
   std::array<bool, 256> table{};
   for (int c = '0'; c <= '9'; ++c) table[c] = true;
@@ -40,14 +40,14 @@ inline bool is_token(std::string_view text) {
   return !text.empty();
 }
 
-// Fields of a response. Values are views: static, in the list's own strings, or alive as long as the body. The first
-// `inline_capacity` take no memory of their own.
+// Fields of a response. Values are views into static text, into strings of the list, or into memory that lives as long
+// as the body. The first `inline_capacity` fields need no allocation.
 class FieldList {
  public:
   static constexpr std::size_t inline_capacity = 16;
-  static constexpr std::size_t max_size = 512;  // code that passes on a peer's fields bounds them before
+  static constexpr std::size_t max_size = 512;  // code that forwards the fields of a peer limits their number before
 
-  FieldList() {}  // leaves the items as they are: only those below size_ are ever read
+  FieldList() {}  // leaves the items uninitialized: only those below size_ are read
   FieldList(FieldList&& other) noexcept
       : size_(std::exchange(other.size_, 0)),
         trusted_(other.trusted_),
@@ -69,8 +69,8 @@ class FieldList {
       return add_further(name, value);
     items_[size_++] = {name, value};
   }
-  // For a name and a value that cannot hold what a peer sent, and are not for the connection to write (Content-Length
-  // and the like): they go out without being looked at again.
+  // The name and the value are sent without validation. They must not contain bytes from a peer, and the field must not
+  // be one that the connection writes (Content-Length and the like).
   void add_trusted(std::string_view name, std::string_view value) {
     if (size_ >= inline_capacity) [[unlikely]] {
       trusted_ |= bit(size_);
@@ -81,7 +81,9 @@ class FieldList {
   }
   // Copies the value.
   void add_owned(std::string_view name, std::string value) { add(name, own(std::move(value))); }
-  // Another value for the item at this index.
+  // Copies both.
+  void add_copy(std::string_view name, std::string_view value) { add(own(std::string(name)), own(std::string(value))); }
+  // Replaces the value of the item at this index.
   void set(std::size_t index, std::string_view value) {
     SLUICE_ASSERT(index < size_);
     data()[index].value = value;
@@ -90,7 +92,7 @@ class FieldList {
   void set_owned(std::size_t index, std::string value) { set(index, own(std::move(value))); }  // copies the value
   void remove(std::size_t index);
   [[nodiscard]] std::span<const Field> items() const { return {data(), size_}; }
-  // One bit for each item; those from the 33rd on are never trusted.
+  // One bit for each item. Items after the 32nd are never trusted.
   [[nodiscard]] std::uint32_t trusted() const { return trusted_; }
   [[nodiscard]] std::string_view get(std::string_view name) const;
 
@@ -98,7 +100,7 @@ class FieldList {
   static std::uint32_t bit(std::size_t index) { return index < 32 ? std::uint32_t{1} << index : 0; }
   Field* data() { return size_ <= inline_capacity ? items_.data() : grown_.data(); }
   [[nodiscard]] const Field* data() const { return size_ <= inline_capacity ? items_.data() : grown_.data(); }
-  // The view stays good when the list moves.
+  // The view stays valid when the list is moved.
   std::string_view own(std::string value) { return owned_.emplace_front(std::move(value)); }
   void add_further(std::string_view name, std::string_view value);
   void take_inline(const FieldList& other) {
@@ -111,7 +113,7 @@ class FieldList {
   std::uint32_t size_ = 0;
   std::uint32_t trusted_ = 0;
   std::forward_list<std::string> owned_;
-  std::vector<Field> grown_;  // all items, where they are more than inline_capacity
+  std::vector<Field> grown_;  // all items, if there are more than inline_capacity
 };
 
 }  // namespace sluice::http

@@ -14,7 +14,7 @@ TEST(SameName, IgnoresTheCaseOfLettersOnly) {
   EXPECT_TRUE(same_name("Content-Length", "cONTENT-lENGTH"));
   EXPECT_FALSE(same_name("Content-Length", "Content-Lengt"));
   EXPECT_FALSE(same_name("Host", "Hose"));
-  EXPECT_FALSE(same_name("a^", "a~"));  // 0x5E and 0x7E differ in the bit that letters' case lies in
+  EXPECT_FALSE(same_name("a^", "a~"));  // 0x5E and 0x7E differ only in the bit for the case of letters
   EXPECT_FALSE(same_name("@", "`"));
 }
 
@@ -34,7 +34,7 @@ TEST(FieldList, OwnedValuesSurviveMoves) {
   EXPECT_EQ(assigned.get("z"), "");
 }
 
-// The n-th field of a list is ("n", "value n"); each third is trusted.
+// The n-th field of a list is ("n", "value n"). Every third field is trusted.
 void add_fields(FieldList& list, int first, int end, std::vector<std::string>& texts) {
   for (int i = first; i < end; ++i) {
     texts.push_back(std::to_string(i));

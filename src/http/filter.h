@@ -9,27 +9,31 @@
 
 namespace sluice::http {
 
-// Stands in front of routes, whatever the method. One core's; it outlives the exchanges that it is asked about.
+// Runs before and after the handlers of routes, for every method. A filter belongs to one core and outlives its
+// exchanges.
 //
-// before() is asked in the order of the route's filters, until one answers; after() and ended() are told in the reverse
-// order, to those whose before() was asked. `slot` is one filter's own in one exchange, and zero before before().
+// before() is called in the order of the route's filters until one returns a response. after() and ended() are called
+// in the reverse order, on the filters whose before() was called. Each filter has its own `slot` in each exchange; it
+// is zero when before() is called.
 class Filter {
  public:
-  // Which of these it has: where no filter of a route has more than before(), answers need not be brought to them.
+  // The functions that the filter overrides. If no filter of a route has more than before(), responses skip the
+  // filters.
   enum class Parts : std::uint8_t { all, before };
   explicit Filter(Parts parts = Parts::all) : parts(parts) {}
   virtual ~Filter() = default;
-  // Nothing: the request goes on. It may note in request.findings what it found out.
+  // Returns nothing to let the request continue. May store what it learned in request.findings.
   [[nodiscard]] virtual core::Async<std::optional<Response>> before(Exchange&, Slot&) {
     return std::optional<Response>();
   }
-  // May change the answer, whoever made it. Not of the calls of a batch, whose answers are parts of one.
+  // May change the response, also one that another filter made. Not called for the single calls of a batch, because
+  // their responses become parts of one response.
   virtual void after(Exchange&, Slot&, Response&) {}
-  // Once, on cancellation too. The request may be gone.
+  // Called once, also on cancellation. The request may no longer exist.
   virtual void ended(Exchange&, Slot&, const Outcome&) {}
 
-  // The answer to a CORS preflight, with which browsers send no credentials (Fetch, 4.8), so that before() never sees
-  // one. Nothing: another filter may answer it, or else the router does.
+  // The response to a CORS preflight. Browsers send it without credentials (Fetch, 4.8), so before() is not called for
+  // it. If this returns nothing, another filter or the router answers.
   [[nodiscard]] virtual std::optional<Response> preflight(Exchange&) { return std::nullopt; }
 
   const Parts parts;

@@ -7,15 +7,16 @@
 
 namespace sluice::http {
 
-// Whom a server hands every exchange to: it finds what answers, and has the filters in front of that asked.
+// The server passes every exchange to a dispatcher. The dispatcher runs the filters of the route and then its handler.
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
   [[nodiscard]] virtual core::Async<Response> dispatch(Exchange& exchange) = 0;
 };
 
-// Answers requests. What can be answered at once returns a Response and costs no coroutine; everything the request
-// refers to lasts until the response has been sent. Alone, with no filters, it does for a server.
+// Answers requests. A handler that can answer at once returns a Response and needs no coroutine. Everything that the
+// request refers to lives until the response has been sent. A handler can also serve as the dispatcher of a server
+// without filters.
 class Handler : public Dispatcher {
  public:
   [[nodiscard]] virtual core::Async<Response> handle(Request& request) = 0;

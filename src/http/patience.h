@@ -9,9 +9,9 @@
 
 namespace sluice::http {
 
-// The time that a client is still waited for while it sends a body. Waiting uses it up, and each byte that comes gives
-// some of it back, so that only who is slower than `bytes_per_s` (0: who sends nothing) runs out of it. Time in which
-// nobody waits for the client is not counted.
+// How much longer the server waits for a client that sends a body. Waiting uses it up, and each received byte gives
+// some of it back, so it runs out only for a client slower than `bytes_per_s` (with 0: only for a client that sends
+// nothing). Only time spent waiting for the client counts.
 class Patience {
  public:
   Patience(Duration whole, std::uint32_t bytes_per_s) : whole_(whole), left_(whole), bytes_per_s_(bytes_per_s) {}
@@ -23,7 +23,7 @@ class Patience {
       if (came != 0) left_ = whole_;
       return;
     }
-    // So many that the product does not overflow.
+    // Capped so that the product does not overflow.
     const auto counted = static_cast<std::int64_t>(std::min<std::size_t>(came, std::size_t{1} << 30));
     left_ = std::min(left_ + Duration(std::chrono::seconds(counted)) / bytes_per_s_, whole_);
   }

@@ -11,7 +11,7 @@ TEST(Patience, IsGivenBackByBytes) {
   EXPECT_EQ(patience.left(), 8s);
   patience.spend(2s, 1);
   EXPECT_EQ(patience.left(), 6010ms);
-  patience.spend(0s, 1'000'000'000'000);  // never more than the whole
+  patience.spend(0s, 1'000'000'000'000);  // never more than the full time
   EXPECT_EQ(patience.left(), 10s);
   patience.spend(9s, 10);
   EXPECT_EQ(patience.left(), 1100ms);

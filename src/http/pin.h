@@ -10,28 +10,28 @@ namespace sluice::http {
 
 class AnswerFields;
 
-// What exchanges need until they have ended, such as the handlers of one configuration. One core's.
+// An object that exchanges need until they end, such as the handlers of one configuration. Belongs to one core.
 class Pinned {
  public:
   [[nodiscard]] std::size_t pins() const { return pins_; }
   [[nodiscard]] const std::shared_ptr<AnswerFields>& answer_fields() const { return answer_fields_; }
 
  protected:
-  // `answer_fields`: of their answers; null: the server's.
+  // `answer_fields` are added to the responses of these exchanges; null: the server's own are added.
   explicit Pinned(std::shared_ptr<AnswerFields> answer_fields = nullptr) : answer_fields_(std::move(answer_fields)) {}
   Pinned(const Pinned&) = delete;
   ~Pinned() { SLUICE_ASSERT(pins_ == 0); }
 
  private:
   friend class Pin;
-  // The last pin has gone; this may end now.
+  // Called when the last pin has been released. The object may be destroyed now.
   virtual void unpinned() = 0;
 
   const std::shared_ptr<AnswerFields> answer_fields_;
   std::size_t pins_ = 0;
 };
 
-// Holds one of them, or nothing.
+// Holds one Pinned object, or nothing.
 class Pin {
  public:
   Pin() = default;
@@ -47,11 +47,11 @@ class Pin {
   ~Pin() { release(); }
 
   [[nodiscard]] bool holds(const Pinned& pinned) const { return pinned_ == &pinned; }
-  // Those of the answers; null: the server's.
+  // The fields that are added to the responses; null: the server's own.
   [[nodiscard]] AnswerFields* answer_fields() const {
     return pinned_ != nullptr ? pinned_->answer_fields_.get() : nullptr;
   }
-  // Precondition: it holds nothing.
+  // Precondition: the pin holds nothing.
   void hold(Pinned& pinned) {
     SLUICE_ASSERT(pinned_ == nullptr);
     pinned_ = &pinned;

@@ -16,12 +16,22 @@ Readings Server::Counters::readings() const {
       counter("sluice_connections_total", "Connections accepted.", accepted),
       counter("sluice_connections_refused_total", "Connections answered 503: over the limit.", refused),
       counter("sluice_out_of_memory_total", "Connections and requests that ended for want of memory.", out_of_memory),
-      gauge("sluice_body_bytes", "Memory that request bodies and streams of HTTP/2 take.", bodies.held),
+      gauge("sluice_body_bytes",
+            "Memory that request bodies, messages of WebSockets, streams of HTTP/2 and answers that wait for their "
+            "clients take.",
+            bodies.held),
       gauge("sluice_body_bytes_max", "Memory that they may take: [server] body_memory.", bodies.limit),
-      counter("sluice_bodies_refused_total", "Requests answered 503 and streams refused: there was no memory for them.",
+      counter("sluice_bodies_refused_total",
+              "Requests answered 503, WebSockets closed and streams refused: there was no memory for them.",
               bodies.refused),
-      counter("sluice_bodies_cut_total", "Slow requests answered 503: others needed the memory.", bodies.cut),
+      counter("sluice_bodies_cut_total",
+              "Slow requests answered 503, answers cut and WebSockets closed: others needed the memory.", bodies.cut),
   };
+  if (bad_proxy_headers != 0) {
+    all.push_back(counter("sluice_proxy_headers_refused_total",
+                          "Connections from a proxy of proxy_protocol that did not begin with its header.",
+                          bad_proxy_headers));
+  }
   const bool any_tls = tls != Tls{};
   for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {
     for (std::size_t i = 0; i < method_count; ++i) {

@@ -4,10 +4,10 @@
 
 #include "http/request.h"
 
-// Labels that readings of requests have in common.
+// Labels that all request metrics share.
 namespace sluice::http {
 
-// Methods that nobody has registered could be without number: they share one label, as OpenTelemetry has it.
+// All unregistered methods share one label, as in OpenTelemetry, because clients can send any number of them.
 [[nodiscard]] std::string method_label(Method method);
 [[nodiscard]] std::string scheme_label(bool secure);
 

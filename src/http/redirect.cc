@@ -8,11 +8,11 @@ namespace sluice::http {
 core::Async<Response> HttpsRedirect::dispatch(Exchange& exchange) {
   const Request& request = exchange.request;
   if (request.secure) return next_.dispatch(exchange);
-  // "[::1]:8080" has its port behind the bracket.
+  // In "[::1]:8080" the port follows the bracket.
   std::string_view host = request.authority;
   const auto colon = host.rfind(':');
   if (colon != host.npos && host.find(']', colon) == host.npos) host = host.substr(0, colon);
-  // An absolute target (RFC 9112, 3.2.2) has path and query behind its authority, which is `request.authority`.
+  // In an absolute target (RFC 9112, 3.2.2) the path and query follow the authority.
   std::string_view target = request.target;
   if (const auto scheme = target.find("://"); scheme != target.npos && !target.starts_with('/')) {
     target.remove_prefix(std::min(target.find_first_of("/?", scheme + 3), target.size()));

@@ -7,13 +7,13 @@
 
 namespace sluice::http {
 
-// Sends requests that have come without TLS to the same place with it: 301 for GET and HEAD, which every client
-// follows, and 308 for the others, which keep their method. What has come with TLS goes on to `next`.
+// Redirects requests without TLS to the same URL with https: with 301 for GET and HEAD, which every client follows, and
+// with 308 for other methods, so that clients keep the method. Requests over TLS go on to `next`.
 class HttpsRedirect final : public Dispatcher {
  public:
   explicit HttpsRedirect(Dispatcher& next) : next_(next) {}
 
-  // Where TLS answers; 443 goes without saying.
+  // The port of the TLS listener. The default, 443, is left out of the URL.
   void set_port(std::uint16_t port) { port_ = port; }
   [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
 

@@ -60,7 +60,6 @@ std::string_view name_of(Method method) {
   return {};
 }
 
-// The IANA registry of HTTP status codes; 306 and 418 are registered as unused and have no phrase.
 std::string_view Request::field(std::string_view name) const {
   for (const Field& field : fields) {
     if (same_name(field.name, name)) return field.value;
@@ -77,7 +76,7 @@ bool Request::has_field(std::string_view name) const {
 
 Instant Findings::claims_end(const core::Reactor& reactor) const {
   constexpr double longest_life_s = 1e9;
-  constexpr Duration late = 100ms;  // both clocks are some milliseconds old: nothing ends before its token does
+  constexpr Duration late = 100ms;  // both clocks lag by some milliseconds; nothing may end before its token expires
   const double left_s = claims_end_s - static_cast<double>(reactor.wall_clock_ns()) / 1e9;
   if (!(left_s < longest_life_s)) return never;
   if (left_s <= 0) return reactor.now();

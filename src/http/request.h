@@ -22,73 +22,90 @@ class Reactor;
 namespace sluice::http {
 
 enum class Method : std::uint8_t { get, head, post, put, delete_, patch, options, connect, trace, other };
+// Whether the method is safe (RFC 9110, 9.2.1).
+[[nodiscard]] constexpr bool is_safe(Method method) {
+  return method == Method::get || method == Method::head || method == Method::options || method == Method::trace;
+}
 inline constexpr std::size_t method_count = 10;
 enum class Version : std::uint8_t { http10, http11, http2 };
 
 [[nodiscard]] Method parse_method(std::string_view text);
 [[nodiscard]] std::string_view name_of(Method method);
 
-// What is told where there is no memory for more of a body now, and may be later.
+// The error of a body that there is no memory for now. A retry may succeed later.
 inline constexpr std::unexpected<Error> no_memory{Error{Errc::system, ENOMEM}};
 
-// The body of a request, pulled by the handler. What a handler does not read, the connection reads and drops, or
+// The body of a request. The handler pulls it. If the handler does not read all of it, the connection drops the rest or
 // closes.
 class BodyReader {
  public:
   virtual ~BodyReader() = default;
-  // The next bytes; empty at the end. The view lasts until the next call.
+  // Returns the next bytes, or an empty view at the end. The view is valid until the next call.
   [[nodiscard]] virtual core::Task<Result<std::string_view>> read() = 0;
-  // Before the first read(): the body may be so many bytes longer than the server takes of others, up to
-  // ServerOptions::most_body.
+  // Before the first read(): allows this many bytes above ServerOptions::body_limit, up to ServerOptions::most_body.
   virtual void allow_more(std::uint64_t) {}
-  // From now on the client must send so many bytes each second, on average of ServerOptions::body_timeout, if that is
-  // more than ServerOptions::slowest_client: others wait for what the handler holds meanwhile.
+  // Before the first read(): sets the limit of this body, instead of ServerOptions::body_limit, up to
+  // ServerOptions::most_body. Of several calls the smallest limit applies, whatever allow_more() says.
+  virtual void limit_to(std::uint64_t) {}
+  // From now on the client must send this many bytes per second, averaged over ServerOptions::body_timeout, if that is
+  // more than ServerOptions::slowest_client. For a handler that holds a resource that other requests wait for.
   virtual void hurry(std::uint32_t /*bytes_per_s*/) {}
-  // Before the handler keeps so many bytes more of what it has read, until it answers: they count against what the
-  // server may hold of bodies. An error is for the answer, as one of read() is: Errc::limit, or no_memory.
+  // Called before the handler keeps this many more bytes of the body until it answers. They count against the server's
+  // memory limit for bodies (ServerOptions::body_memory). Errors are Errc::limit and no_memory; the handler answers
+  // with them as with an error of read().
   [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
 };
 
-// What policies learned about a request. It is one value: a codec resets all of it before the next request.
+// What policies learned about a request. The codec resets the whole struct before the next request.
 struct Findings {
-  // What the verified token says. Null: no policy wants a token, or the request came without one and may.
+  // The claims of the verified token. Null if no policy checks tokens, or if the token is optional and the request has
+  // none.
   std::shared_ptr<const Claims> claims;
-  // When the token expires, the policy's leeway included: seconds of the Unix epoch.
+  // When the token expires, including the policy's leeway: seconds since the Unix epoch.
   double claims_end_s = std::numeric_limits<double>::infinity();
+  // The request's id; empty if it has none. Valid until the exchange has ended.
+  std::string_view request_id;
+  // How many of Request::fields, at its end, policies have set. A client's `Connection` removes none of these.
+  std::size_t own_fields = 0;
 
-  // Likewise, by the reactor's clock; `never` where it does not. What lasts longer than a request ends then.
+  // The time of claims_end_s on the reactor's clock; `never` if the token does not expire. Streams and connections that
+  // outlive the request end at this time.
   [[nodiscard]] Instant claims_end(const core::Reactor& reactor) const;
 };
 
-// One request. Everything is a view into the connection's buffer or arena and lasts until the response has been sent.
+// One request. All members are views into the connection's buffer or arena, valid until the response has been sent.
 struct Request {
   Method method{};
   Version version{};
   std::string_view method_text;
   std::string_view target;  // as it was sent
-  std::string_view path;    // decoded, dot segments removed; begins with '/'; "*" or empty: OPTIONS *, CONNECT
-  // `path` for whoever splits it into segments: the same bytes, except that a slash which came encoded (%2F), and so is
-  // data, is a NUL. No path holds one otherwise.
+  std::string_view path;    // decoded, without dot segments; begins with '/'. "*" for OPTIONS *, empty for CONNECT
+  // `path` for splitting into segments. The same bytes, except that each encoded slash (%2F), which is data, is a NUL.
+  // Paths contain no other NULs.
   std::string_view segments;
-  bool has_empty_segment = false;  // of the path as it was sent: `//`, of which `path` has one slash
+  bool has_empty_segment = false;  // the path as sent contains `//`, which `path` reduces to one slash
   std::string_view query;          // as it was sent, without '?'
   std::string_view authority;      // Host, or :authority
   std::span<const Field> fields;
-  BodyReader* body = nullptr;  // null: there is none
-  std::string_view peer;       // the client's address, without its port
-  bool secure = false;
-  // The protocols that the client would change to, as sent: HTTP/1.1's Upgrade, HTTP/2's :protocol. Empty: none.
+  BodyReader* body = nullptr;  // null: the request has none
+  std::string_view peer;       // the client's address, without its port, possibly as reported by a trusted proxy
+  bool secure = false;         // the client uses TLS, possibly as reported by a trusted proxy
+  // Whether the peer of the connection is a trusted proxy, and the peer's address (empty for a unix socket).
+  bool from_proxy = false;
+  std::string_view connection_peer;
+  // The protocols that the client asks to switch to, as sent: Upgrade in HTTP/1.1, :protocol in HTTP/2. Empty if none.
   std::string_view upgrade;
 
   // The router's findings.
   static constexpr std::size_t max_path_values = 16;
-  std::array<std::string_view, max_path_values> path_values;  // of the route's parameters, in the pattern's order
-  std::string_view extension;                                 // ".csv" where the route takes one off the path
-  std::uint16_t route = 0;                                    // index of the matched route, for counting; 0: none
+  std::array<std::string_view, max_path_values>
+      path_values;             // values of the route's parameters, in the order of the pattern
+  std::string_view extension;  // such as ".csv", if the route removes it from the path
+  std::uint16_t route = 0;     // id of the matched route, for metrics; 0: none
 
   Findings findings;
 
-  // The field's value; empty where it is missing. Where it comes more than once, the first.
+  // The field's value; empty if the field is missing. If there are several fields with this name, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;
   [[nodiscard]] bool has_field(std::string_view name) const;
 };

@@ -7,6 +7,7 @@
 
 namespace sluice::http {
 
+// The IANA registry of HTTP status codes; 306 and 418 are registered as unused and have no phrase.
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 100:
@@ -167,6 +168,12 @@ const void* owner_of(const Body& body) {
   return bytes->origin != nullptr ? bytes->origin : bytes->owner.get();
 }
 
+std::size_t whole_bytes_of(const Body& body) {
+  if (const auto* own = std::get_if<Buffer>(&body)) return own->size();
+  const auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
+  return source != nullptr && *source ? (*source)->whole_bytes() : 0;
+}
+
 Response problem(int status, std::string_view detail, std::string_view members) {
   Buffer body(128 + detail.size() + members.size());
   body.append(R"({"type":"about:blank","title":")");
@@ -190,6 +197,13 @@ Response problem(int status, std::string_view detail, std::string_view members) 
   response.status = status;
   response.fields.add("Content-Type", "application/problem+json");
   response.body = std::move(body);
+  return response;
+}
+
+Response answer_without_room(bool changes_nothing) {
+  if (!changes_nothing) return problem(500, "The request was dealt with, but there is no room for its answer.");
+  Response response = problem(503, "There is no room for the answer: other clients do not take theirs.");
+  response.fields.add("Retry-After", "1");
   return response;
 }
 

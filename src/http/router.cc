@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/contains.h"
+#include "http/query_string.h"
 #include "http/target.h"
 
 namespace sluice::http {
@@ -15,7 +17,10 @@ bool is_name(std::string_view text) {
   });
 }
 
-// In its only spelling: not `01`, `+1`, `-0`.
+// Characters that some servers treat as a slash or as the end of a segment.
+constexpr std::string_view unusual("\\;\0", 3);
+
+// Only in canonical form: not `01`, `+1`, `-0`.
 bool is_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -107,16 +112,49 @@ bool gains_format(std::string_view target, std::string_view written) {
   return !written.substr(0, written.find('?')).ends_with(extension);
 }
 
+bool Condition::holds(const Request& request) const {
+  if (of == Of::query) {
+    for (QueryPairs pairs(request.query); !pairs.done();) {
+      const auto [written, text] = pairs.next();
+      if (equals_decoded(written, name)) return !value || equals_decoded(text, *value);
+    }
+    return false;
+  }
+  return std::ranges::any_of(request.fields, [this](const Field& field) {
+    return same_name(field.name, name) && (!value || field.value == *value);
+  });
+}
+
+bool Condition::operator==(const Condition& other) const {
+  const bool is_same = of == Of::field ? same_name(name, other.name) : name == other.name;
+  return of == other.of && is_same && value == other.value;
+}
+
+bool Condition::excludes(const Condition& other) const {
+  return value && other.value && *value != *other.value && *this == Condition{other.of, other.name, value};
+}
+
 struct Router::Terminal {
   std::array<Handler*, 8> handlers{};
   bool formats = false;
   bool upgrades = false;
   bool folder = false;
+  bool passes_on = false;
   std::uint16_t id = 0;
   std::vector<Filter*> filters;
-  bool is_guarded = false;  // it has filters of its own
+  bool is_guarded = false;  // the route has filters of its own
   std::string allow;
   std::string allow_http2;
+  std::vector<Condition> conditions;
+  std::unique_ptr<Terminal> next;  // next route with the same path, with at most as many conditions
+
+  [[nodiscard]] bool takes(Method method) const {
+    const auto index = static_cast<std::size_t>(method);
+    return index < handlers.size() && handlers[index] != nullptr;
+  }
+  [[nodiscard]] bool has(const std::vector<Condition>& all) const {
+    return std::ranges::all_of(all, [this](const Condition& one) { return contains(conditions, one); });
+  }
 };
 
 struct Router::Node {
@@ -155,6 +193,20 @@ bool is_preflight(const Request& request) {
          request.has_field("access-control-request-method");
 }
 
+// The method of the handler that the request is for. For a preflight, the requested method.
+Method method_of(const Request& request) {
+  const Method method =
+      is_preflight(request) ? parse_method(request.field("access-control-request-method")) : request.method;
+  return method == Method::head ? Method::get : method;
+}
+
+// Whether an extension of the path may select a format. For writing methods it is part of the name: writing to
+// /files/report.csv must not change the row `report`.
+bool may_choose_format(const Request& request) {
+  const Method method = method_of(request);
+  return method == Method::get || method == Method::options;
+}
+
 Response tell_methods(std::string_view allow) {
   Response response;
   response.status = 204;
@@ -162,7 +214,7 @@ Response tell_methods(std::string_view allow) {
   return response;
 }
 
-// The same part of the path, where slashes that came encoded are slashes.
+// The corresponding part of Request::path, in which encoded slashes are plain slashes.
 std::string_view in_path(std::string_view part, const Request& request) {
   return {request.path.data() + (part.data() - request.segments.data()), part.size()};
 }
@@ -172,11 +224,30 @@ std::string_view in_path(std::string_view part, const Request& request) {
 Router::Router(std::vector<Filter*> everywhere)
     : everywhere_(std::move(everywhere)),
       root_(std::make_unique<Node>()),
-      nowhere_(std::make_unique<Terminal>(Terminal{.filters = everywhere_, .allow = {}, .allow_http2 = {}})) {}
+      nowhere_(std::make_unique<Terminal>(
+          Terminal{.filters = everywhere_, .allow = {}, .allow_http2 = {}, .conditions = {}, .next = nullptr})) {}
 Router::~Router() = default;
+
+Router::Node& Router::root_of(std::vector<Host>& hosts, std::string_view name) {
+  auto found = std::ranges::lower_bound(hosts, name, {}, &Host::name);
+  if (found == hosts.end() || found->name != name) {
+    found = hosts.insert(found, {std::string(name), std::make_unique<Node>()});
+  }
+  return *found->root;
+}
+
+const Router::Node* Router::find_root(const std::vector<Host>& hosts, std::string_view name) {
+  const auto found = std::ranges::lower_bound(hosts, name, {}, &Host::name);
+  return found != hosts.end() && found->name == name ? found->root.get() : nullptr;
+}
 
 bool Router::add(const Route& route) {
   Node* node = root_.get();
+  if (route.host.starts_with('*')) {
+    node = &root_of(domains_, std::string_view(route.host).substr(1));
+  } else if (!route.host.empty()) {
+    node = &root_of(hosts_, route.host);
+  }
   std::unique_ptr<Terminal>* place = nullptr;
   for (const Pattern::Segment& segment : route.pattern.segments) {
     if (segment.kind == Pattern::Kind::rest) {
@@ -186,43 +257,113 @@ bool Router::add(const Route& route) {
     node = &node->child(segment);
   }
   if (place == nullptr) place = &node->here;
-  if (*place) return false;
-  *place = std::make_unique<Terminal>(Terminal{.handlers = route.handlers,
-                                               .formats = route.formats,
-                                               .upgrades = route.upgrades,
-                                               .folder = route.folder,
-                                               .id = route.id,
-                                               .filters = everywhere_,
-                                               .is_guarded = !route.filters.empty(),
-                                               .allow = {},
-                                               .allow_http2 = {}});
-  (*place)->filters.insert((*place)->filters.end(), route.filters.begin(), route.filters.end());
-  const auto list = [&route](Method unavailable) {
-    std::string allow;
+
+  auto added = std::make_unique<Terminal>(Terminal{.handlers = route.handlers,
+                                                   .formats = route.formats,
+                                                   .upgrades = route.upgrades,
+                                                   .folder = route.folder,
+                                                   .passes_on = route.passes_on,
+                                                   .id = route.id,
+                                                   .filters = everywhere_,
+                                                   .is_guarded = !route.filters.empty(),
+                                                   .allow = {},
+                                                   .allow_http2 = {},
+                                                   .conditions = route.conditions,
+                                                   .next = nullptr});
+  added->filters.insert(added->filters.end(), route.filters.begin(), route.filters.end());
+  for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
+    if (!other->has(added->conditions) || !added->has(other->conditions)) continue;
     for (std::size_t i = 0; i < route.handlers.size(); ++i) {
-      const auto method = static_cast<Method>(i);
-      if (route.handlers[i] == nullptr || method == unavailable) continue;
-      allow += name_of(method);
-      allow += method == Method::get ? ", HEAD, " : ", ";
+      if (route.handlers[i] != nullptr && other->handlers[i] != nullptr) return false;
     }
-    return allow + "OPTIONS";
-  };
-  (*place)->allow = list(Method::connect);
-  (*place)->allow_http2 = list(route.upgrades ? Method::get : Method::other);
+  }
+  std::unique_ptr<Terminal>* before = place;
+  while (*before && (*before)->conditions.size() >= added->conditions.size()) before = &(*before)->next;
+  added->next = std::move(*before);
+  *before = std::move(added);
+
+  // If the conditions of a route hold, a subset of them holds too. Allow therefore includes the methods of routes with
+  // a subset of its conditions.
+  for (Terminal* one = place->get(); one != nullptr; one = one->next.get()) {
+    std::array<bool, 8> taken{};
+    for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
+      if (!one->has(other->conditions)) continue;
+      for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = taken[i] || other->handlers[i] != nullptr;
+    }
+    const auto list = [&taken](Method unavailable) {
+      std::string allow;
+      for (std::size_t i = 0; i < taken.size(); ++i) {
+        const auto method = static_cast<Method>(i);
+        if (!taken[i] || method == unavailable || method == Method::options) continue;
+        allow += name_of(method);
+        allow += method == Method::get ? ", HEAD, " : ", ";
+      }
+      return allow + "OPTIONS";
+    };
+    one->allow = list(Method::connect);
+    one->allow_http2 = list(one->upgrades ? Method::get : Method::other);
+  }
   return true;
 }
 
-// `rest` is what follows the node in the segments, without its leading slash; the node itself has been reached by all
-// before it.
-const Router::Terminal* Router::find(const Node& node, std::string_view rest, std::size_t values,
-                                     Request& request) const {
+inline const Router::Terminal* Router::choose(const Terminal* first, const Request& request) {
+  if (first == nullptr || (!first->next && first->conditions.empty())) [[likely]]
+    return first;
+  return choose_alternative(first, request);
+}
+
+const Router::Terminal* Router::choose_alternative(const Terminal* first, const Request& request) {
+  const Method method = method_of(request);
+  const Terminal* refusing = nullptr;
+  for (const Terminal* one = first; one != nullptr; one = one->next.get()) {
+    if (!std::ranges::all_of(one->conditions, [&](const Condition& each) { return each.holds(request); })) continue;
+    if (one->takes(method)) return one;
+    if (refusing == nullptr) refusing = one;
+  }
+  return refusing;
+}
+
+const Router::Terminal* Router::find(Request& request) const {
+  if (!hosts_.empty() || !domains_.empty()) [[unlikely]] {
+    if (const Terminal* found = find_by_host(request)) return found;
+  }
+  return find_below(*root_, request);
+}
+
+const Router::Terminal* Router::find_by_host(Request& request) const {
+  std::array<char, max_host_size> lower;
+  const std::string_view host = normal_host(request.authority, lower);
+  if (host.empty()) return nullptr;
+  if (const Node* root = find_root(hosts_, host)) {
+    if (const Terminal* found = find_below(*root, request)) return found;
+  }
+  for (std::size_t dot = host.find('.', 1); dot != host.npos && !domains_.empty(); dot = host.find('.', dot + 1)) {
+    const Node* const root = find_root(domains_, host.substr(dot));
+    if (root == nullptr) continue;
+    if (const Terminal* found = find_below(*root, request)) return found;
+  }
+  return nullptr;
+}
+
+const Router::Terminal* Router::find_below(const Node& root, Request& request) {
+  const std::string_view rest = request.segments.substr(1);
+  if (rest.empty()) {
+    if (const Terminal* here = choose(root.here.get(), request)) return here;
+  }
+  return find(root, rest, 0, request);
+}
+
+// `rest` is the unmatched end of the segments, without its leading slash. Everything before it has matched the path to
+// the node.
+const Router::Terminal* Router::find(const Node& node, std::string_view rest, std::size_t values, Request& request) {
   const auto slash = rest.find('/');
   const std::string_view segment = rest.substr(0, slash);
   const bool last = slash == std::string_view::npos;
 
   const auto descend = [&](const Node& child, std::size_t count) -> const Terminal* {
     if (last) {
-      if (child.here || !child.rest || !child.rest->folder) return child.here.get();
+      const Terminal* const here = choose(child.here.get(), request);
+      if (here != nullptr || !child.rest || !child.rest->folder) return here;
       request.path_values[count] = {};
       return child.rest.get();
     }
@@ -231,13 +372,15 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
   if (const Node* child = node.literal(segment)) {
     if (const Terminal* found = descend(*child, values)) return found;
   }
-  const std::string_view extension = last ? format_extension(segment) : std::string_view{};
+  std::string_view extension = last ? format_extension(segment) : std::string_view{};
+  if (!extension.empty() && !may_choose_format(request)) extension = {};
   const std::string_view bare = segment.substr(0, segment.size() - extension.size());
   if (!extension.empty()) {
-    const Node* child = node.literal(bare);
-    if (child != nullptr && child->here && child->here->formats) {
+    const Node* const child = node.literal(bare);
+    const Terminal* const found = child != nullptr ? choose(child->here.get(), request) : nullptr;
+    if (found != nullptr && found->formats) {
       request.extension = extension;
-      return child->here.get();
+      return found;
     }
   }
   const auto capture = [&](const Node& child, bool integer) -> const Terminal* {
@@ -259,7 +402,28 @@ const Router::Terminal* Router::find(const Node& node, std::string_view rest, st
     }
   }
   if (node.rest) request.path_values[values] = in_path(rest, request);
-  return node.rest.get();
+  return choose(node.rest.get(), request);
+}
+
+// Rewrites the path as a server with more separators would read it, and looks up the route of the result.
+bool Router::has_other_filters(const Terminal& found, Request& request) const {
+  std::string read;
+  bool skips = false;
+  for (const char c : request.segments) {
+    const bool separates = c == '/' || c == '\\' || c == '\0';
+    skips = !separates && (skips || c == ';');
+    if (!skips && !(separates && read.ends_with('/'))) read += separates ? '/' : c;
+  }
+  const auto values = request.path_values;
+  const auto path = std::exchange(request.path, read);
+  const auto segments = std::exchange(request.segments, read);
+  const auto extension = request.extension;
+  const Terminal* const other = find(request);
+  request.path_values = values;
+  request.path = path;
+  request.segments = segments;
+  request.extension = extension;
+  return other != nullptr && other->filters != found.filters;
 }
 
 core::Async<Response> Router::dispatch(Exchange& exchange) {
@@ -270,10 +434,12 @@ core::Async<Response> Router::dispatch(Exchange& exchange) {
     response.status = 204;
     return response;
   }
-  const std::string_view rest = request.segments.substr(1);
-  const Terminal* found = rest.empty() && root_->here ? root_->here.get() : find(*root_, rest, 0, request);
+  const Terminal* found = find(request);
   if (found == nullptr) found = nowhere_.get();
   request.route = found->id;
+  if (found->passes_on && request.segments.find_first_of(unusual) != std::string_view::npos) [[unlikely]] {
+    if (has_other_filters(*found, request)) return problem(400, "This path is not passed on to a server.");
+  }
   if (found->filters.empty()) return answer(request, *found);
   exchange.allow = request.version == Version::http2 ? found->allow_http2 : found->allow;
   if (found->is_guarded && is_preflight(request)) {
@@ -295,7 +461,8 @@ core::Task<Response> Router::answer_later(Exchange& exchange, const Terminal& fo
 }
 
 inline core::Async<Response> Router::answer(Request& request, const Terminal& found) {
-  // Behind the filters, so that no spelling of a path finds out what is there. Folders pass over empty segments.
+  // Checked after the filters, so that a client that they refuse cannot detect which paths exist. Folders ignore empty
+  // segments.
   if (request.has_empty_segment && !found.folder && !found.allow.empty()) [[unlikely]]
     return problem(404, "The path has an empty segment (//), and no resource has such a path.");
 
@@ -306,7 +473,7 @@ inline core::Async<Response> Router::answer(Request& request, const Terminal& fo
   if (index < found.handlers.size() && found.handlers[index] != nullptr && !needs_http1) [[likely]] {
     return found.handlers[index]->handle(request);
   }
-  // TRACE is known, and no resource takes it (RFC 9110, 9.1).
+  // TRACE is a known method, but no resource supports it (RFC 9110, 9.1).
   if (method == Method::other) return problem(501, "The server does not know this method.");
   if (found.allow.empty()) return problem(404, "No resource has this path.");
   const std::string& allow = over_http2 ? found.allow_http2 : found.allow;

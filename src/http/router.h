@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +17,8 @@
 
 namespace sluice::http {
 
-// A route's path: literal segments, `{name}` for one segment, `{name:int}` for one that is an integer (without
-// leading zeros or a plus), and at the end
-// `{name...}` for all that follows.
+// A route's path: literal segments, `{name}` for any segment, `{name:int}` for a segment that is an integer (without
+// leading zeros or a plus sign), and, only at the end, `{name...}` for the rest of the path.
 struct Pattern {
   enum class Kind : std::uint8_t { literal, integer, segment, rest };
   struct Segment {
@@ -27,39 +27,67 @@ struct Pattern {
   };
   std::vector<Segment> segments;
 
-  // An error is what is wrong, for the configuration's reader.
+  // The error is a message for the user who writes the configuration.
   static std::expected<Pattern, std::string> parse(std::string_view text);
   [[nodiscard]] std::vector<std::string> names() const;
 };
 
-// Finds the handler of a path by specificity, never by order: at each segment a literal goes before an integer, that
-// before any segment, and that before the rest.
+// What a request must contain besides its path. Conditions distinguish routes that have the same path.
+struct Condition {
+  enum class Of : std::uint8_t { field, query };
+  Of of{};
+  std::string name;
+  std::optional<std::string> value;  // nullopt: any value, but the field or parameter must be present
+
+  [[nodiscard]] bool holds(const Request& request) const;
+  // Whether no request can meet both conditions.
+  [[nodiscard]] bool excludes(const Condition& other) const;
+  [[nodiscard]] bool operator==(const Condition& other) const;
+};
+
+// Finds the handler of a path by specificity; the order of the routes does not matter. At each segment a literal takes
+// precedence over `{name:int}`, `{name:int}` over `{name}`, and `{name}` over `{name...}`. The router searches the
+// routes of the request's host first, then those of its domains (the longest domain first), then the routes for all
+// hosts. A host's own routes thus add to those for all hosts. Of several routes with the same path, the router takes
+// the one with the most conditions among those whose conditions hold. If none holds, the path counts as not found.
 //
-// A path is split as Request::segments says: a slash that came encoded is part of a value, never a separator, and in no
-// literal.
+// A path is split as described at Request::segments: an encoded slash is part of a value. It is never a separator, and
+// no literal contains one.
 //
-// HEAD is answered by GET's handler. A path that exists with another method gives 405 with Allow, OPTIONS the Allow
-// alone; an unknown method gives 501 everywhere (RFC 9110, 9.1). CONNECT has a path only in HTTP/2, where it names a
-// protocol (RFC 8441).
+// For GET and HEAD, an extension at the end of the path selects the format (Route::formats). For other methods it is
+// part of the name, so that they never change a resource other than the one that the path names.
 //
-// A route's filters are asked about every request for it, whatever the method. A CORS preflight for a route with
-// filters is answered by one of them or by the router itself, as any OPTIONS, so that no handler runs.
+// The handler of GET also answers HEAD. If a path exists but not for the request's method, the answer is 405 with
+// Allow; the answer to OPTIONS has only the Allow field. An unknown method gives 501 everywhere (RFC 9110, 9.1).
+// CONNECT has a path only in HTTP/2, where it names a protocol (RFC 8441).
+//
+// A route that forwards requests (Route::passes_on) refuses some paths with an encoded slash, a backslash or a `;` with
+// 400. The server behind it may treat these characters as separators, or cut the path at a `;`. A path is refused if
+// such a server could read it as the path of another route with other filters.
+//
+// A route's filters run for every request, whatever its method. A CORS preflight for a route with filters never reaches
+// a handler: one of the filters answers it, or the router does, as for any OPTIONS.
 class Router final : public Dispatcher {
  public:
   struct Route {
     Pattern pattern;
-    std::array<Handler*, 8> handlers{};  // by Method, get to connect; HEAD stays empty
-    bool formats = false;                // `.json`, `.csv`, `.csj`, `.ndjson` at the path's end is taken off
-    bool upgrades = false;               // GET only asks for another protocol: in HTTP/2, CONNECT does
-    bool folder = false;                 // `/f/{rest...}` takes `/f` too, unless that is a route; the rest is empty
-    std::uint16_t id = 0;                // given to the request that matches
-    std::vector<Filter*> filters = {};   // in the order in which they are asked; they outlive the router
+    // In lower case, without a port: "api.example.com". "*.example.com" means every subdomain of example.com. Empty:
+    // every host.
+    std::string host = {};
+    std::vector<Condition> conditions = {};
+    std::array<Handler*, 8> handlers{};  // indexed by Method, get to connect; HEAD stays empty
+    bool formats = false;    // GET and HEAD: `.json`, `.csv`, `.csj` or `.ndjson` is removed from the path's end
+    bool upgrades = false;   // GET only asks for another protocol; in HTTP/2, CONNECT does so
+    bool folder = false;     // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route
+    bool passes_on = false;  // its handler forwards the path to a server, which may interpret it differently
+    std::uint16_t id = 0;    // becomes Request::route
+    std::vector<Filter*> filters = {};  // in the order of their before() calls; they outlive the router
   };
 
-  // `everywhere`: filters of every exchange, asked before those of its route; they outlive the router.
+  // `everywhere`: filters that run for every exchange, before the filters of its route. They outlive the router.
   explicit Router(std::vector<Filter*> everywhere = {});
   ~Router() override;
-  // False: a route of the same shape is there already.
+  // Returns false if an existing route with the same host, pattern and conditions already has one of the methods.
   [[nodiscard]] bool add(const Route& route);
 
   [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
@@ -71,18 +99,36 @@ class Router final : public Dispatcher {
   [[gnu::always_inline]] static core::Async<Response> answer(Request& request, const Terminal& found);
   static core::Task<Response> answer_later(Exchange& exchange, const Terminal& found,
                                            core::Task<std::optional<Response>> asking);
-  const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request) const;
+  // The routes of one host, or of one domain.
+  struct Host {
+    std::string name;  // for a domain, with the leading dot
+    std::unique_ptr<Node> root;
+  };
+  static Node& root_of(std::vector<Host>& hosts, std::string_view name);
+  static const Node* find_root(const std::vector<Host>& hosts, std::string_view name);
+  [[nodiscard]] const Terminal* find(Request& request) const;
+  // Whether a server could interpret the path as that of another route with other filters.
+  [[nodiscard]] bool has_other_filters(const Terminal& found, Request& request) const;
+  [[nodiscard]] const Terminal* find_by_host(Request& request) const;
+  static const Terminal* find_below(const Node& root, Request& request);
+  static const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request);
+  // Of the routes with the same path, the one for the request. Null if the conditions of none of them hold.
+  static const Terminal* choose(const Terminal* first, const Request& request);
+  static const Terminal* choose_alternative(const Terminal* first, const Request& request);
 
   const std::vector<Filter*> everywhere_;
-  const std::unique_ptr<Node> root_;
-  const std::unique_ptr<const Terminal> nowhere_;  // of paths without a route
+  const std::unique_ptr<Node> root_;               // routes for all hosts
+  std::vector<Host> hosts_;                        // sorted by name
+  std::vector<Host> domains_;                      // sorted by name
+  const std::unique_ptr<const Terminal> nowhere_;  // for paths without a route
 };
 
-// The extension that chooses a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment; else empty.
+// The extension that selects a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment. Empty if there is
+// none.
 [[nodiscard]] std::string_view format_extension(std::string_view segment);
 
-// Whether the path of `target` ends in such an extension and that of `written`, the template that it was made of, does
-// not: the values would name another resource, in another format.
+// Whether the path of `target` ends in such an extension although the path of `written`, its template, does not. The
+// inserted values would then select another resource and format.
 [[nodiscard]] bool gains_format(std::string_view target, std::string_view written);
 
 }  // namespace sluice::http

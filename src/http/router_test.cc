@@ -23,7 +23,7 @@ class RouterTest : public testing::Test {
     names[routes] = pattern;
     return true;
   }
-  // A slash that came encoded is a NUL in the path, as in Request::segments.
+  // An encoded slash is a NUL in `path`, as in Request::segments.
   Response ask(std::string_view path, Method method = Method::get, Version version = Version::http11,
                std::string_view upgrade = {}) {
     exchange.reset();
@@ -40,7 +40,7 @@ class RouterTest : public testing::Test {
     exchange.end({});
     return response;
   }
-  // The pattern that answers, "404" or "405".
+  // Returns the pattern of the route that answers, or the status, such as "404".
   std::string match(std::string_view path, Method method = Method::get) {
     const Response response = ask(path, method);
     if (response.status != 200) return std::to_string(response.status);
@@ -141,6 +141,27 @@ TEST_F(RouterTest, FormatsAreTakenOffTheEnd) {
   EXPECT_EQ(request.path_values[0], ".csv");
 }
 
+TEST_F(RouterTest, FormatsAreTakenOffForReadingAlone) {
+  const std::vector<Method> all{Method::get, Method::post, Method::put, Method::patch, Method::delete_};
+  ASSERT_TRUE(add("/files", all, true));
+  ASSERT_TRUE(add("/files/{name}", all, true));
+  ASSERT_TRUE(add("/numbers/{id:int}", all, true));
+  for (const Method method : all) {
+    const bool reads = method == Method::get;
+    EXPECT_EQ(ask("/files/report.csv", method).status, 200);
+    EXPECT_EQ(request.path_values[0], reads ? "report" : "report.csv") << name_of(method);
+    EXPECT_EQ(request.extension, reads ? ".csv" : "") << name_of(method);
+    EXPECT_EQ(ask("/numbers/7.csv", method).status, reads ? 200 : 404) << name_of(method);
+    EXPECT_EQ(ask("/files.csv", method).status, reads ? 200 : 404) << name_of(method);
+  }
+  EXPECT_EQ(ask("/files/report.csv", Method::head).status, 200);
+  EXPECT_EQ(request.path_values[0], "report");
+  EXPECT_EQ(ask("/files.csv", Method::options).fields.get("allow"), "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
+  ASSERT_TRUE(add("/{any}", all));
+  EXPECT_EQ(ask("/files.csv", Method::put).status, 200);
+  EXPECT_EQ(request.path_values[0], "files.csv");
+}
+
 TEST_F(RouterTest, AnEncodedSlashIsPartOfAValue) {
   ASSERT_TRUE(add("/films/{slug}", {Method::get}, true));
   ASSERT_TRUE(add("/films/{slug}/{what}"));
@@ -194,11 +215,11 @@ TEST_F(RouterTest, ConnectIsForHttp2AndForAProtocol) {
   EXPECT_EQ(connect("/none", "websocket").status, 404);
   EXPECT_EQ(connect("/plain", "websocket").status, 405);
   EXPECT_EQ(connect("/plain", "websocket").fields.get("allow"), "GET, HEAD, OPTIONS");
-  // To an authority, as a proxy is asked.
+  // CONNECT to an authority, as sent to a proxy.
   EXPECT_EQ(connect("", "").status, 501);
   EXPECT_EQ(ask("", Method::connect).status, 501);
 
-  // What is allowed depends on the version.
+  // The allowed methods depend on the version.
   EXPECT_EQ(ask("/talk").status, 200);
   EXPECT_EQ(ask("/talk", Method::post).fields.get("allow"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(ask("/talk", Method::options).fields.get("allow"), "GET, HEAD, OPTIONS");
@@ -249,7 +270,7 @@ TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401)); }
   } guard;
   Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .filters = {&guard}};
-  // Even a handler of OPTIONS would not run.
+  // Even a handler for OPTIONS must not run.
   for (const Method method : {Method::get, Method::put, Method::options}) {
     route.handlers[static_cast<std::size_t>(method)] = &handler;
   }
@@ -319,6 +340,191 @@ TEST(Pattern, RefusesWhatIsNone) {
   for (const char* text : {"/", "/a", "/a/", "/{a}", "/{a:int}/x", "/{a...}", "/a.b/{c_1}"}) {
     EXPECT_TRUE(Pattern::parse(text)) << text;
   }
+}
+
+// Routes by host, and several routes with one path.
+class RoutesTest : public RouterTest {
+ public:
+  struct Wanted {
+    std::string name;
+    std::string_view pattern;
+    std::string host = {};
+    std::vector<Condition> conditions = {};
+    std::vector<Method> methods = {Method::get, Method::post};
+    bool folder = false;
+    bool passes_on = false;
+    std::vector<Filter*> filters = {};
+  };
+  bool add(const Wanted& wanted) {
+    Router::Route route{.pattern = *Pattern::parse(wanted.pattern),
+                        .host = wanted.host,
+                        .conditions = wanted.conditions,
+                        .folder = wanted.folder,
+                        .passes_on = wanted.passes_on,
+                        .id = ++routes,
+                        .filters = wanted.filters};
+    for (const Method method : wanted.methods) route.handlers[static_cast<std::size_t>(method)] = &handler;
+    names[routes] = wanted.name;
+    return router.add(route);
+  }
+  struct Asked {
+    std::string_view path;
+    std::string_view authority = "other.example";
+    std::vector<Field> fields = {};
+    std::string_view query = {};
+    Method method = Method::get;
+  };
+  Response ask(const Asked& asked) {
+    exchange.reset();
+    request = {};
+    request.method = asked.method;
+    request.segments = request.path = asked.path;
+    request.authority = asked.authority;
+    request.fields = asked.fields;
+    request.query = asked.query;
+    Response response = router.dispatch(exchange).take();
+    exchange.end({});
+    return response;
+  }
+  std::string match(const Asked& asked) {
+    const Response response = ask(asked);
+    return response.status == 200 ? names[request.route] : std::to_string(response.status);
+  }
+  static Condition field(std::string name, std::optional<std::string> value) {
+    return {Condition::Of::field, std::move(name), std::move(value)};
+  }
+  static Condition query(std::string name, std::optional<std::string> value) {
+    return {Condition::Of::query, std::move(name), std::move(value)};
+  }
+};
+
+TEST_F(RoutesTest, AHostsOwnRoutesAddToThoseOfAllHosts) {
+  ASSERT_TRUE(add({.name = "all", .pattern = "/x"}));
+  ASSERT_TRUE(add({.name = "all's y", .pattern = "/y"}));
+  ASSERT_TRUE(add({.name = "a", .pattern = "/x", .host = "a.example.com"}));
+  ASSERT_TRUE(add({.name = "below", .pattern = "/x", .host = "*.example.com"}));
+  ASSERT_TRUE(add({.name = "below's rest", .pattern = "/{rest...}", .host = "*.example.com"}));
+  ASSERT_TRUE(add({.name = "com", .pattern = "/x", .host = "*.com"}));
+  ASSERT_TRUE(add({.name = "six", .pattern = "/x", .host = "::1"}));
+  EXPECT_EQ(match({.path = "/x"}), "all");
+  EXPECT_EQ(match({.path = "/x", .authority = ""}), "all");
+  for (const char* same :
+       {"a.example.com", "A.Example.COM", "a.example.com.", "a.example.com:8080", "a.example.com.:1"}) {
+    EXPECT_EQ(match({.path = "/x", .authority = same}), "a") << same;
+  }
+  EXPECT_EQ(match({.path = "/x", .authority = "b.example.com"}), "below");
+  EXPECT_EQ(match({.path = "/x", .authority = "c.b.example.com:1"}), "below");
+  EXPECT_EQ(match({.path = "/y", .authority = "a.example.com"}), "below's rest") << "a host goes before a path";
+  EXPECT_EQ(match({.path = "/x", .authority = "example.com"}), "com") << "a domain is not below itself";
+  EXPECT_EQ(match({.path = "/x", .authority = "xexample.com"}), "com");
+  EXPECT_EQ(match({.path = "/y", .authority = "example.com"}), "all's y");
+  EXPECT_EQ(match({.path = "/x", .authority = "com"}), "all");
+  EXPECT_EQ(match({.path = "/x", .authority = "[::1]:80"}), "six");
+  EXPECT_EQ(match({.path = "/z", .authority = "com"}), "404");
+  EXPECT_EQ(match({.path = "/x", .authority = std::string(300, 'a') + ".com"}), "all") << "no name is as long";
+  EXPECT_FALSE(add({.name = "again", .pattern = "/x", .host = "*.com"}));
+}
+
+TEST_F(RoutesTest, ValuesOfAPathThatAHostDoesNotHaveAreForgotten) {
+  ASSERT_TRUE(add({.name = "host", .pattern = "/{a}/{b}/x", .host = "a.example"}));
+  ASSERT_TRUE(add({.name = "all", .pattern = "/{a}/{b...}"}));
+  EXPECT_EQ(match({.path = "/1/2/y", .authority = "a.example"}), "all");
+  EXPECT_EQ(request.path_values[0], "1");
+  EXPECT_EQ(request.path_values[1], "2/y");
+}
+
+TEST_F(RoutesTest, MoreConditionsGoFirstAndNoneThatHoldMeansNoSuchPath) {
+  ASSERT_TRUE(add({.name = "rest", .pattern = "/api/{rest...}"}));
+  ASSERT_TRUE(add({.name = "two", .pattern = "/api/x", .conditions = {field("X-Version", "2")}}));
+  ASSERT_TRUE(add(
+      {.name = "two beta", .pattern = "/api/x", .conditions = {field("X-Version", "2"), query("beta", std::nullopt)}}));
+  EXPECT_EQ(match({.path = "/api/x"}), "rest");
+  EXPECT_EQ(request.path_values[0], "x");
+  EXPECT_EQ(match({.path = "/api/x", .fields = {{"x-version", "2"}}}), "two");
+  EXPECT_EQ(match({.path = "/api/x", .fields = {{"x-version", "3"}}}), "rest");
+  EXPECT_EQ(match({.path = "/api/x", .fields = {{"x-version", "2"}}, .query = "a=1&beta"}), "two beta");
+  EXPECT_EQ(match({.path = "/api/x", .fields = {{"x-version", "2"}}, .query = "a=1&bet%61=0"}), "two beta");
+  EXPECT_EQ(match({.path = "/api/x", .query = "beta=1"}), "rest");
+  ASSERT_TRUE(add({.name = "none", .pattern = "/api/x"}));
+  EXPECT_EQ(match({.path = "/api/x", .query = "beta=1"}), "none");
+  EXPECT_FALSE(add({.name = "again", .pattern = "/api/x", .conditions = {field("x-VERSION", "2")}}));
+}
+
+TEST_F(RoutesTest, NoSpellingThatAServerCouldReadInAnotherWayPassesByAFilter) {
+  using namespace std::string_view_literals;
+  Filter guard;
+  Filter other;
+  ASSERT_TRUE(add({.name = "all", .pattern = "/{rest...}", .passes_on = true}));
+  ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .filters = {&guard}}));
+  ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .filters = {&guard}}));
+  ASSERT_TRUE(add({.name = "other", .pattern = "/admin/other", .passes_on = true, .filters = {&other}}));
+  ASSERT_TRUE(add({.name = "here", .pattern = "/here/{x}"}));
+  for (const auto bad : {"/admin\0x"sv, "/admin\\x"sv, "/admin;a=1/x"sv, "/\0admin/x"sv, "/;/admin/x"sv,
+                         "/admin/x;y\0../other"sv, "/admin\0other"sv, "/admin/other;x"sv}) {
+    const bool leads_back = bad.contains("..");  // the handler must refuse dot segments
+    EXPECT_EQ(match({.path = bad}), bad.starts_with("/admin/") && leads_back ? "admin" : "400") << bad;
+  }
+  EXPECT_EQ(match({.path = "/a\0b;c\\d"sv}), "all");
+  EXPECT_EQ(request.path_values[0], "a\0b;c\\d"sv);
+  EXPECT_EQ(match({.path = "/admin/a\0b"sv}), "admin");
+  EXPECT_EQ(request.path_values[0], "a\0b"sv);
+  EXPECT_EQ(match({.path = "/admin\0open"sv}), "400");
+  EXPECT_EQ(match({.path = "/admin/open;x"sv}), "admin") << "the same filters";
+  EXPECT_EQ(match({.path = "/here/a\0b"sv}), "here") << "nobody else reads it";
+}
+
+TEST_F(RoutesTest, MethodsMayHaveRoutesOfTheirOwn) {
+  ASSERT_TRUE(add({.name = "read", .pattern = "/x", .methods = {Method::get}}));
+  ASSERT_TRUE(add({.name = "write", .pattern = "/x", .methods = {Method::post, Method::put}}));
+  ASSERT_TRUE(add({.name = "two", .pattern = "/x", .conditions = {field("v", "2")}, .methods = {Method::delete_}}));
+  EXPECT_FALSE(add({.name = "again", .pattern = "/x", .methods = {Method::put, Method::patch}}));
+  EXPECT_EQ(match({.path = "/x"}), "read");
+  EXPECT_EQ(match({.path = "/x", .method = Method::head}), "read");
+  EXPECT_EQ(match({.path = "/x", .method = Method::put}), "write");
+  EXPECT_EQ(match({.path = "/x", .fields = {{"v", "2"}}, .method = Method::put}), "write");
+  EXPECT_EQ(match({.path = "/x", .fields = {{"v", "2"}}, .method = Method::delete_}), "two");
+  Response refused = ask({.path = "/x", .method = Method::delete_});
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(refused.fields.get("allow"), "GET, HEAD, POST, PUT, OPTIONS");
+  refused = ask({.path = "/x", .fields = {{"v", "2"}}, .method = Method::patch});
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(refused.fields.get("allow"), "GET, HEAD, POST, PUT, DELETE, OPTIONS");
+}
+
+TEST_F(RoutesTest, APreflightGoesToTheRouteOfTheMethodThatItAsksFor) {
+  struct Answers : Filter {
+    explicit Answers(int status) : status(status) {}
+    std::optional<Response> preflight(Exchange&) override {
+      Response response;
+      response.status = status;
+      return response;
+    }
+    const int status;
+  } read(201), write(202);
+  for (auto* filter : {&read, &write}) {
+    Router::Route route{.pattern = *Pattern::parse("/x"), .id = ++routes, .filters = {filter}};
+    const Method method = filter == &read ? Method::get : Method::post;
+    route.handlers[static_cast<std::size_t>(method)] = &handler;
+    ASSERT_TRUE(router.add(route));
+  }
+  const auto preflight = [this](std::string_view method) {
+    return ask({.path = "/x",
+                .fields = {{"Origin", "http://a"}, {"Access-Control-Request-Method", method}},
+                .method = Method::options})
+        .status;
+  };
+  EXPECT_EQ(preflight("GET"), 201);
+  EXPECT_EQ(preflight("HEAD"), 201);
+  EXPECT_EQ(preflight("POST"), 202);
+}
+
+TEST(Condition, TwoOfOneNameWithOtherValuesExcludeEachOther) {
+  const Condition one{Condition::Of::field, "X-A", "1"};
+  EXPECT_TRUE(one.excludes({Condition::Of::field, "x-a", "2"}));
+  EXPECT_FALSE(one.excludes({Condition::Of::field, "x-a", "1"}));
+  EXPECT_FALSE(one.excludes({Condition::Of::field, "x-a", std::nullopt}));
+  EXPECT_FALSE(one.excludes({Condition::Of::field, "x-b", "2"}));
+  EXPECT_FALSE(one.excludes({Condition::Of::query, "X-A", "2"}));
 }
 
 }  // namespace

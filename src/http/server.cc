@@ -14,11 +14,12 @@ namespace sluice::http {
 namespace {
 
 constexpr std::size_t most_spare_workspaces = 128;
-constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer goes back to the system with its request
+constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer is freed after its request
 constexpr Duration accept_pause = 50ms;
-constexpr std::size_t accepts_per_turn = 32;  // then those that have been accepted come first
+constexpr std::size_t accepts_per_turn = 32;  // then the accepted connections are served first
 constexpr Duration accept_share_pause = 1ms;
-constexpr int last_turns = 4;  // in which nobody has waited at a listener that ends: io_uring tells of them later
+constexpr int last_turns =
+    4;  // turns without a waiting client before a listener closes, because io_uring reports clients late
 
 }  // namespace
 
@@ -37,7 +38,7 @@ struct Server::Listener {
   core::Address address;
   bool secure = false;
   State state = State::bound;
-  core::TaskGroup::Member* task = nullptr;  // that accepts
+  core::TaskGroup::Member* task = nullptr;  // runs accept()
 };
 
 struct Server::Shared {
@@ -129,7 +130,7 @@ Result<void> Server::start(Listener& listener) {
   return {};
 }
 
-// The task that accepts may be waiting for a client: another one takes its place, which ends when no client waits.
+// The accepting task may be waiting for a client. It is replaced by a task that ends when no client is waiting.
 void Server::end(Listener& listener) {
   core::TaskGroup::cancel(*listener.task);
   listener.state = Listener::State::ending;
@@ -152,7 +153,7 @@ core::Task<void> Server::accept(Listener& listener) {
       const auto accepted = reactor_.accept(handle, next->handle(), &peer);
       if (!accepted) {
         const int error = accepted.error().detail;
-        if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;  // a client that has left again
+        if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;  // the client has already left
         if (error == EMFILE || error == ENFILE) tell_of_descriptors();
         puts_off = true;
       } else if (*accepted) {
@@ -166,6 +167,7 @@ core::Task<void> Server::accept(Listener& listener) {
           next.reset();
         } else {
           next->begin(peer);
+          if (options_.proxy_protocol && options_.proxy_protocol->trusts(peer.ip())) next->begin_with_proxy_header();
           if (listener.secure) next->begin_with_tls(tls_context_);
           open(std::move(next));
         }
@@ -178,7 +180,7 @@ core::Task<void> Server::accept(Listener& listener) {
       puts_off = true;
     }
     if (puts_off) {
-      // That passes only with time.
+      // Retry after a pause, because such an error persists for a while.
       handle.may_read = false;
       (void)co_await listener.stream.readable(reactor_.now() + accept_pause);
       handle.may_read = true;
@@ -201,13 +203,13 @@ bool Server::admit(h1::Connection& connection) {
     return true;
   }
   ++counters_.refused;
-  // A few more get their 503; beyond those nothing but a closed connection is to be had.
+  // A limited number of further connections get a 503; all others are closed at once.
   if (counters_.open >= options_.connections + options_.connections / 8 + 16) return false;
   connection.refuse_all();
   return true;
 }
 
-// At once, so that its descriptor is free for the next one that is accepted.
+// Closes the connection at once, so that its descriptor is free for the next one.
 void Server::make_room() {
   h1::Connection* goes = newest_;
   for (h1::Connection* each = newest_; each != nullptr; each = each->next_) {
@@ -267,10 +269,14 @@ void Server::drain() {
   draining_ = true;
   accepting_.cancel();
   listeners_.clear();
-  // A connection may close, and so leave the list, while it is told.
+  // drain() may close the connection and thereby remove it from the list.
   for (h1::Connection* connection = newest_; connection != nullptr;) {
     h1::Connection* next = connection->next_;
-    connection->drain();
+    try {
+      connection->drain();
+    } catch (const std::bad_alloc&) {
+      ++counters_.out_of_memory;  // this connection is not drained; cut() closes it
+    }
     connection = next;
   }
 }

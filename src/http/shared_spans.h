@@ -11,17 +11,17 @@
 
 namespace sluice::http {
 
-// Bytes in many pieces that many may send at once and nobody changes; `owner` keeps them alive. The list itself belongs
-// to one answer and lives in its core's slab: it is made and destroyed on the same thread. No piece is empty.
+// Immutable bytes in many pieces that several responses may send at once. `owner` keeps them alive. The list of pieces
+// belongs to one response and lives in its core's slab: the same thread must create and destroy it. No piece is empty.
 class SharedSpans {
  public:
-  // `expected`: how many pieces there is to be room for at once.
+  // `expected`: number of pieces to allocate room for in advance.
   explicit SharedSpans(std::shared_ptr<const void> owner, std::size_t expected = 0);
   SharedSpans(SharedSpans&& other) noexcept;
   SharedSpans& operator=(SharedSpans&& other) noexcept;
   ~SharedSpans();
 
-  // An empty piece adds nothing, and one that lies behind the last makes that one longer.
+  // An empty piece adds nothing. A piece that directly follows the last one in memory extends it.
   void add(std::string_view piece) {
     if (piece.empty()) return;
     if (count_ != 0 && pieces_[count_ - 1].data() + pieces_[count_ - 1].size() == piece.data()) {
@@ -36,7 +36,7 @@ class SharedSpans {
   }
 
   [[nodiscard]] std::span<const std::string_view> pieces() const { return {pieces_, count_}; }
-  [[nodiscard]] std::uint64_t size() const { return size_; }  // of all of them, in bytes
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // of all pieces, in bytes
   [[nodiscard]] const void* owner() const { return owner_.get(); }
 
  private:
@@ -50,7 +50,7 @@ class SharedSpans {
   std::uint64_t size_ = 0;
 };
 
-// Goes through pieces once, from the first to the last. They outlive it.
+// Reads pieces once, from the first to the last. The pieces outlive the reader.
 class SpanReader {
  public:
   SpanReader() = default;
@@ -58,12 +58,12 @@ class SpanReader {
       : next_(pieces.data()), end_(pieces.data() + pieces.size()) {}
 
   [[nodiscard]] bool at_end() const { return next_ == end_; }
-  // What is left of the piece that is next. Not at the end.
+  // The unread part of the current piece. Precondition: !at_end().
   [[nodiscard]] std::string_view front() const {
     SLUICE_ASSERT(!at_end());
     return next_->substr(taken_);
   }
-  // Passes so many bytes of it.
+  // Skips this many bytes of the current piece.
   void skip(std::size_t bytes) {
     taken_ += bytes;
     SLUICE_ASSERT(taken_ <= next_->size());
@@ -71,13 +71,13 @@ class SpanReader {
     ++next_;
     taken_ = 0;
   }
-  // The next bytes, up to `most`; how many there were: fewer only at the end.
+  // Copies up to `most` bytes and returns their number, which is less than `most` only at the end.
   std::size_t copy(char* to, std::size_t most);
 
  private:
   const std::string_view* next_ = nullptr;
   const std::string_view* end_ = nullptr;
-  std::size_t taken_ = 0;  // of *next_, and less than it has
+  std::size_t taken_ = 0;  // bytes read of *next_; less than its size
 };
 
 }  // namespace sluice::http

@@ -11,7 +11,7 @@
 
 namespace sluice::http {
 
-// The bytes as pieces of 1 to `most` bytes, none beside the next, that belong to `owned`.
+// Splits the bytes into pieces of 1 to `most` bytes, which are not adjacent in memory. The result keeps `owned` alive.
 template <class Owned = int>
 SharedSpans in_pieces(std::string_view bytes, std::size_t most, std::shared_ptr<Owned> owned = {}) {
   struct Owner {

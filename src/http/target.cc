@@ -20,7 +20,7 @@ bool is_port(const char* p, const char* end) {
   return true;
 }
 
-// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. An IPv4 address is one too.
+// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. Includes IPv4 addresses.
 bool is_registered_name(std::string_view name) {
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
@@ -34,7 +34,8 @@ bool is_registered_name(std::string_view name) {
   return true;
 }
 
-// What stands between the brackets of an IP literal: an IPv6 address with its groups counted, or IPvFuture.
+// Whether the text between the brackets of an IP literal is an IPv6 address with a valid number of groups, or
+// IPvFuture.
 bool is_ip_literal(std::string_view text) {
   if (!text.empty() && (text[0] | 0x20) == 'v') {
     const std::size_t dot = text.find('.');
@@ -101,13 +102,27 @@ bool is_authority(std::string_view text, PortIs port_is) {
   return is_port(text.data() + host_end + 1, text.data() + text.size());
 }
 
-// Linear: what a ".." takes back was written once.
+std::string_view normal_host(std::string_view authority, std::span<char, max_host_size> space) {
+  std::string_view host = authority;
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+  } else {
+    host = host.substr(0, host.find(':'));
+    if (host.ends_with('.')) host.remove_suffix(1);
+  }
+  if (host.size() > space.size()) return {};
+  std::ranges::transform(host, space.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  return {space.data(), host.size()};
+}
+
+// Takes linear time: each byte is written once and removed by ".." at most once.
 DecodedPath decode_path(std::string_view raw, char* out) {
   std::size_t size = 0;
   bool slashes = false;
   bool merged = false;
   out[size++] = '/';
-  std::size_t segment = size;  // where the segment in hand begins; out[segment - 1] is '/'
+  std::size_t segment = size;  // where the current segment begins; out[segment - 1] is '/'
   for (std::size_t i = 1;; ++i) {
     if (i == raw.size() || raw[i] == '/') {
       const std::string_view text{out + segment, size - segment};
@@ -186,6 +201,18 @@ void append_escaped(std::string& out, std::string_view text, std::string_view ke
       out += digits[byte >> 4];
       out += digits[byte & 15];
     }
+  }
+}
+
+void append_path(std::string& out, std::string_view segments) {
+  // The characters of a segment that are not unreserved ones (RFC 3986, 3.3), and '/'.
+  constexpr std::string_view kept = "/!$&'()*+,;=:@";
+  for (;;) {
+    const std::size_t slash = std::min(segments.find('\0'), segments.size());
+    append_escaped(out, segments.substr(0, slash), kept);
+    if (slash == segments.size()) return;
+    out += "%2F";
+    segments.remove_prefix(slash + 1);
   }
 }
 

@@ -16,14 +16,14 @@
 
 namespace sluice::net::testing {
 
-// A DNS server on a free UDP port of the loopback, with what a test tells it.
+// A DNS server on a free UDP port of the loopback address, with records that a test sets.
 class DnsServer {
  public:
   struct Record {
-    std::vector<std::string> addresses = {};  // none of the asked family: an empty answer
+    std::vector<std::string> addresses = {};  // none of the requested family: an empty answer
     std::uint32_t ttl = 60;
     int code = 0;         // RCODE: 2 SERVFAIL, 3 NXDOMAIN
-    bool silent = false;  // the query is counted, and not answered
+    bool silent = false;  // the query is counted but not answered
   };
 
   DnsServer() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -47,12 +47,12 @@ class DnsServer {
     const std::lock_guard lock(mutex_);
     records_[name] = std::move(record);
   }
-  // Of type A that have come.
+  // The number of received queries of type A.
   [[nodiscard]] int queries(const std::string& name) {
     const std::lock_guard lock(mutex_);
     return queries_[name];
   }
-  // Nothing is answered while it lives.
+  // While the returned lock is held, the server does not answer.
   [[nodiscard]] std::unique_lock<std::mutex> pause() { return std::unique_lock(mutex_); }
 
  private:

@@ -18,22 +18,22 @@
 
 namespace sluice::net {
 
-// All of it under the mutex.
+// All members are guarded by the mutex.
 struct Resolver::Entry {
   Answer answer;
-  Instant until = Instant::min();  // then the name is asked for anew
+  Instant until = Instant::min();  // then a new query is needed
   std::vector<Wait*> waiting;
-  bool asked = false;  // a query is in flight, or about to be
+  bool asked = false;  // a query is in flight or queued
 };
 
-// One wait of a core. Freed by its asker, or, once it has been posted, by its delivery.
+// One caller's wait. The caller frees it. Once it has been posted, its delivery frees it.
 struct Resolver::Wait : core::Letter {
-  // Under the mutex. `entry` is used in the first of them alone: later it may be gone.
+  // Guarded by the mutex. `entry` is valid only in the first state; later the entry may be destroyed.
   enum class Place : std::uint8_t { entry, mailbox, refused };
   Wait(Resolving& by, core::Mailbox& mailbox, Entry& of) : Letter(delivered), asker(&by), home(mailbox), entry(of) {}
   static void delivered(Letter& letter) noexcept;
 
-  Resolving* asker;  // the home core's; null: nobody waits any more
+  Resolving* asker;  // on the home core; null: the caller was destroyed
   core::Mailbox& home;
   Entry& entry;
   std::optional<Answer> answer;
@@ -54,14 +54,14 @@ struct Resolver::State {
 
   void ring() const noexcept { (void)::eventfd_write(wake, 1); }
   void leave(Wait& wait) noexcept;
-  // Where nothing newer is to be had. Under the mutex.
+  // Used if no newer answer is available. The caller holds the mutex.
   [[nodiscard]] bool may_serve(const Entry& entry) const {
     return entry.answer && *entry.answer && options.clock() < (*entry.answer)->until + stale;
   }
 
   using Entries = std::map<std::string, Entry, std::less<>>;
 
-  // Of the thread.
+  // Runs on the thread.
   void serve() noexcept;
   void ask(Entries::value_type& name);
   [[nodiscard]] int open();
@@ -73,15 +73,16 @@ struct Resolver::State {
   Options options;
   const int wake;
   std::mutex mutex;
-  Entries entries;  // those that are `asked` stay where they are
+  Entries entries;  // those with `asked` set are not moved or removed
   std::vector<Entries::value_type*> to_ask;
   bool ended = false;
 
-  // Of the thread: a channel lives while queries are in flight, so the next one reads the system's files anew.
+  // Used by the thread. The channel lives while queries are in flight, so that the next one reads the system's files
+  // again.
   ares_channel channel = nullptr;
   std::vector<pollfd> sockets;
   std::size_t in_flight = 0;
-  bool calling = false;  // ares_getaddrinfo(): what answers within it has asked no server
+  bool calling = false;  // inside ares_getaddrinfo(): an answer within the call came without asking a server
 };
 
 Resolver::Resolver(Options options) : state_(std::make_unique<State>(std::move(options))) {
@@ -177,7 +178,8 @@ void Resolver::State::leave(Wait& wait) noexcept {
 void Resolver::State::serve() noexcept {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals belong to the threads that know what to do with them
+  pthread_sigmask(SIG_BLOCK, &all,
+                  nullptr);  // a new thread inherits the mask; signals stay with the threads that handle them
   for (;;) {
     std::vector<Entries::value_type*> names;
     {
@@ -230,7 +232,7 @@ void Resolver::State::watch(void* state, ares_socket_t socket, int reads, int wr
 }
 
 void Resolver::State::wait_and_process() {
-  std::vector<pollfd> polled = sockets;  // c-ares changes the list while it works
+  std::vector<pollfd> polled = sockets;  // a copy, because c-ares changes the list during processing
   polled.push_back({.fd = wake, .events = POLLIN, .revents = 0});
   int most_ms = -1;
   timeval most{};
@@ -286,7 +288,7 @@ void Resolver::State::settle(Entry& entry, Answer answer, Instant until, bool ma
   entry.asked = false;
   for (Wait* const wait : std::exchange(entry.waiting, {})) {
     wait->answer = entry.answer;
-    // Before it is posted: from then on it may be gone.
+    // Set before posting, because the wait may be freed afterwards.
     wait->place = Wait::Place::mailbox;
     if (!wait->home.post(*wait)) wait->place = Wait::Place::refused;
   }

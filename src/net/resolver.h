@@ -18,26 +18,27 @@
 
 namespace sluice::net {
 
-// Where a host name leads, IPv4 and IPv6. Immutable, shared by all who asked for the name.
+// The IPv4 and IPv6 addresses of a host name. Immutable, shared by all callers that asked for the name.
 struct Addresses {
   std::vector<core::Address> list;  // in the order in which to try them (RFC 6724), without a port; never empty
   Instant until;                    // by the Resolver's clock; in the past: the answer is stale
 };
 
-// Host names to addresses, for one process. Every core may ask, and no core blocks: c-ares asks on a thread of the
-// Resolver's own, and the answer comes back through the core's mailbox.
+// Resolves host names to addresses, for one process. Every core may call it, and no core blocks: c-ares runs on the
+// Resolver's own thread, and the answer arrives through the core's mailbox.
 //
 //   const auto found = co_await resolver.resolve(mailbox, "db.example", deadline);
 //
-// c-ares reads /etc/hosts, /etc/resolv.conf and /etc/nsswitch.conf whenever it begins to ask while nothing else is
-// asked. It knows the sources "files" and "dns", and no other one of nsswitch.conf.
+// c-ares reads /etc/hosts, /etc/resolv.conf and /etc/nsswitch.conf when it starts a query while no other query runs. It
+// supports only the sources "files" and "dns" of nsswitch.conf.
 //
-// An answer is kept as long as its smallest TTL says, but for `shortest` to `longest`; one of /etc/hosts for
-// `hosts_file`. An address in digits is its own answer, asks nobody and holds for ever. That a name has no address, or
-// that nobody could be asked, is kept for `failure`. While a name has one query in flight everybody waits for that one.
+// An answer is cached for its smallest TTL, limited to the range from `shortest` to `longest`; an answer from
+// /etc/hosts for `hosts_file`. A numeric address needs no query and never expires. A failure (the name has no address,
+// or no server could be asked) is cached for `failure`. While a query for a name is in flight, all callers for that
+// name wait for it.
 //
-// Where the servers fail or do not answer in time, the last addresses are given again, for up to `stale` beyond their
-// time. That the name does not exist any more is an answer, and ends them.
+// If the servers fail or do not answer in time, the expired addresses are returned for up to `stale` longer. An answer
+// that the name does not exist any more removes them.
 class Resolver {
  public:
   static constexpr Duration shortest = 1s;
@@ -45,28 +46,29 @@ class Resolver {
   static constexpr Duration hosts_file = 10s;
   static constexpr Duration failure = 2s;
   static constexpr Duration stale = 1h;
-  static constexpr std::size_t most_names = 1024;  // that are kept; more are refused while all of these are asked for
+  static constexpr std::size_t most_names =
+      1024;  // cached names; further names are refused if queries for all of these are in flight
 
   struct Options {
     std::string servers = {};                // "127.0.0.1:5300,[::1]:53"; empty: those of /etc/resolv.conf
-    std::chrono::milliseconds timeout = 2s;  // of a server's first try; the next one takes twice as long
+    std::chrono::milliseconds timeout = 2s;  // of the first try at a server; the second takes twice as long
     int tries = 2;                           // at each server
-    std::function<Instant()> clock = {};     // called on all threads; empty: that of the machine's reactors
+    std::function<Instant()> clock = {};     // called on all threads; empty: the clock of the machine's reactors
   };
-  // The error is c-ares' text.
+  // The error is the text of c-ares.
   using Answer = std::expected<std::shared_ptr<const Addresses>, std::string>;
   class Resolving;
 
   Resolver() : Resolver(Options{}) {}
-  // Throws std::system_error where the thread cannot be started.
+  // Throws std::system_error if the thread cannot be started.
   explicit Resolver(Options options);
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
-  // Nobody waits any more; the mailboxes may have closed, and still exist.
+  // No caller may be waiting. The mailboxes may be closed but must still exist.
   ~Resolver();
 
-  // Answer found = co_await resolve(home, host, deadline): for the core of that mailbox. `host` outlives the wait.
-  // Destroying who waits ends the wait alone: the answer is kept for whoever asks next.
+  // Answer found = co_await resolve(home, host, deadline): for the core of that mailbox. `host` must outlive the wait.
+  // Destroying the waiting coroutine ends only its wait: the answer is still cached.
   [[nodiscard]] Resolving resolve(core::Mailbox& home, std::string_view host, Instant deadline);
 
  private:

@@ -32,7 +32,7 @@ Addressed texts(const Resolver::Answer& answer) {
   return texts;
 }
 
-// Names end in a dot, so that the machine's search list has nothing to add.
+// Names end in a dot, so that the machine's search list is not applied.
 class ResolverTest : public ::testing::Test {
  protected:
   Resolver::Answer resolve(const std::string& host) {
@@ -45,7 +45,7 @@ class ResolverTest : public ::testing::Test {
   std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
   core::Mailbox mailbox{*reactor};
   core::SimulatedReactor virtual_time{1};
-  core::Mailbox other{virtual_time};  // of another core
+  core::Mailbox other{virtual_time};  // the mailbox of another core
   const Resolver::Options options{
       .servers = server.text(), .timeout = 30s, .tries = 1, .clock = [this] { return clock.load(); }};
   Resolver resolver{options};
@@ -184,7 +184,7 @@ TEST_F(ResolverTest, WhoWaitsMayBeDestroyed) {
   EXPECT_TRUE(done[0]);
   EXPECT_FALSE(done[1] || done[2]);
   EXPECT_EQ(server.queries("db.example"), 1);
-  // An answer that is in the mailbox when its asker goes.
+  // An answer that is still in the mailbox when its caller is destroyed.
   server.set("other.example", {.addresses = {"192.0.2.2"}});
   const auto ask_other = [](Resolver& of, core::Mailbox& home, bool& finished) -> Task<void> {
     (void)co_await of.resolve(home, "other.example.", never);
@@ -209,7 +209,7 @@ TEST_F(ResolverTest, AMailboxThatHasClosedLosesItsAnswer) {
   EXPECT_FALSE(answer);
 }
 
-// Two cores at once: one query, and one list for both.
+// Two cores at once: they share one query and one list.
 TEST_F(ResolverTest, AllCoresShareAQuery) {
   server.set("db.example", {.addresses = {"192.0.2.1"}});
   std::promise<Resolver::Answer> answers[2];

@@ -121,11 +121,12 @@ bool Stream::Write::attempt() noexcept {
 }
 
 bool Stream::SendFile::attempt() noexcept {
-  if (pending()) return false;  // something else has woken it before its turn
+  if (pending()) return false;  // another event has resumed it before its turn
   if (stream_.tls_) [[unlikely]]
     return attempt_tls(*stream_.tls_);
   if (size_ > share_bytes && !corked_) {
-    // Each share would end with a packet that is not full, and so would what is left to send at each acknowledgement.
+    // Without the cork, each share, and each piece sent after an acknowledgement, would end with a packet that is not
+    // full.
     stream_.reactor_.cork(handle_, true);
     corked_ = true;
   }
@@ -222,8 +223,8 @@ core::Task<Result<void>> Stream::accept_tls(std::shared_ptr<const tls::ServerCon
 }
 
 core::Task<Result<void>> Stream::connect_tls(std::shared_ptr<const tls::ClientContext> context, const std::string& host,
-                                             tls::CoreState& core, Instant deadline) {
-  tls_ = std::make_unique<tls::Session>(std::move(context), host, core, reactor_, handle_);
+                                             tls::CoreState& core, Instant deadline, tls::Resumption* resumption) {
+  tls_ = std::make_unique<tls::Session>(std::move(context), host, core, reactor_, handle_, resumption);
   return shake_hands(deadline);
 }
 

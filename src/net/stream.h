@@ -18,8 +18,8 @@
 
 namespace sluice::net {
 
-// The deadline of whatever waits in one direction of a stream. The timer is left armed when a wait ends, and asks when
-// it fires whom it is for: so a busy connection reschedules it once in a while and not at every wait.
+// The deadline of an operation that waits in one direction of a stream. The timer stays armed when a wait ends; when it
+// fires, it looks up the current client. So a busy connection reschedules it only once in a while, not at every wait.
 class Deadline : core::Timer {
  public:
   class Client {
@@ -44,11 +44,11 @@ class Deadline : core::Timer {
       reactor_.timers().schedule(*this, until);
   }
   void stop() { client_ = nullptr; }
-  // Whoever waits has come to the end of it.
+  // Makes the deadline of the current client pass now.
   void come() {
     if (client_ != nullptr) start(*client_, reactor_.now());
   }
-  // So has whoever will wait.
+  // Makes the deadline of the current client and all later ones pass.
   void come_for_good() {
     has_come_ = true;
     come();
@@ -62,9 +62,10 @@ class Deadline : core::Timer {
   bool has_come_ = false;
 };
 
-// How fast a peer takes what is written to it while a write waits. In every `progress` it must take so many bytes, or
-// one: counted are those that have left the socket's buffer, because a buffer of megabytes is quiet for long before it
-// has room again for the next write. A first, short look is for reference; most waits are over before.
+// Measures how fast a peer accepts written bytes while a write waits. In every `progress` the peer must accept a
+// minimum, at least one byte. Bytes count when they have left the socket's buffer, because a full buffer of megabytes
+// takes long to have room for the next write. A first, short interval only gives the reference value; most waits end
+// before it does.
 class Pace {
  public:
   explicit Pace(Duration progress) : progress_(progress) {}
@@ -73,25 +74,25 @@ class Pace {
     if (end_ == Instant{}) end_ = now + progress_ / 8;
     return end_;
   }
-  // The time now was not the peer's: it counts from here on.
+  // Restarts the interval, because the time until now was not spent waiting for the peer.
   void begin_anew(Instant now) noexcept { end_ = now + progress_; }
-  // At that time: whether the peer has taken too little.
+  // Called at the end of an interval: whether the peer has accepted too little.
   [[nodiscard]] bool is_too_slow(const core::Reactor& reactor, const core::Handle& handle,
                                  std::uint32_t bytes_per_s) noexcept;
 
  private:
   Duration progress_;
   Instant end_{};
-  std::uint64_t taken_ = 0;  // until the look before
+  std::uint64_t taken_ = 0;  // up to the last check
   bool looked_ = false;
 };
 
-// A connected socket of one core: bytes in, bytes out. Its operations are awaited, tried before they wait, bounded by a
-// deadline, and cancelled by destroying the coroutine that awaits them. At most one read and one write wait at a time.
-// It must not move while it is open.
+// A connected socket of one core: bytes in, bytes out. Operations are awaited. They try first, wait at most until a
+// deadline, and are cancelled by destroying the awaiting coroutine. At most one read and one write wait at a time. A
+// Stream must not move while it is open.
 //
-// With TLS the same operations go through a tls::Session: bytes are the application's, and a peer that ends without
-// saying so (a truncation) is Errc::closed.
+// With TLS the same operations use a tls::Session and transfer application bytes. If the peer ends without close_notify
+// (a truncation), the result is Errc::closed.
 class Stream {
  public:
   class Wait;
@@ -109,7 +110,7 @@ class Stream {
   [[nodiscard]] const core::Handle& handle() const { return handle_; }
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   [[nodiscard]] bool open() const { return handle_.open(); }
-  // At once and, over TLS, without a goodbye: the peer can tell that something is missing.
+  // Closes at once and, over TLS, without close_notify, so the peer can detect that data is missing.
   void close() noexcept {
     reactor_.close(handle_);
     tls_.reset();
@@ -117,34 +118,35 @@ class Stream {
 
   [[nodiscard]] core::Task<Result<void>> connect(core::Address address, Instant deadline);
 
-  // From here on everything goes through TLS. After a failure the session, which tells why, is still there, and the
-  // stream is for closing. All but the context outlive the stream.
+  // From here on all operations use TLS. After a failure, tls() still returns the session, which holds the error, and
+  // the stream must be closed. All arguments but the context must outlive the stream.
   [[nodiscard]] core::Task<Result<void>> accept_tls(std::shared_ptr<const tls::ServerContext> context,
                                                     tls::CoreState& core, Instant deadline);
-  // `host` must outlive the call only.
+  // `host` must outlive the call, `resumption` the stream.
   [[nodiscard]] core::Task<Result<void>> connect_tls(std::shared_ptr<const tls::ClientContext> context,
-                                                     const std::string& host, tls::CoreState& core, Instant deadline);
-  // Ends a handshake in which the peer has not said anything yet, with Errc::closed.
+                                                     const std::string& host, tls::CoreState& core, Instant deadline,
+                                                     tls::Resumption* resumption = nullptr);
+  // Ends a handshake with Errc::closed if the peer has not sent any bytes yet.
   void give_up_handshake() noexcept;
-  // Null: there is no TLS.
+  // Null without TLS.
   [[nodiscard]] const tls::Session* tls() const { return tls_.get(); }
-  // Plain bytes again: for an answer to who does not speak TLS.
+  // Returns to plain bytes, to answer a client that does not use TLS.
   void drop_tls() { tls_.reset(); }
 
-  // Reads once, up to `most` bytes, behind what `into` holds. Gives the count; 0: the peer has ended its stream. The
-  // buffer gets its memory only when there is something to read, so that waiting costs none: room for `least` bytes, or
-  // for `most` where that is less. With TLS it is a record's.
+  // Reads once, and appends up to `most` bytes to `into`. Returns the count; 0: the peer has ended its stream. The
+  // buffer is allocated only when there is something to read, so that waiting needs no memory. It gets room for `least`
+  // bytes, or for `most` if that is less. With TLS it gets room for a record.
   [[nodiscard]] Read read(Buffer& into, std::size_t most, Instant deadline, std::size_t least = 1024);
-  // What a peer must take on average while a write waits, in bytes a second; 0: a byte in each `progress` of a write.
-  // Who takes less is cut with Errc::timed_out, and close() drops what he has not taken.
+  // The average rate in bytes per second at which a peer must accept data while a write waits; 0: one byte in each
+  // `progress` of a write. If the peer is slower, the write fails with Errc::timed_out, and close() drops unsent bytes.
   void set_slowest(std::uint32_t bytes_per_s) { slowest_ = bytes_per_s; }
-  // Writes all of `parts`, whose array is used up. `progress` is the time in which the peer must take some of it.
+  // Writes all of `parts`; the array is modified. In each `progress`, the peer must accept some bytes.
   [[nodiscard]] Write write(std::span<iovec> parts, Duration progress);
-  // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` where the file has become shorter.
+  // Writes `head` and, in the same packets, bytes of an open file; `Errc::closed` if the file has become shorter.
   [[nodiscard]] SendFile send_file(std::string_view head, int file, std::uint64_t offset, std::uint64_t size,
                                    Duration progress);
-  // It is to end, whatever is still to come: what waits, now or later, gives up in the loop's next turn, a write with
-  // Errc::closed and a read as if it were late, and close() drops what the peer has not taken.
+  // Aborts the stream. Operations that wait, now or later, fail in the loop's next turn: a write with Errc::closed, a
+  // read as if its deadline had passed. close() drops what the peer has not accepted.
   void cut() noexcept {
     is_cut_ = true;
     reactor_.reset_on_close(handle_);
@@ -152,49 +154,52 @@ class Stream {
     write_deadline_.come_for_good();
   }
   [[nodiscard]] bool is_cut() const { return is_cut_; }
-  // A read that waits gives up in the loop's next turn, as if it were late.
+  // A waiting read fails in the loop's next turn, as if its deadline had passed.
   void end_read() noexcept { read_deadline_.come(); }
   // Ends this side: the peer reads what was written, and then the end. `progress` as in write().
   [[nodiscard]] End end(Duration progress);
-  // Over TLS: says so, if the socket takes it at once, before a close(). For when nothing was cut short.
+  // Over TLS: sends close_notify before a close(), if the socket accepts it at once. Only for streams whose output is
+  // complete.
   void say_goodbye() noexcept {
     if (tls_) (void)tls_->end();
   }
-  // Until there may be something to read, or the peer has gone.
+  // Waits until there may be something to read, or the connection has failed.
   [[nodiscard]] Wait readable(Instant deadline);
   [[nodiscard]] Wait writable(Instant deadline);
-  // Until the peer has ended its side, or has gone. What it sends meanwhile stays unread.
+  // Waits until the peer has ended its side, or the connection has failed. Bytes received meanwhile stay unread.
   [[nodiscard]] Wait ended(Instant deadline);
 
-  // For an owner that waits at the handle itself: attempts that return at once, EAGAIN where they have to wait.
+  // For an owner that waits at the handle itself: these attempts return at once, with EAGAIN if they would have to
+  // wait.
   [[nodiscard]] bool may_read() const { return handle_.may_read || (tls_ && tls_->has_more()); }
   [[nodiscard]] core::Io try_read(char* into, std::size_t size) {
     if (tls_) [[unlikely]]
       return tls_->read(into, size);
     return reactor_.recv(handle_, into, size);
   }
-  // Consumes what was taken of the bytes. Over TLS that may be all of them, and some still has_unsent().
+  // Removes the accepted bytes from `from`. Over TLS all bytes may be accepted while some of them are still unsent, see
+  // has_unsent().
   [[nodiscard]] core::Io try_write(Buffer& from);
   [[nodiscard]] bool has_unsent() const { return tls_ && tls_->has_unsent(); }
 
  private:
   core::Task<Result<void>> shake_hands(Instant deadline);
-  // For a write that has waited: whether it is over, and then with which result.
+  // For a write that has waited: whether it ends now, and with which result.
   [[nodiscard]] bool gives_up(Pace& pace, Result<void>& result) noexcept;
 
   core::Reactor& reactor_;
   core::Handle handle_;
   std::unique_ptr<tls::Session> tls_;
-  Wait* handshake_ = nullptr;  // while one waits for the peer
+  Wait* handshake_ = nullptr;  // set while a handshake waits for the peer
   Deadline read_deadline_;
   Deadline write_deadline_;
   std::uint32_t slowest_ = 0;
   bool is_cut_ = false;
 };
 
-// One operation that is tried, waits where it would block, and is tried again inside the reactor's dispatch, so that
-// the coroutine resumes only with a result. `Self` says in attempt() what is tried: true when there is a result;
-// and in time_out(), when the time of until() has come, whether it gives up.
+// One operation: it tries, waits if it would block, and tries again inside the reactor's dispatch, so the coroutine
+// resumes only with a result. `Self` defines attempt(), which tries and returns true if there is a result. It also
+// defines time_out(), which is called at the time that until() returned and says whether the operation ends.
 template <class Self>
 class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
  public:
@@ -264,7 +269,7 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   }
   [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<void> await_resume() const noexcept { return result_; }
-  // Ends the wait with Errc::closed, if it is on; resumes the waiting coroutine.
+  // Ends a wait in progress with Errc::closed; resumes the waiting coroutine.
   void cancel() noexcept {
     if (!waiting()) return;
     result_ = fail(Errc::closed);
@@ -278,14 +283,14 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   Result<void> result_;
 };
 
-// Waits for something to read without a coroutine, in whoever derives from it: an idle connection then has no frame.
+// A base class that waits for something to read without a coroutine, so an idle connection needs no frame.
 class Stream::Watch : core::Waiter, Deadline::Client {
  public:
   [[nodiscard]] bool watching() const { return watching_; }
 
  protected:
   enum class Woken : std::uint8_t {
-    readable,  // or the peer has gone
+    readable,  // or the connection has failed
     late,      // the deadline has passed
     recalled,  // by recall()
   };
@@ -293,7 +298,7 @@ class Stream::Watch : core::Waiter, Deadline::Client {
   explicit Watch(Stream& stream) : Waiter(&Watch::ready), Client(&Watch::expired), stream_(stream) {}
   ~Watch() { SLUICE_ASSERT(!watching_); }
 
-  // False: there is something already.
+  // Returns false if there is something to read already.
   [[nodiscard]] bool watch(Instant until) {
     SLUICE_ASSERT(stream_.handle_.reader == nullptr);
     if (stream_.may_read()) return false;
@@ -302,7 +307,7 @@ class Stream::Watch : core::Waiter, Deadline::Client {
     stream_.read_deadline_.start(*this, until);
     return true;
   }
-  // Before the stream is destroyed.
+  // Must be called before the stream is destroyed.
   void unwatch() noexcept {
     if (!watching_) return;
     watching_ = false;
@@ -310,7 +315,7 @@ class Stream::Watch : core::Waiter, Deadline::Client {
     stream_.read_deadline_.stop();
   }
   void recall() { wake(Woken::recalled); }
-  // Comes from within the reactor's dispatch, or from recall(). It may destroy this.
+  // Called from the reactor's dispatch, or from recall(). It may destroy this object.
   virtual void woken(Woken why) = 0;
 
  private:
@@ -345,7 +350,7 @@ class [[nodiscard]] Stream::Read : public Operation<Stream::Read> {
 
  private:
   bool attempt_tls(tls::Session& session) noexcept;
-  // Null: there is no memory, and that is the result.
+  // Returns null if there is no memory, and sets that as the result.
   char* reserve(std::size_t bytes) noexcept;
 
   Stream& stream_;
@@ -376,12 +381,12 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
   Result<void> result_;
 };
 
-// A long file goes by shares, one a turn of the reactor, so that many files are sent side by side and nobody else waits
-// long for the core, however fast the peer takes it.
+// A long file is sent in shares, one per turn of the reactor. So many files are sent concurrently, and other work of
+// the core does not wait long, even if the peer reads fast.
 class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile>, core::TurnHook {
  public:
   static constexpr std::uint64_t share_bytes = 2 << 20;
-  static constexpr std::uint64_t tls_share_bytes = 512 << 10;  // it is encrypted, too
+  static constexpr std::uint64_t tls_share_bytes = 512 << 10;  // smaller, because the bytes are also encrypted
 
   SendFile(Stream& stream, std::string_view head, int file, std::uint64_t offset, std::uint64_t size, Duration progress)
       : Operation(stream.handle_, stream.handle_.writer, stream.write_deadline_),
@@ -407,7 +412,7 @@ class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile>, core:
     if (self.waiting()) self.try_again();
   }
   bool attempt_tls(tls::Session& session) noexcept;
-  // The share is used up: goes on in the next turn. False, for attempt().
+  // Called when the share is used up: continues in the next turn. Returns false, as attempt()'s result.
   bool put_off() noexcept {
     stream_.reactor_.at_next_turn(*this);
     return false;

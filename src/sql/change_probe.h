@@ -9,20 +9,20 @@
 #include "sql/database.h"
 #include "sql/options.h"
 
-// Whether anything has been committed, asked without reading any of it.
+// Detects commits to a database without reading its data.
 namespace sluice::sql {
 
 class ChangeProbe {
  public:
   virtual ~ChangeProbe() = default;
-  // Another number than before when something has been committed in between, by this process or another; numbers of
-  // two probes do not compare. A query that begins after the answer reads all that the number counts. One call at a
-  // time; it waits on a thread.
+  // Returns a number that changes whenever this process or another has committed something. Numbers of different probes
+  // are not comparable. A query that begins after this call returns sees every commit that the number reflects. Only
+  // one call may run at a time; it occupies a thread of `threads`.
   [[nodiscard]] virtual core::Task<Result<std::uint64_t>> version(core::BlockingPool& threads,
                                                                   core::Mailbox& mailbox) = 0;
 };
 
-// Null: the database cannot say (PostgreSQL).
+// Null if the database does not support this (PostgreSQL).
 [[nodiscard]] Result<std::unique_ptr<ChangeProbe>> open_change_probe(const DatabaseOptions& options);
 
 }  // namespace sluice::sql

@@ -16,53 +16,53 @@
 #include "sql/open.h"
 #include "sql/options.h"
 
-// What a database tells of by itself: NOTIFY of PostgreSQL, commits of this process to SQLite.
+// Change notifications from a database: NOTIFY of PostgreSQL, commits of this process to SQLite.
 namespace sluice::sql {
 
-// What is listened for: one of the two; neither: nothing.
+// What a listener listens for: either a channel or tables. If both are empty, it listens for nothing.
 struct Topic {
   bool operator==(const Topic&) const = default;
 
-  std::string channel;              // PostgreSQL: of NOTIFY
-  std::vector<std::string> tables;  // SQLite: commits that changed one of them
+  std::string channel;              // PostgreSQL: the channel of NOTIFY
+  std::vector<std::string> tables;  // SQLite: commits that changed one of these tables
 };
 
 struct Change {
-  std::size_t topic = 0;  // its index
-  // PostgreSQL: the payload of NOTIFY, as it came. SQLite: `{"tables":["films"]}`, those of the topic that a commit has
-  // changed, or several commits that came close together.
+  std::size_t topic = 0;  // index of the topic
+  // PostgreSQL: the payload of NOTIFY, unchanged. SQLite: `{"tables":["films"]}`, the topic's tables that one commit,
+  // or several commits in quick succession, have changed.
   std::string_view text;
 };
 
-// Who is told. He is not told of more before he has taken what he was told of.
+// Receives changes. The next call comes only after the previous one has completed.
 class ChangeSink {
  public:
   virtual ~ChangeSink() = default;
-  // In the order in which they were committed. The views last until the task is done.
+  // Changes come in the order in which they were committed. The views last until the task is done.
   [[nodiscard]] virtual core::Task<void> changed(std::span<const Change> changes) = 0;
-  // From here on all changes are told of; of those before, back to the last one that was, some may not have been.
+  // From here on every change is reported. Changes between the last reported one and this call may have been missed.
   [[nodiscard]] virtual core::Task<void> resumed() = 0;
 };
 
 // Listens for the changes of one database, for the whole process, on one core. With PostgreSQL it has one connection of
-// its own, which it opens again and again; with SQLite none.
+// its own and reconnects when that is lost; with SQLite it needs no connection.
 class ChangeListener {
  public:
   struct Counters {
-    std::uint64_t connections = 0;  // that were opened and listened on
+    std::uint64_t connections = 0;  // connections opened with LISTEN in effect
     bool listening = false;
   };
 
   virtual ~ChangeListener() = default;
-  // Listens until it is destroyed. Once.
+  // Listens until the listener is destroyed. Called once.
   [[nodiscard]] virtual core::Task<void> run() = 0;
   [[nodiscard]] virtual Counters counters() const = 0;
-  // Listens for one more, whose index it returns: a new one, or that of an equal one which was dropped.
+  // Adds a topic and returns its index: a new one, or the index of an equal topic that was dropped.
   [[nodiscard]] std::size_t add(Topic topic);
-  // The sink hears nothing of it from now on.
+  // The sink receives no more changes of this topic.
   void drop(std::size_t topic) { replace(topic, {}); }
-  // Until all that was added is listened for, or the connection is lost: what comes after that tells of resumed(). One
-  // at a time.
+  // Waits until all added topics are listened for, or until the connection is lost; in that case resumed() follows
+  // after the reconnect. One call at a time.
   [[nodiscard]] virtual core::Task<void> settle() = 0;
 
  protected:
@@ -71,11 +71,11 @@ class ChangeListener {
   virtual void replace(std::size_t index, Topic topic) { topics_[index] = std::move(topic); }
 
  private:
-  std::vector<Topic> topics_;  // those that were dropped are empty
-  std::vector<Topic> known_;   // those too
+  std::vector<Topic> topics_;  // dropped topics are empty
+  std::vector<Topic> known_;   // includes the dropped topics
 };
 
-// `sink` and `shared` outlive it; `shared` may be null for PostgreSQL. `name` of the database is for the log.
+// `sink` and `shared` outlive the listener; `shared` may be null for PostgreSQL. `name` is the database's name in logs.
 [[nodiscard]] Result<std::unique_ptr<ChangeListener>> listen_for_changes(const std::string& name,
                                                                          const DatabaseOptions& options,
                                                                          core::Reactor& reactor, core::Mailbox& mailbox,

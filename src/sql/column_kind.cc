@@ -5,15 +5,15 @@
 
 namespace sluice::sql {
 
-ColumnKind sqlite_column_kind(std::string_view declared_type) {
+ColumnKind sqlite_column_kind(std::string_view declared_type, Strictness table) {
   std::string type(declared_type);
   std::ranges::transform(type, type.begin(),
                          [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   const auto has = [&](std::string_view word) { return type.contains(word); };
-  if (type.empty() || type == "ANY") return ColumnKind::any;
+  if (type.empty() || (type == "ANY" && table == Strictness::strict)) return ColumnKind::any;
   if (type == "JSON" || type == "JSONB") return ColumnKind::json;
   if (type == "BOOL" || type == "BOOLEAN") return ColumnKind::boolean;
-  // Of these the affinity is INTEGER, and the values are no integers.
+  // These names give the affinity INTEGER, but their values are not integers.
   if (has("POINT") || has("INTERVAL")) return ColumnKind::value;
   if (has("INT")) return ColumnKind::integer;
   if (has("CHAR") || has("CLOB") || has("TEXT")) return ColumnKind::text;

@@ -10,10 +10,10 @@ namespace {
 TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
   const std::pair<const char*, ColumnKind> declared[] = {
       {"", ColumnKind::any},
-      {"any", ColumnKind::any},  // keeps what it is given in a STRICT table, and says as little elsewhere
+      {"any", ColumnKind::any},  // in a STRICT table
       {"INTEGER", ColumnKind::integer},
       {"bigint", ColumnKind::integer},
-      {"POINT", ColumnKind::value},  // for SQLite there is INT in it
+      {"POINT", ColumnKind::value},  // SQLite's affinity is INTEGER, because the name contains INT
       {"interval", ColumnKind::value},
       {"varchar(20)", ColumnKind::text},
       {"Text", ColumnKind::text},
@@ -33,6 +33,7 @@ TEST(ColumnKind, OfDeclaredTypesOfSqlite) {
       {"STRING", ColumnKind::other},
   };
   for (const auto& [type, kind] : declared) EXPECT_EQ(sqlite_column_kind(type), kind) << type;
+  EXPECT_EQ(sqlite_column_kind("Any", Strictness::loose), ColumnKind::other) << "its affinity is NUMERIC";
 }
 
 }  // namespace

@@ -6,24 +6,36 @@
 #include <string_view>
 #include <vector>
 
-// What a statement's text says its parameters are compared with, or written to: SQLite, which gives parameters no types
-// of their own, says nothing of it.
+// Finds, in a statement's text, the columns that its parameters are compared with or written to. SQLite itself
+// gives parameters no types.
 namespace sluice::sql {
 
-// A parameter that the statement mentions once, where it can only stand for a value of one column: nothing that the
-// statement returns, or changes, is left without `column = ?1`, or it writes the parameter to the column.
+// One use of a parameter as a value of one column.
 struct Compared {
-  std::size_t parameter = 0;        // counted from 0
-  std::string column;               // names are in lower case
-  std::vector<std::string> tables;  // of the main schema: one of them has the column
+  // If one parameter has several uses, the first in this order counts.
+  enum class Use : std::uint8_t {
+    chosen,    // stored unless it is NULL: coalesce(?1, a)
+    stored,    // a = ?1 in SET, or a value of INSERT
+    equal,     // only rows with `a = ?1` are returned or changed
+    compared,  // compared in another way: a < ?1, a <> ?1
+  };
+
+  std::size_t parameter = 0;          // counted from 0
+  std::string column{};               // in lower case, like all names; empty: the column at `position`
+  std::vector<std::string> tables{};  // tables of the main schema; one of them has the column
+  Use use{};
+  // For an INSERT without a column list: an index among the table's columns that are not generated.
+  std::size_t position = 0;
 };
 
-// `statement` as SQLite takes it, with the placeholders of ParsedSql::text. Nothing is guessed: of WITH, UNION, OR, a
-// subquery or a function in FROM, an alias with the column's name, and all else that may mean something else, nothing
-// is said.
-// `mentions`: whether a parameter that stands in several places is left out, or there is one for each place that names a
-// column.
-enum class Mentions : std::uint8_t { one, any };
+// Which uses compared_columns() returns.
+enum class Mentions : std::uint8_t {
+  one,  // only parameters that the statement mentions once, in `a = ?1` or INSERT INTO t (a) VALUES (?1)
+  any,  // one entry for each place that names a column
+};
+// `statement` is in SQLite's form, with the placeholders of ParsedSql::text. Nothing is guessed: uses in WITH, UNION,
+// OR, NOT, a subquery or a function in FROM, an alias with the column's name, and every other ambiguous construct are
+// left out.
 [[nodiscard]] std::vector<Compared> compared_columns(std::string_view statement, Mentions mentions = Mentions::one);
 
 }  // namespace sluice::sql

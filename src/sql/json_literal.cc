@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
 bool append_array(std::string& literal, simdjson::ondemand::array array, const Type& type);
 bool append_composite(std::string& literal, simdjson::ondemand::object object, const Type& type);
 
-// What the type reads the value from; `json` is no null.
+// Appends the text from which the type reads the value. `json` is not null.
 bool append_text(std::string& text, value json, json_type kind, const Type& type) {
   simdjson::ondemand::array array;
   simdjson::ondemand::object object;

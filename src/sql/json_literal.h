@@ -6,18 +6,16 @@
 
 #include "sql/rows.h"
 
-// PostgreSQL's text forms of arrays and composite types, made of JSON: what to_json() makes of them, the other way
-// round.
+// Converts JSON to PostgreSQL's text form of arrays and composite types: the inverse of to_json().
 namespace sluice::sql {
 
-// Whether it is an array or a composite type.
+// Whether `type` is an array or a composite type.
 [[nodiscard]] bool has_literal(const Type& type);
 
-// Of an array `[1,null,"a b"]` becomes `{"1",NULL,"a b"}`, and arrays inside are further dimensions; of a composite
-// type
-// `{"x":1,"y":null}` becomes `("1",)`, where a missing attribute is NULL. json and jsonb inside hold their text.
-// Nothing: it is JSON of another kind, or has an attribute that the type does not have. Preconditions: the text is
-// JSON, and has_literal(type).
+// An array `[1,null,"a b"]` becomes `{"1",NULL,"a b"}`; nested arrays become further dimensions. An object
+// `{"x":1,"y":null}` becomes a composite value `("1",)`; a missing attribute is NULL. Elements of type json and jsonb
+// keep their JSON text. Returns nothing if the JSON is neither an array nor an object as the type requires, or if it
+// has an attribute that the type does not have. Preconditions: `json` is valid JSON, and has_literal(type).
 [[nodiscard]] std::optional<std::string> json_literal(std::string_view json, const Type& type);
 
 }  // namespace sluice::sql

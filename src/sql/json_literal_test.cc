@@ -33,7 +33,7 @@ TEST(JsonLiteral, ArraysAreWhatPostgresReads) {
   EXPECT_EQ(json_literal("[[1,2],[null,4]]", texts()), R"({{"1","2"},{NULL,"4"}})");
   EXPECT_EQ(json_literal("[[],[]]", texts()), "{{},{}}");
   EXPECT_EQ(json_literal(R"x(["(1,1),(0,0)",null])x", *postgres::builtin_type(1020)), R"x({"(1,1),(0,0)";NULL})x");
-  // The server refuses what it cannot read.
+  // A value of the wrong kind is passed on as text; the server refuses it.
   EXPECT_EQ(json_literal(R"([{"a":1}])", texts()), R"({"{\"a\":1}"})");
 }
 

@@ -29,9 +29,11 @@ SqliteOptions sqlite_options(const DatabaseOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options, net::Resolver* resolver) {
+Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options, net::Resolver* resolver,
+                                                    std::shared_ptr<CommitObservers> observers) {
   if (!options.is_sqlite()) return resolver != nullptr ? std::make_unique<SharedPostgres>(*resolver) : nullptr;
-  auto writer = SqliteWriter::open(sqlite_options(options));
+  if (!observers) observers = std::make_shared<CommitObservers>();
+  auto writer = SqliteWriter::open(sqlite_options(options), std::move(observers));
   if (!writer) return std::unexpected(std::move(writer.error()));
   return std::make_unique<SharedSqlite>(std::move(*writer));
 }

@@ -11,21 +11,26 @@
 
 namespace sluice::sql {
 
-// What all cores share of a database: SQLite's writer, or who resolves the host name of PostgreSQL's server. Made
-// before the first of them, it outlives them all.
+class CommitObservers;
+
+// What all cores share of a database: SQLite's writer, or the resolver for the host name of PostgreSQL's server. It is
+// created before the first Database and outlives all of them.
 class SharedDatabase {
  public:
   virtual ~SharedDatabase() = default;
 };
 
-// For a SQLite file that is written to, and for PostgreSQL. `resolver` outlives it; null where a host name need not be
-// resolved again after open_database(), and then PostgreSQL shares nothing: null.
+// For a SQLite file that is written to, and for PostgreSQL. `resolver` outlives the result; null if a host name need
+// not be resolved again after open_database(). Without `resolver`, PostgreSQL shares nothing, and the result is null.
+// `observers` are notified of commits to the SQLite file, including those of other writers in this process; null if the
+// file has no other writer.
 [[nodiscard]] Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options,
-                                                                  net::Resolver* resolver = nullptr);
+                                                                  net::Resolver* resolver = nullptr,
+                                                                  std::shared_ptr<CommitObservers> observers = nullptr);
 
-// One core's access to the database that the URL names. A file that cannot be opened, or a URL that cannot be used, is
-// an error now; a server that cannot be reached is one of each query, until it can. All that is given outlives it.
-// `shared`: may be null for PostgreSQL, and for a SQLite file that is only read.
+// One core's access to the database that the URL names. A file that cannot be opened, or an invalid URL, is an error
+// here. An unreachable server is not an error here: each query fails until the server can be reached. All arguments
+// outlive the result. `shared` may be null for PostgreSQL, and for a SQLite file that is only read.
 [[nodiscard]] Result<std::unique_ptr<Database>> open_database(const DatabaseOptions& options, core::Reactor& reactor,
                                                               core::Mailbox& mailbox, core::BlockingPool& threads,
                                                               SharedDatabase* shared = nullptr);

@@ -19,8 +19,8 @@ inline NameOf<ParameterType> names_of(ParameterType) {
 
 // [database.NAME.settings]: a parameter of the session that each request sets.
 struct SettingOptions {
-  Located<std::string> from;                 // what it may be is the api's matter
-  std::optional<std::string> environment{};  // once loaded, the variable's value, where `from` is one that is set
+  Located<std::string> from;                 // its syntax is checked by sluice::api
+  std::optional<std::string> environment{};  // once loaded, the value if `from` is an environment variable that is set
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -31,31 +31,32 @@ struct SettingOptions {
   }
 };
 
-// [database.NAME]. Everything is counted per core.
+// [database.NAME]. All counts are per core.
 struct DatabaseOptions {
   Located<std::string> url;
   std::uint32_t pool = 8;
   Duration wait = 2s;
   Duration statement_timeout = 30s;
   ByteSize row_limit = 64_MiB;
-  Located<Duration> start_timeout = {10s};        // PostgreSQL only
-  Located<bool> prepared = true;                  // PostgreSQL only
-  Located<std::uint32_t> pipeline = {128};        // PostgreSQL only
-  Located<std::uint32_t> batch = {1};             // PostgreSQL only
-  std::optional<Located<std::string>> role;       // PostgreSQL only; where it comes from is the api's matter
-  std::optional<std::string> role_environment{};  // once loaded, the variable's value, where `role` is one that is set
-  Located<std::string> anonymous_role;            // PostgreSQL only
-  std::vector<Named<SettingOptions>> settings;    // PostgreSQL only
-  Located<bool> untrusted = {false};              // SQLite only
+  Located<Duration> start_timeout = {10s};   // PostgreSQL only
+  Located<bool> prepared = true;             // PostgreSQL only
+  Located<std::uint32_t> pipeline = {128};   // PostgreSQL only
+  Located<std::uint32_t> batch = {1};        // PostgreSQL only
+  std::optional<Located<std::string>> role;  // PostgreSQL only; its syntax is checked by sluice::api
+  std::optional<std::string>
+      role_environment{};               // once loaded, the value if `role` is an environment variable that is set
+  Located<std::string> anonymous_role;  // PostgreSQL only
+  std::vector<Named<SettingOptions>> settings;  // PostgreSQL only
+  Located<bool> untrusted = {false};            // SQLite only
   Position position;
-  std::string folder;  // of the configuration file: where relative paths in a URL of PostgreSQL begin
+  std::string folder;  // the configuration file's folder, where relative paths in a PostgreSQL URL start
 
   [[nodiscard]] bool is_sqlite() const { return url.value.starts_with("sqlite:"); }
   [[nodiscard]] Dialect dialect() const { return is_sqlite() ? Dialect::sqlite : Dialect::postgres; }
 
   static std::string check_url(std::string_view text) {
     for (std::string_view scheme : {"sqlite:", "postgres://", "postgresql://"}) {
-      // The name of a file appears in messages and logs: a URL with a password must not be taken for one.
+      // Messages and logs show file names, so a URL with a password must not pass as a file name.
       const bool is_url = scheme == "sqlite:" && text.contains("//") && text.contains('@');
       if (text.starts_with(scheme) && text.size() > scheme.size() && !is_url) return {};
     }
@@ -64,62 +65,62 @@ struct DatabaseOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field(
-        "url", &DatabaseOptions::url,
-        "`sqlite:FILE`, or `postgres://user:password@host:port/name` with `?sslmode=verify-full&sslrootcert=FILE` and "
-        "libpq's other parameters for TLS. Files are from the folder of the configuration file.",
-        {.required = true, .check = check_url});
-    v.field("pool", &DatabaseOptions::pool, "Connections that each core may open.", {.min = 1, .max = 1000});
+    v.field("url", &DatabaseOptions::url,
+            "`sqlite:FILE`, or `postgres://user:password@host:port/name` with "
+            "`?sslmode=verify-full&sslrootcert=FILE` and libpq's other parameters for TLS. Relative paths start at "
+            "the folder of the configuration file.",
+            {.required = true, .check = check_url});
+    v.field("pool", &DatabaseOptions::pool, "The most connections that each core opens.", {.min = 1, .max = 1000});
     v.field("wait", &DatabaseOptions::wait,
             "How long a request waits for a free connection before it is answered 503 with Retry-After. At most 1024 "
-            "of each "
-            "core wait; more are answered at once.",
+            "requests wait on each core; further ones are answered 503 at once.",
             {.min = 0s, .max = 1h});
     v.field("statement_timeout", &DatabaseOptions::statement_timeout,
-            "How long a statement may run before it is cancelled and answered 504; an endpoint's `timeout` goes first.",
+            "How long a statement may run. After that it is cancelled and the request is answered 504. An endpoint's "
+            "`timeout` takes precedence.",
             {.min = 1ms, .max = 24h});
-    v.field(
-        "row_limit", &DatabaseOptions::row_limit,
-        "The longest row of an answer. One that is longer ends the answer: with 500, or by cutting it where rows have "
-        "been sent. SQLite: also the longest text or BLOB, stored or computed: a statement that meets a longer one is "
-        "answered 400, or 422 where it writes. No timeout ends one call of a function, and some take minutes for texts "
-        "that this allows: see \"What a timeout does not end\" in operating.md.",
-        {.min = 256_KiB, .max = 900_MiB});
+    v.field("row_limit", &DatabaseOptions::row_limit,
+            "The longest row of an answer. A longer row ends the answer: with 500, or, if rows have already been "
+            "sent, by cutting it off. SQLite: this is also the longest text or BLOB, stored or computed. A statement "
+            "that meets a longer one is answered 400, or 422 if the statement writes. No timeout interrupts a single "
+            "call of an SQL function, and some functions run for minutes on texts of this length: see \"What a "
+            "timeout does not end\" in operating.md.",
+            {.min = 256_KiB, .max = 900_MiB});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
-            "PostgreSQL: how long `sluice serve` waits at its start for a database that cannot be reached, before it "
-            "exits with 1. `sluice check` does not wait. A reload waits as long, at least 1s and at most 25s, for each "
-            "answer about "
-            "a statement or a table.",
+            "PostgreSQL: how long `sluice serve` waits at start-up for a database that cannot be reached, before it "
+            "exits with status 1. `sluice check` does not wait. A reload waits this long, but at least 1s and at "
+            "most 25s, for each answer of the database about a statement or a table.",
             {.min = 0s, .max = 24h});
     v.field("prepared", &DatabaseOptions::prepared,
-            "PostgreSQL: keep prepared statements. `false` for PgBouncer in transaction mode: then sessions are not "
-            "read-only either, and a function that writes does.");
+            "PostgreSQL: whether connections keep prepared statements. Use `false` with PgBouncer in transaction "
+            "mode. Sessions are then not read-only either, so a function in a `get` can write.");
     v.field("pipeline", &DatabaseOptions::pipeline,
-            "PostgreSQL: how many requests may be on their way on one connection; `1` sends one at a time.",
+            "PostgreSQL: how many requests may be sent on one connection before their answers arrive. `1` sends one "
+            "at a time.",
             {.min = 1, .max = 10'000});
-    v.field(
-        "batch", &DatabaseOptions::batch,
-        "PostgreSQL: how many look-ups that come at the same moment may share one transaction, which saves the server "
-        "a third of its work on short ones; `1` gives each its own. Not for statements that have an effect on their "
-        "transaction, such as `set_config(..., true)`.",
-        {.min = 1, .max = 64});
-    v.field(
-        "role", &DatabaseOptions::role,
-        "PostgreSQL: the role that each request takes, so that grants and row-level security decide: `claim.NAME` of "
-        "the verified JWT, `header.NAME`, `env.NAME`. Every statement then runs in a transaction of its own with "
-        "that role and with `request.jwt.claims`, `request.method` and `request.path` for `current_setting()`. A "
-        "role that the login may not take is 403.");
-    v.field("anonymous_role", &DatabaseOptions::anonymous_role,
-            "PostgreSQL: the role of requests for which `role` finds none; without `role`, of all. Without it they are "
+    v.field("batch", &DatabaseOptions::batch,
+            "PostgreSQL: how many look-ups that arrive at the same moment may share one transaction. For short "
+            "look-ups, sharing saves the database server a third of its work. `1`: each look-up has its own "
+            "transaction. Keep `1` if statements change their transaction, as `set_config(..., true)` does.",
+            {.min = 1, .max = 64});
+    v.field("role", &DatabaseOptions::role,
+            "PostgreSQL: where each request's role comes from, so that grants and row-level security decide: "
+            "`claim.NAME` of the verified JWT, `header.NAME` or `env.NAME`. Every statement then runs in a "
+            "transaction of its own with that role, and `current_setting()` gives it `request.jwt.claims`, "
+            "`request.method`, `request.path` and `request.client_address`. A role that the login may not take is "
             "answered 403.");
+    v.field("anonymous_role", &DatabaseOptions::anonymous_role,
+            "PostgreSQL: the role of requests for which `role` gives no value. Without `role` it is the role of all "
+            "requests. Without `anonymous_role`, requests that have no role are answered 403.");
     v.field("settings", &DatabaseOptions::settings,
-            "PostgreSQL: what each request sets for its transaction, with or without `role`: `TimeZone = "
-            "\"header.time-zone\"`, or a name with a dot of your own for `current_setting()`, which is empty where the "
-            "request has no value. `request.jwt.claims` and its like are set too.");
+            "PostgreSQL: parameters that are set for each request's transaction, with or without `role`. The name is "
+            "a parameter of PostgreSQL, as in `TimeZone = \"header.time-zone\"`, or a name of your own with a dot in "
+            "it, which statements read with `current_setting()`. A parameter of your own is empty if the request has "
+            "no value for it. `request.jwt.claims` and the other `request.` parameters listed for `role` are set too.");
     v.field("untrusted", &DatabaseOptions::untrusted,
-            "SQLite: the file comes from somebody else (`PRAGMA trusted_schema = 0`). Its views, triggers, CHECKs, "
-            "defaults and generated columns then use only what SQLite calls innocuous: neither JSON functions nor "
-            "virtual tables such as FTS5's. A statement that needs more is refused.");
+            "SQLite: whether the file comes from an untrusted source (`PRAGMA trusted_schema = 0`). Its views, "
+            "triggers, CHECKs, defaults and generated columns may then use only what SQLite calls innocuous, which "
+            "excludes JSON functions and virtual tables such as FTS5's. A statement that needs more is refused.");
     v.position(&DatabaseOptions::position);
   }
 };

@@ -18,10 +18,11 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name(char c) { return is_name_start(c) || is_digit(c); }
 bool is_identifier_start(char c) { return is_name_start(c) || static_cast<unsigned char>(c) >= 0x80; }
-// Both databases take a dollar inside an identifier, so `a$1` holds no placeholder.
+// Both databases allow a dollar sign inside an identifier, so `a$1` contains no placeholder.
 bool is_identifier(char c) { return is_identifier_start(c) || is_digit(c) || c == '$'; }
 
-// Every scan_* begins at the construct's first byte and ends behind its last; false leaves the error in `error_`.
+// Every scan_* begins at the construct's first byte and ends after its last. On failure it returns false and sets
+// `error_`.
 class Lexer {
  public:
   Lexer(std::string_view sql, PlaceholderStyle style) : sql_(sql), style_(style) {}
@@ -76,7 +77,7 @@ class Lexer {
     if (scan_token(c)) copy(begin);
   }
 
-  // True: a token that is taken over as it stands.
+  // Returns true for a token that is copied unchanged.
   bool scan_token(char c) {
     switch (c) {
       case '\'':
@@ -111,7 +112,7 @@ class Lexer {
     return true;
   }
 
-  // The quote stands for itself where it is doubled.
+  // A doubled quote stands for itself.
   bool scan_quoted(char quote, std::string_view unterminated) {
     const std::size_t begin = at_++;
     for (;;) {
@@ -126,8 +127,8 @@ class Lexer {
     }
   }
 
-  // Of the quoted text that began at `begin` and has just ended. Not a name: a colon that belongs to a cast or to what
-  // stands before it.
+  // Records the :names in the quoted text that began at `begin` and has just ended. A colon that belongs to a cast, or
+  // to the text before it, begins no name.
   void note_quoted_names(std::size_t begin) {
     const std::size_t end = at_ - 1;
     for (std::size_t colon = sql_.find(':', begin); colon < end; colon = sql_.find(':', colon + 1)) {
@@ -142,8 +143,8 @@ class Lexer {
     }
   }
 
-  // PostgreSQL's E'...': a backslash takes the next byte with it, and so it does in a part that continues the string
-  // behind a line break.
+  // PostgreSQL's E'...': a backslash escapes the next byte, also in a part that continues the string after a line
+  // break.
   bool scan_escape_string() {
     const std::size_t whole = at_;
     do {
@@ -227,7 +228,7 @@ class Lexer {
     std::size_t end = at_ + 1;
     while (end < sql_.size() && sql_[end] != '$' && is_identifier(sql_[end])) ++end;
     if (end >= sql_.size() || sql_[end] != '$') {
-      ++at_;  // not a quote; PostgreSQL will say what it thinks of it
+      ++at_;  // not a dollar quote; PostgreSQL reports any error
       return true;
     }
     const std::string_view tag = sql_.substr(at_, end + 1 - at_);
@@ -258,7 +259,7 @@ class Lexer {
     auto known = std::find(names.begin(), names.end(), name);
     const auto index = static_cast<std::size_t>(known - names.begin());
     if (known == names.end()) {
-      // The smaller of both databases' limits (SQLite's); nobody writes so many by hand.
+      // The smaller of the two databases' limits (SQLite's).
       if (names.size() == 32'766) {
         refuse(begin, "too many parameters");
         return;
@@ -287,7 +288,7 @@ class Lexer {
   std::string_view sql_;
   PlaceholderStyle style_;
   std::size_t at_ = 0;
-  std::size_t significant_ = 0;  // the text's size behind its last token
+  std::size_t significant_ = 0;  // size of the text up to its last token
   bool ended_ = false;           // the semicolon has been seen
   ParsedSql parsed_;
   std::optional<Error> error_;
@@ -309,7 +310,7 @@ bool fits(ParameterType type, std::string_view text) {
   const auto is_all_of_a = [text](auto value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if constexpr (std::is_floating_point_v<decltype(value)>) {
-      if (!std::isfinite(value)) return false;  // "nan" and "inf" are no decimal numbers
+      if (!std::isfinite(value)) return false;  // "nan" and "inf" are not decimal numbers
     }
     return error == std::errc{} && end == text.data() + text.size();
   };

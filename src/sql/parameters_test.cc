@@ -26,7 +26,7 @@ TEST(Parameters, Rewrites) {
       {pg, "SELECT :A,:a", "SELECT $1,$2", {"A", "a"}},
       {pg, "SELECT 1 LIMIT:n", "SELECT 1 LIMIT $1", {"n"}},
       {lite, "SELECT 1 LIMIT:n", "SELECT 1 LIMIT ?1", {"n"}},
-      // Strings, identifiers and comments hold no parameters.
+      // Strings, identifiers and comments contain no parameters.
       {pg, "SELECT ':x', 'it''s :y', :z", "SELECT ':x', 'it''s :y', $1", {"z"}},
       {pg, "SELECT \":x\"\":y\", :z", "SELECT \":x\"\":y\", $1", {"z"}},
       {lite, "SELECT `:x``:y`, [:q], \":r\", :z", "SELECT `:x``:y`, [:q], \":r\", ?1", {"z"}},
@@ -49,10 +49,10 @@ TEST(Parameters, Rewrites) {
       {pg, "SELECT a[1:2], a[:n], a[1: n]", "SELECT a[1:2], a[$1], a[1: n]", {"n"}},
       {pg, "SELECT a:::b", "SELECT a::$1", {"b"}},
       {pg, "SELECT 1:", "SELECT 1:", {}},
-      // PostgreSQL's question mark and at sign are operators; so is [ not a quote there.
+      // In PostgreSQL, the question mark and the at sign are operators, and [ does not begin a quoted identifier.
       {pg, "SELECT j ? 'a' AND j @> :b AND @ x", "SELECT j ? 'a' AND j @> $1 AND @ x", {"b"}},
       {pg, "SELECT a[:i]", "SELECT a[$1]", {"i"}},
-      // One semicolon at the end goes, and so do blanks and comments there.
+      // A semicolon at the end is removed, and so are blanks and comments there.
       {pg, "SELECT 1;", "SELECT 1", {}},
       {pg, "SELECT :a ; -- done\n /* ; */ ", "SELECT $1", {"a"}},
       {lite, "SELECT ';' -- ;\n", "SELECT ';'", {}},
@@ -172,7 +172,7 @@ TEST(Parameters, CountsCharacters) {
   EXPECT_EQ(byte_offset(sql, 0), 0u);
 }
 
-// Cutting a statement anywhere gives a statement or a refusal, and what is given maps back into the source.
+// A prefix of a statement is either accepted or refused; offsets in an accepted one map back to the source.
 TEST(Parameters, EveryPrefix) {
   constexpr std::string_view sql =
       "SELECT :a::int, E'\\'x', 'y''z', \"q\"\"r\", $t$ : $t$, b[1:2] /* /* :n */ */ FROM t -- :c\n WHERE d = :a;";

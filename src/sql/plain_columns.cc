@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// It has what is read otherwise by one of the databases: brackets, nested comments, E'', $$.
+// Whether the text contains something that the two databases read differently: brackets, nested comments, E'', $$.
 bool is_odd(std::string_view sql) {
   const auto at = [&](std::size_t i) { return i < sql.size() ? sql[i] : '\0'; };
   const auto is_name = [&](char c) { return is_digit(c) || is_letter(c) || c == '_'; };
@@ -76,7 +76,7 @@ class Reader {
     };
     if (is_identifier(*at) && !is_clause(*at)) called_ = tokens_[(*at)++].text;
     if (*at < tokens_.size() && !is_clause(*at)) return std::nullopt;
-    // SQLite answers an aggregate without rows with a row of NULLs, whatever stands beside it.
+    // In SQLite, an aggregate over no rows returns one row in which every other column is NULL.
     const std::size_t order = outer("order", *at);
     const bool may_aggregate = calls_between(1, from) || calls_between(order, outer("limit", order));
     if (dialect_ == Dialect::sqlite && may_aggregate) return std::nullopt;
@@ -92,7 +92,7 @@ class Reader {
     return read_items(returning + 1, tokens_.size());
   }
 
-  // Where what follows the table begins.
+  // Parses the table. Returns the index after it.
   std::optional<std::size_t> take_table(std::size_t i) {
     const auto usable = [&](std::size_t at) { return is_identifier(at) && !tokens_[at].text.contains('.'); };
     if (!usable(i)) return std::nullopt;
@@ -116,7 +116,7 @@ class Reader {
     return std::move(found_);
   }
 
-  // `name`, `table.name`, either with another name behind it; `*`, `table.*`.
+  // Parses `name` or `table.name`, either with an alias after it, or `*` or `table.*`.
   [[nodiscard]] PlainColumns::Item item(std::size_t begin, std::size_t end) const {
     if (end - begin > 2 && is_identifier(begin) && is_sign(begin + 1, ".")) {
       if (tokens_[begin].text != called_) return {};
@@ -133,7 +133,7 @@ class Reader {
 
   const Tokens tokens_;
   Dialect dialect_;
-  std::string called_;  // what the table's columns are qualified with
+  std::string called_;  // the qualifier of the table's columns
   PlainColumns found_;
 };
 

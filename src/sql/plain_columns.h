@@ -10,26 +10,27 @@
 #include "sql/database.h"
 #include "sql/set/table.h"
 
-// Which of a statement's columns are columns of its one table, by its text. Neither database tells whether a column of
-// an answer can be NULL: an outer join, a view or an aggregate makes it so whatever the table declares. So only what is
-// certainly none of these is read: SELECT ... FROM one table, and RETURNING of a statement that names no other table.
+// Finds, in a statement's text, which of its columns are plain columns of its one table. Neither database reports
+// whether a column of an answer can be NULL: an outer join, a view or an aggregate can make it NULL whatever the table
+// declares. Only two forms that contain none of these are read: SELECT ... FROM one table, and RETURNING of a statement
+// that names no other table.
 namespace sluice::sql {
 
 struct PlainColumns {
   enum class Kind : std::uint8_t { column, all, expression };
   struct Item {
     Kind kind = Kind::expression;
-    std::string name;  // of a column
+    std::string name;  // the column's name, if kind is `column`
   };
-  std::string table;  // as describe_table() takes it
+  std::string table;  // as describe_table() expects it
   std::vector<Item> items;
 };
 
-// Nothing: it may be something else.
+// Returns nothing if the statement may have another form.
 [[nodiscard]] std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect);
 
-// Of each of the statement's columns, whether it is never NULL. Empty: of none is that known.
-// `statement` is as Statement::text has it, `columns` are those that the database has described.
+// For each of the statement's columns, whether it is never NULL. Empty if this is unknown for all of them. `statement`
+// is the Statement::text, and `columns` are those that the database has described.
 [[nodiscard]] core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
                                                        std::vector<Column> columns);
 

@@ -5,7 +5,7 @@
 namespace sluice::sql {
 namespace {
 
-// "films: id name * ?", with ? for an expression; "-" for what is not read.
+// "films: id name * ?", where ? is an expression; "-" if the statement is not recognised.
 std::string said(std::string_view statement, Dialect dialect = Dialect::postgres) {
   const auto plain = plain_columns(statement, dialect);
   if (!plain) return "-";

@@ -8,8 +8,8 @@
 namespace sluice::sql {
 namespace {
 
-// PostgreSQL declares a cursor only for what reads, and says so when it parses; a cursor that is insensitive cannot
-// lock its rows either. Nothing is executed.
+// PostgreSQL declares a cursor only for a statement that reads, and reports this when it parses. An insensitive cursor
+// cannot lock its rows either. Nothing is executed.
 constexpr std::string_view declare = "DECLARE sluice INSENSITIVE CURSOR FOR ";
 
 constexpr std::string_view blanks = " \t\r\n\f\v";
@@ -24,7 +24,7 @@ std::string word_at(std::string_view text) {
   return word;
 }
 
-// The statement behind EXPLAIN and its options.
+// The statement after EXPLAIN and its options.
 std::string_view explained(std::string_view text) {
   const auto skip = [&text](std::size_t count) {
     text.remove_prefix(std::min(count, text.size()));
@@ -43,7 +43,8 @@ std::string_view explained(std::string_view text) {
 
 core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions& options, std::string_view statement,
                                        std::span<const Parameter> declared) {
-  if (options.is_sqlite()) co_return Result<void>{};  // prepare() has refused all that sqlite3_stmt_readonly() does
+  // prepare() has already refused every statement that is not sqlite3_stmt_readonly().
+  if (options.is_sqlite()) co_return Result<void>{};
   const std::string text = std::string(declare) + std::string(statement);
   const auto parsed = co_await database.prepare(text, declared);
   if (parsed) co_return Result<void>{};
@@ -53,7 +54,7 @@ core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions
   error.position -= std::min<std::uint32_t>(error.position, static_cast<std::uint32_t>(declare.size()));
   std::string why = "it writes or locks rows";
   if (error.sqlstate == "42601" && error.position != 0) {
-    // A syntax error, where the statement itself has none: this is a command that no cursor can be declared for.
+    // The syntax error comes from DECLARE, because the statement itself has none: the command cannot have a cursor.
     const std::string_view command = statement.substr(byte_offset(statement, error.position));
     const std::string word = word_at(command);
     if (word == "SHOW") co_return Result<void>{};

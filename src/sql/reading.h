@@ -9,9 +9,9 @@
 
 namespace sluice::sql {
 
-// Whether a statement that `database` has prepared only reads, as what answers a GET must. Refused: INSERT, UPDATE,
-// DELETE and MERGE, also in a WITH or under EXPLAIN, locking rows (FOR UPDATE), and all commands that are neither
-// SELECT, VALUES, TABLE, WITH, SHOW nor EXPLAIN. What the functions that it calls do cannot be seen from here.
+// Checks that a statement, which `database` has prepared, only reads, as a GET requires. Refused are INSERT, UPDATE,
+// DELETE and MERGE, also in a WITH or under EXPLAIN; row locks (FOR UPDATE); and every command other than SELECT,
+// VALUES, TABLE, WITH, SHOW and EXPLAIN. Functions that the statement calls are not checked.
 [[nodiscard]] core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions& options,
                                                      std::string_view statement, std::span<const Parameter> declared);
 

@@ -9,11 +9,11 @@
 
 namespace sluice::sql {
 
-// Runs any number of statements, as psql or sqlite3 would read them from a file, on a connection of its own; their rows
-// are dropped. For schemas, test data, CREATE DATABASE: not for requests. PostgreSQL: a script without BEGIN is one
-// transaction, and there are neither psql's backslash commands nor COPY FROM STDIN. SQLite: the file is made where
-// there is none, foreign keys are enforced, and the calling thread is blocked. An error's position is a character of
-// `script`. What is not done at the deadline is given up: Failure::timed_out. `options` and `script` outlive the call.
+// Runs a script of any number of statements, as psql or sqlite3 would read it from a file, on a connection of its own,
+// and discards their rows. For schemas, test data and CREATE DATABASE, not for requests. PostgreSQL: a script without
+// BEGIN is one transaction; psql's backslash commands and COPY FROM STDIN are not supported. SQLite: a missing file is
+// created, foreign keys are enforced, and the call blocks its thread. An error's position is a character of `script`.
+// At the deadline the script is abandoned with Failure::timed_out. `options` and `script` outlive the call.
 [[nodiscard]] core::Task<Result<void>> run_script(const DatabaseOptions& options, core::Reactor& reactor,
                                                   std::string_view script, Instant deadline);
 

@@ -22,22 +22,22 @@ enum class ParameterType : std::uint8_t;
 
 // One value of a staged row.
 struct StagedValue {
-  std::optional<std::string_view> text;  // none: NULL
-  bool left_out = false;                 // of an optional column: it stays as it is
-  ParameterType type{};                  // SQLite: what a column without a type of its own stores it as
+  std::optional<std::string_view> text;  // absent: NULL
+  bool left_out = false;                 // of an optional column, which keeps its value
+  ParameterType type{};                  // SQLite: the type to store it as in a column without a type of its own
 };
 
-// A row that the set cannot have.
+// A row that cannot be part of the set.
 struct StagedFault {
-  std::uint64_t line = 0;  // as it was given
+  std::uint64_t line = 0;  // as given to add()
   std::uint64_t row = 0;   // 0-based
   std::string column;      // may be empty
   std::string reason;
-  std::uint64_t twin_line = 0;               // of the earlier row with the same key, where that is what is wrong
-  std::shared_ptr<const BrokenRule> rule{};  // null: the database says of none
+  std::uint64_t twin_line = 0;               // line of the earlier row with the same key, if the key is a duplicate
+  std::shared_ptr<const BrokenRule> rule{};  // null: the database reports no such details
 };
 
-// How many rows a set may delete: a number of them, or a share of those that it may change.
+// How many rows a set may delete: a number, or a percentage of the existing rows in its scope.
 struct DeletionLimit {
   std::uint64_t amount = UINT64_MAX;
   bool percent = false;
@@ -52,39 +52,39 @@ struct SetOutcome {
   std::uint64_t updated = 0;
   std::uint64_t deleted = 0;
   std::uint64_t unchanged = 0;
-  std::vector<StagedFault> faults;         // not empty: nothing has been written
-  std::uint64_t taken = 0;                 // not 0: nothing has been written, for deleting would take these rows along
-  bool too_many_deleted = false;           // nothing has been written, for it would delete more than is allowed
-  bool outside = false;                    // what is wrong with them: the table has them, and the set does not
-  std::shared_ptr<const Error> refusal{};  // likewise: the database refuses them, and this is what it said first
+  std::vector<StagedFault> faults;  // if not empty, nothing has been written
+  std::uint64_t taken = 0;  // if not 0, nothing has been written, because the deletion would cascade to this many rows
+  bool too_many_deleted = false;           // nothing has been written, because it would delete more rows than allowed
+  bool outside = false;                    // the faults are rows that the table has, outside of the set's scope
+  std::shared_ptr<const Error> refusal{};  // the faults are rows that the database refuses; this is its first error
 };
 
 inline constexpr const char* outside_reason = "is there already, and no part of what is replaced";
 inline constexpr std::size_t most_staged_faults = 100;
 
 struct ApplyOptions {
-  bool commit = true;         // false: finds out what would change, and changes nothing
-  std::uint32_t retries = 0;  // how often the transaction is tried again where another one is in its way
-  Instant deadline = never;   // `never`: the database's statement timeout holds
-  DeletionLimit deletions{};  // of what is committed
+  bool commit = true;         // false: counts the changes without making them
+  std::uint32_t retries = 0;  // how often the transaction is retried after a conflict with another one
+  Instant deadline = never;   // `never`: the database's statement timeout applies
+  DeletionLimit deletions{};  // applies only if `commit`
 
   [[nodiscard]] bool allow(const SetOutcome& outcome) const {
     return deletions.allows(outcome.deleted, outcome.deleted + outcome.updated + outcome.unchanged);
   }
 };
 
-// The rows of one set on their way into the database, and what becomes of them. One call at a time, each until its end;
-// after an error, and after apply(), it can only be destroyed. What was not applied leaves no trace.
+// Gathers the rows of one set in the database and applies them. One call at a time, each until its end. After an error,
+// and after apply(), the object can only be destroyed. Rows that were not applied leave no trace.
 class Staging : public core::SlabAllocated {
  public:
   virtual ~Staging() = default;
-  // More rows: `values` is row-major, in the order of SetPlan::staged; `lines` has a line for each row. Waits while the
-  // database takes them more slowly than they come.
+  // Adds rows: `values` is row-major, in the order of SetPlan::staged; `lines` has a line for each row. Waits while the
+  // database is slower than the caller.
   [[nodiscard]] virtual core::Task<std::expected<void, Error>> add(std::span<const StagedValue> values,
                                                                    std::span<const std::uint64_t> lines) = 0;
-  // Whether no more rows are of use: what is wrong with those that were added is known, and apply() tells.
+  // Whether adding more rows is useless because those added so far are refused; apply() reports the reason.
   [[nodiscard]] virtual bool is_refused() const { return false; }
-  // In one transaction. `arguments` are in the order of SetPlan::parameters.
+  // Writes all rows in one transaction. `arguments` are in the order of SetPlan::parameters.
   [[nodiscard]] virtual core::Task<std::expected<SetOutcome, Error>> apply(std::span<const Argument> arguments,
                                                                            const ApplyOptions& options) = 0;
 };

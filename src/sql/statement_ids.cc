@@ -15,7 +15,7 @@ std::uint64_t next_serial() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Neither SQL nor the names of columns have a NUL.
+// Neither SQL nor column names contain NUL.
 std::string key_of(const Statement& statement) {
   std::string key = statement.text;
   for (const std::uint32_t type : statement.parameter_types) key += "\0t"s + std::to_string(type);
@@ -40,7 +40,7 @@ struct StatementIds::Holder {
 
 void StatementIds::give(Statement& statement) {
   std::string key = key_of(statement);
-  std::shared_ptr<const void> before;  // it may be the last copy, and goes outside of the lock
+  std::shared_ptr<const void> before;  // may be the last copy, so it is destroyed after the lock is released
   std::shared_ptr<const Holder> holder;
   const std::lock_guard lock(mutex_);
   auto& known = holders_[key];
@@ -58,7 +58,8 @@ void StatementIds::take_back(const Holder& holder) {
   const std::lock_guard lock(mutex_);
   free_.insert(holder.id.slot);
   const auto known = holders_.find(holder.key);
-  if (known != holders_.end() && known->second.expired()) holders_.erase(known);  // else another has the key by now
+  // If it has not expired, a new holder already has the key.
+  if (known != holders_.end() && known->second.expired()) holders_.erase(known);
 }
 
 }  // namespace sluice::sql

@@ -11,21 +11,22 @@ namespace sluice::sql {
 
 struct Statement;
 
-// Which statement a connection's caches speak of. Statements with the same text, types and columns share one.
+// Identifies a statement in a connection's caches. Statements with the same text, types and columns share one id.
 struct StatementId {
-  static constexpr std::uint32_t unnamed = UINT32_MAX;  // of a statement that no connection keeps
+  static constexpr std::uint32_t unnamed = UINT32_MAX;  // the slot of a statement that no connection caches
 
-  std::uint32_t slot = unnamed;  // indexes the caches; used again once no copy of the statement is left
-  std::uint64_t serial = 0;      // never used again in this process
+  std::uint32_t slot = unnamed;  // index in the caches; reused once no copy of the statement is left
+  std::uint64_t serial = 0;      // never reused in this process
 
   [[nodiscard]] bool is_named() const { return slot != unnamed; }
   bool operator==(const StatementId&) const = default;
 };
 
-// Gives ids to the statements of one database. Thread-safe, as the last copy of a statement may go on any thread.
+// Gives ids to the statements of one database. Thread-safe, because any thread may destroy the last copy of a
+// statement.
 class StatementIds : public std::enable_shared_from_this<StatementIds> {
  public:
-  // Sets Statement::id, and Statement::holds_id, with which the id goes.
+  // Sets Statement::id, and Statement::holds_id, which keeps the id reserved.
   void give(Statement& statement);
 
  private:
@@ -34,7 +35,7 @@ class StatementIds : public std::enable_shared_from_this<StatementIds> {
   void take_back(const Holder& holder);
 
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const Holder>, std::less<>> holders_;  // by what is equal in equal statements
+  std::map<std::string, std::weak_ptr<const Holder>, std::less<>> holders_;  // by text, types and columns: see key_of()
   std::set<std::uint32_t> free_;
   std::uint32_t slots_ = 0;
 };

@@ -68,7 +68,7 @@ void Tokens::step() {
   }
 }
 
-// PostgreSQL nests comments. Where one does not end so, the statement is one of SQLite, whose comments do not.
+// PostgreSQL nests comments, and SQLite does not. If the nesting never closes, the text is read by SQLite's rule.
 std::size_t Tokens::comment_end() const {
   std::size_t depth = 1;
   for (auto at = at_ + 2; at < sql_.size(); ++at) {

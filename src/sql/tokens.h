@@ -12,19 +12,19 @@ struct Token {
   enum class Kind : std::uint8_t { word, quoted, parameter, literal, sign, end };
 
   Kind kind = Kind::end;
-  std::string text;  // in lower case as a rule, without its quotes; a parameter's number
+  std::string text;  // in lower case as a rule, without quotes; for a parameter, its number
 };
 
-// A statement, with SQLite's placeholders of ParsedSql::text, without its blanks and comments. `$1` is a word. Of
-// PostgreSQL's E'...', the backslashes are left out. `quoted`: whether identifiers and texts in quotes are made lower
-// case, as words are.
+// The tokens of a statement that has SQLite's placeholders of ParsedSql::text. Blanks and comments are skipped. `$1` is
+// a word. Backslashes of PostgreSQL's E'...' are left out. `quoted`: whether quoted identifiers and strings become
+// lower case, as words do.
 class Tokens {
  public:
   enum class Case : std::uint8_t { lower, kept };
   explicit Tokens(std::string_view sql, Case quoted = Case::lower) : sql_(sql), quoted_(quoted) {
     while (at_ < sql_.size()) step();
   }
-  // The tokens' own end, beyond them.
+  // Returns a token of Kind::end if `index` is out of range.
   [[nodiscard]] const Token& operator[](std::size_t index) const { return index < all_.size() ? all_[index] : end_; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
 
@@ -37,7 +37,7 @@ class Tokens {
   [[nodiscard]] bool is_identifier(std::size_t i) const {
     return (*this)[i].kind == Token::Kind::word || (*this)[i].kind == Token::Kind::quoted;
   }
-  // Behind what begins at `i`, with all of its parentheses.
+  // The index after the token at `i`, or, if that opens a parenthesis, after the matching closing one.
   [[nodiscard]] std::size_t skip(std::size_t i) const;
 
  private:
@@ -45,7 +45,7 @@ class Tokens {
   [[nodiscard]] char next() const { return at_ + 1 < sql_.size() ? sql_[at_ + 1] : '\0'; }
   void step();
   [[nodiscard]] std::size_t comment_end() const;
-  void quoted(char close, bool escapes = false);  // `escapes`: with a backslash, as in E'...'
+  void quoted(char close, bool escapes = false);  // `escapes`: backslashes escape, as in E'...'
 
   std::string_view sql_;
   Case quoted_;

@@ -7,7 +7,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// "select «Id» 'text' ?1 =": each kind between marks of its own.
+// "select «Id» 'text' ?1 =": each kind has its own marks.
 std::string said(std::string_view statement, Tokens::Case quoted = Tokens::Case::lower) {
   const Tokens tokens(statement, quoted);
   std::string text;

@@ -29,57 +29,58 @@ inline NameOf<Isolation> names_of(Isolation) {
           {"serializable", Isolation::serializable}};
 }
 
-// PostgreSQL: a parameter of the session, for one transaction alone. `role` is SET LOCAL ROLE.
+// PostgreSQL: a session parameter that is set for one transaction only. `role` means SET LOCAL ROLE.
 struct Setting {
   std::string name;
   std::string value;
 };
 
 struct TransactionOptions {
-  Instant deadline = never;  // for all of it; `never`: the database's own statement timeout for each wait
-  Isolation isolation = Isolation::standard;  // SQLite's is always serializable
+  Instant deadline = never;  // of the whole transaction; `never`: the database's own statement timeout for each wait
+  Isolation isolation = Isolation::standard;  // SQLite is always serializable
   std::span<const Setting> settings{};        // PostgreSQL only; read before begin() returns
-  // No statement writes. SQLite: it waits for no write, and no write waits for it.
+  // No statement writes. SQLite: the transaction waits for no writer, and no writer waits for it.
   bool reads_only = false;
-  // finish() rolls back, and succeeds, where its statement is Written::nothing().
+  // finish() rolls back, and still succeeds, if Written::nothing() is true of its statement.
   bool must_do = false;
-  // What one statement may return: bytes of values, and one for each. More is an error with `over_result_limit`.
+  // The most bytes of values that one statement may return; each value counts one more. Exceeding it is an error with
+  // `over_result_limit`.
   std::size_t result_bytes = 16 << 20;
 };
 
 // An SQLSTATE: configuration_limit_exceeded.
 inline constexpr std::string_view over_result_limit = "53400";
 
-// What one statement of a transaction has done. Its rows (of RETURNING, or of a SELECT) are its own.
+// What one statement of a transaction has done. It owns its rows (of RETURNING, or of a SELECT).
 struct Written {
-  std::uint64_t changes = 0;  // rows inserted, updated or deleted by the statement itself
-  Block rows;                 // all of them: `last` is set
+  std::uint64_t changes = 0;  // rows that the statement itself inserted, updated or deleted
+  Block rows;                 // all rows: `last` is set
   std::shared_ptr<const void> owner;
 
-  // It has found no row: it has returned none, or, without columns to return, changed none.
+  // Whether it returned no row, or, for a statement without columns, changed none.
   [[nodiscard]] bool nothing(bool has_columns) const { return has_columns ? rows.rows == 0 : changes == 0; }
 };
 
-// Statements that are committed together or not at all. Destroyed before a commit has succeeded, it is rolled back; one
-// whose commit is on its way then may still be committed. One call at a time, each until its end; after an error there
-// is nothing left but to destroy it. Statements have been prepared by Database::prepare_writing(); they and what is
-// given to begin() outlive it.
+// Statements that are committed together or not at all. If a transaction is destroyed before its commit has succeeded,
+// it is rolled back, except that a commit that was already sent may still take effect. One call at a time, each until
+// its end. After an error the transaction can only be destroyed. Statements must come from Database::prepare_writing();
+// they and the options given to begin() outlive the transaction.
 class Transaction : public core::SlabAllocated {
  public:
   virtual ~Transaction() = default;
   // `arguments` are copied before the first suspension.
   [[nodiscard]] virtual core::Task<std::expected<Written, Error>> execute(const Statement& statement,
                                                                           std::span<const Argument> arguments) = 0;
-  // The last statement together with the commit: one round trip, and for SQLite one commit with others' requests where
-  // it is the only one. A success has been committed, but for `must_do`. More rows than `most_rows` are an error
-  // (Failure::statement), and nothing is committed.
+  // Executes the last statement together with the commit, in one round trip. SQLite may commit it together with other
+  // requests if it is the only statement. Success means that it was committed, except under `must_do`. More rows than
+  // `most_rows` are an error (Failure::statement), and nothing is committed.
   [[nodiscard]] virtual core::Task<std::expected<Written, Error>> finish(const Statement& statement,
                                                                          std::span<const Argument> arguments,
                                                                          std::size_t most_rows) = 0;
   [[nodiscard]] virtual core::Task<std::expected<void, Error>> commit() = 0;
-  // The statements that follow run as the first ones of a transaction with these settings would: user, role and
-  // parameters that earlier ones have set, also SET LOCAL in a function, do not hold for them. `reads`: it is one
-  // statement, by execute(), and PostgreSQL refuses it if a function that it calls writes.
+  // The statements that follow run as if they were the first of a transaction with these settings: earlier changes of
+  // user, role and parameters, including SET LOCAL in a function, no longer apply. `reads`: only one statement follows,
+  // by execute(), and PostgreSQL refuses it if a function that it calls writes.
   virtual void renew(std::span<const Setting> /*settings*/, bool /*reads*/) {}
 };
 

@@ -10,12 +10,14 @@ namespace {
 
 constexpr std::size_t read_bytes = 16 * 1024;
 constexpr std::size_t large_read_bytes = 64 * 1024;  // within a large frame
-constexpr std::size_t output_bytes = 64 * 1024;      // frames gather up to here; then senders wait
-constexpr std::size_t copied_bytes = 16 * 1024;      // a longer message is written from where it lies
-constexpr std::size_t least_compressed_bytes = 64;   // a shorter message that stands alone only grows
+constexpr std::size_t output_bytes = 64 * 1024;      // output is collected up to this size; then senders wait
+constexpr std::size_t copied_bytes = 16 * 1024;      // a longer message is written without copying
+constexpr std::size_t counted_piece_bytes = 64 * 1024;
+constexpr std::size_t least_compressed_bytes = 64;  // without a dictionary, a shorter message only grows
+constexpr std::size_t rest_bytes = 256;             // an incomplete control frame or header is smaller
 constexpr std::size_t spare_buffers = 64;
 constexpr std::size_t spare_buffer_bytes = 128 * 1024;
-constexpr unsigned reads_a_turn = 16;  // then others of the core have theirs
+constexpr unsigned reads_a_turn = 16;  // then the core serves other connections
 
 }  // namespace
 
@@ -33,7 +35,7 @@ void ChannelPool::give_back(Buffer&& buffer) {
   spare_.push_back(std::move(given));
 }
 
-// Waits until nobody writes; first come, first served.
+// Waits until no other coroutine writes, in first-come order.
 class Channel::Turn {
  public:
   explicit Turn(Channel& channel) : channel_(channel) {}
@@ -63,7 +65,7 @@ class Channel::Turn {
     linked_ = false;
     (next_ != nullptr ? next_->previous_ : channel_.last_turn_) = previous_;
     (previous_ != nullptr ? previous_->next_ : channel_.first_turn_) = next_;
-    // Whoever is next, be it that this one has its turn or has been cancelled.
+    // Wakes the next one, whether this one got its turn or was cancelled.
     if (!channel_.writing_ && channel_.first_turn_ != nullptr) channel_.ask_for_pump();
   }
 
@@ -74,8 +76,8 @@ class Channel::Turn {
   bool linked_ = false;
 };
 
-// Whoever writes holds one. A write that is cancelled half-way leaves a frame that nobody can complete: the connection
-// is lost.
+// Held by the coroutine that writes. A write that is cancelled halfway leaves an incomplete frame, so the connection is
+// cut.
 class Channel::Writing {
  public:
   explicit Writing(Channel& channel) : channel_(channel) { channel_.writing_ = true; }
@@ -92,11 +94,28 @@ class Channel::Writing {
   bool done_ = false;
 };
 
+// Marks a wait for the peer. Meanwhile the memory of its message may be reclaimed for others.
+class Channel::PeerWait {
+ public:
+  explicit PeerWait(Channel& channel) : channel_(channel), counts_(channel.memory_ != nullptr && channel.held_ != 0) {
+    if (counts_ && channel_.peer_waits_++ == 0) channel_.memory_->set_waiting(true);
+  }
+  PeerWait(const PeerWait&) = delete;
+  ~PeerWait() {
+    if (counts_ && --channel_.peer_waits_ == 0) channel_.memory_->set_waiting(false);
+  }
+
+ private:
+  Channel& channel_;
+  const bool counts_;
+};
+
 Channel::Channel(net::Duplex& duplex, ChannelPool& pool, const ChannelOptions& options,
-                 const std::optional<DeflateParameters>& agreed)
+                 const std::optional<DeflateParameters>& agreed, MessageMemory* memory)
     : duplex_(duplex),
       reactor_(duplex.reactor()),
       pool_(pool),
+      memory_(memory),
       options_(options),
       agreed_(agreed),
       own_deflater_(agreed && !agreed->server_no_context_takeover
@@ -135,9 +154,16 @@ std::optional<Result<Message>> Channel::take() {
   using Kind = Decoder::Event::Kind;
   for (;;) {
     if (over_) return fail(Errc::closed);
-    // A peer that sends pings and takes no pongs waits for its own.
+    // Stop reading from a peer that sends pings but does not read the pongs.
     if (in_.empty() || out_.size() >= output_bytes) return std::nullopt;
     const Decoder::Event event = decoder_.next({in_.data(), in_.size()});
+    if (decoder_.held() != held_) [[unlikely]] {
+      if (const CloseCode code = account(); code != CloseCode::none) {
+        decoder_.release();
+        refuse(code);
+        return fail(Errc::closed);
+      }
+    }
     switch (event.kind) {
       case Kind::need_more:
         in_.consume(event.consumed);
@@ -146,6 +172,7 @@ std::optional<Result<Message>> Channel::take() {
       case Kind::binary:
         if (close_sent_) break;
         given_ = event.consumed;
+        grew_at_ = reactor_.now();
         ++pool_.counters_.messages_received;
         pool_.counters_.bytes_received += event.data.size();
         return Message{event.kind == Kind::text ? Message::Kind::text : Message::Kind::binary, event.data};
@@ -180,16 +207,17 @@ core::Task<Result<Message>> Channel::receive_later() {
   } receiving(*this);
 
   for (;;) {
-    // What has gathered leaves first.
+    // Send the collected output first.
     if (!out_.empty()) {
       const bool full = out_.size() >= output_bytes;
+      const PeerWait waiting(*this);
       if (!writing_ && first_turn_ == nullptr) {
         co_await flush();
       } else if (full) {
         co_await Turn(*this);
         co_await flush();
       }
-      // There may be bytes that were not looked at because there was no room for the answers.
+      // Some received bytes may not have been processed because there was no room for the replies.
       if (over_ || full) {
         if (auto message = take()) co_return std::move(*message);
         continue;
@@ -212,24 +240,39 @@ core::Task<Result<Message>> Channel::receive_later() {
       if (!*got || **got == 0) lose();  // without a close frame
       if (auto message = take()) co_return std::move(*message);
     } else {
-      if (in_.empty()) {
-        pool_.give_back(std::move(in_));
-        decoder_.release_given();
-      }
-      const auto waited = co_await duplex_.readable(next_deadline());
-      if (!waited && !over_) miss_deadline();
+      co_await wait();
     }
     if (over_) co_return fail(Errc::closed);
   }
 }
 
+// Waits for the peer. Keeps only an incomplete message or frame header in memory.
+core::Task<void> Channel::wait() {
+  decoder_.trim();
+  if (decoder_.held() != held_) (void)account();  // it has shrunk
+  if (in_.empty()) {
+    pool_.give_back(std::move(in_));
+  } else if (in_.size() <= rest_bytes && in_.capacity() > 2 * rest_bytes) {
+    Buffer rest;
+    rest.append(in_.view());
+    pool_.give_back(std::exchange(in_, std::move(rest)));
+  }
+  if (!std::exchange(in_message_, decoder_.in_message())) grew_at_ = reactor_.now();
+  const PeerWait waiting(*this);
+  const auto waited = co_await duplex_.readable(next_deadline());
+  if (!waited && !over_) miss_deadline();
+}
+
+// Control frames count as a sign of life of the peer, but do not extend the deadline of a message.
 Instant Channel::next_deadline() const {
-  if (close_sent_ || ping_sent_) return deadline_;
-  return heard_ + options_.ping_interval;
+  if (close_sent_) return deadline_;
+  const Instant next = ping_sent_ ? deadline_ : heard_ + options_.ping_interval;
+  return in_message_ ? std::min(next, message_deadline()) : next;
 }
 
 void Channel::miss_deadline() {
-  if (reactor_.now() < next_deadline()) return;  // it has been moved meanwhile
+  if (reactor_.now() < next_deadline()) return;  // the deadline has been moved
+  if (!close_sent_ && in_message_ && reactor_.now() >= message_deadline()) return refuse(CloseCode::policy_violation);
   if (close_sent_ || ping_sent_) return lose();
   ping_sent_ = true;
   deadline_ = reactor_.now() + options_.pong_timeout;
@@ -253,7 +296,7 @@ void Channel::append_message(Message::Kind kind, std::string_view data) {
   const bool keep = own_deflater_ != nullptr;
   Deflater& deflater = keep ? *own_deflater_ : pool_.codecs().deflater(agreed_->server_window_bits);
   deflater.compress(data, payload, keep);
-  // What does not get smaller goes as it is, unless the dictionary already counts on it.
+  // A message that does not shrink is sent uncompressed, unless the persistent dictionary already includes it.
   if (keep || payload.size() < data.size()) {
     append_frame(out_, opcode, payload.view(), true);
   } else {
@@ -276,6 +319,10 @@ core::Async<Result<void>> Channel::send(Message::Kind kind, std::string_view dat
 }
 
 core::Task<Result<void>> Channel::send_later(Message::Kind kind, std::string_view data) {
+  const bool is_counted =
+      memory_ != nullptr && held_ != 0;  // the receiver is processing a message, and may be sending it
+  if (is_counted) memory_->moved(data.size());
+  const PeerWait waiting(*this);
   co_await Turn(*this);
   if (closing()) co_return fail(Errc::closed);
   ++pool_.counters_.messages_sent;
@@ -290,8 +337,16 @@ core::Task<Result<void>> Channel::send_later(Message::Kind kind, std::string_vie
     {
       Writing writing(*this);
       Buffer head = std::exchange(out_, Buffer());
-      iovec parts[2] = {{head.data(), head.size()}, {const_cast<char*>(data.data()), data.size()}};
-      if (co_await duplex_.write(parts, options_.write_timeout)) writing.done();
+      // Written in pieces if memory_ must be notified of the peer's progress.
+      const std::size_t most = is_counted ? counted_piece_bytes : data.size();
+      Result<void> written;
+      for (std::size_t sent = 0; written && sent < data.size(); sent += most) {
+        const std::string_view piece = data.substr(sent, most);
+        iovec parts[2] = {{head.data(), sent == 0 ? head.size() : 0}, {const_cast<char*>(piece.data()), piece.size()}};
+        written = co_await duplex_.write(parts, options_.write_timeout);
+        if (is_counted) memory_->moved(piece.size());
+      }
+      if (written) writing.done();
       pool_.give_back(std::move(head));
     }
     if (!out_.empty() && first_turn_ == nullptr) co_await flush();
@@ -300,7 +355,7 @@ core::Task<Result<void>> Channel::send_later(Message::Kind kind, std::string_vie
   co_return Result<void>{};
 }
 
-// Writes all that has gathered, and what gathers meanwhile.
+// Writes all collected output, including output added during the writes.
 core::Task<void> Channel::flush() {
   if (lost_) co_return;
   Writing writing(*this);
@@ -319,6 +374,32 @@ void Channel::begin_close(CloseCode code, std::string_view reason) {
   code_ = code;
   deadline_ = reactor_.now() + options_.close_timeout;
   ask_for_pump();
+}
+
+// The size of the decoder's buffers has changed. A smaller size is always accepted.
+CloseCode Channel::account() {
+  const std::size_t held = decoder_.held();
+  if (held > held_) grew_at_ = reactor_.now();
+  if (memory_ != nullptr) {
+    if (held < held_) {
+      memory_->give_back(held_ - held);
+    } else if (const CloseCode code = memory_->take(held - held_); code != CloseCode::none) {
+      return code;
+    }
+  }
+  held_ = held;
+  return CloseCode::none;
+}
+
+void Channel::abandon() {
+  if (!receiving_) {
+    lose();
+    return duplex_.cut();
+  }
+  decoder_.release();
+  held_ = 0;
+  refuse(CloseCode::try_again_later);
+  wakes_receiver_ = true;
 }
 
 void Channel::refuse(CloseCode code) {
@@ -343,7 +424,7 @@ core::Task<void> Channel::close(CloseCode code, std::string_view reason) {
     ask_for_pump();
     co_return;
   }
-  // What still comes is dropped.
+  // Messages that still arrive are dropped.
   if (!take()) (void)co_await receive_later();
   if (!out_.empty() && !lost_) {
     co_await Turn(*this);
@@ -359,8 +440,8 @@ void Channel::drain(CloseCode code) {
 
 void Channel::ask_for_pump() { reactor_.at_turn_end(hook_); }
 
-// At the end of the turn: whoever waits to write has its turn, or what has gathered leaves. What is resumed here may
-// end the channel, so each way out is its last act.
+// At the end of the turn: resumes the first waiting writer, or sends the collected output. The resumed coroutine may
+// destroy the channel, so no branch uses it afterwards.
 void Channel::pump(core::TurnHook& hook) noexcept {
   Channel& self = static_cast<Hook&>(hook).channel;
   if (!self.writing_) {

@@ -27,17 +27,32 @@ struct Message {
   std::string_view data;
 };
 
-// What bounds a conversation. Times are from one sign of life to the next.
+// The limits of a conversation.
 struct ChannelOptions {
-  std::uint64_t max_frame = 1024 * 1024;    // payload bytes: 1009
-  std::uint64_t max_message = 1024 * 1024;  // bytes, decompressed: 1009
-  Duration ping_interval = 30s;             // of silence, before the peer is asked whether it is there
-  Duration pong_timeout = 10s;              // for any byte after that: the connection is cut
-  Duration close_timeout = 5s;              // for the peer's close frame after ours
-  Duration write_timeout = 30s;             // without the peer taking a byte: the connection is cut
+  std::uint64_t max_frame = 1024 * 1024;    // payload bytes; beyond it: 1009
+  std::uint64_t max_message = 1024 * 1024;  // bytes, decompressed; beyond it: 1009
+  Duration ping_interval = 30s;             // how long the peer may be silent before the channel sends a ping
+  Duration pong_timeout = 10s;              // without any byte after the ping: the connection is cut
+  Duration close_timeout = 5s;              // how long to wait for the peer's close frame after ours
+  Duration write_timeout = 30s;             // without the peer reading a byte: the connection is cut
 };
 
-// What the channels of one core share and count.
+// Accounts for the memory of messages that do not fit into one read, from their first bytes until the receiver has
+// processed them.
+class MessageMemory {
+ public:
+  virtual ~MessageMemory() = default;
+  // Returns CloseCode::none if there is room. With any other code the conversation ends with that code.
+  [[nodiscard]] virtual CloseCode take(std::size_t bytes) = 0;
+  virtual void give_back(std::size_t bytes) = 0;
+  // Reports whether the channel waits for the peer, either for the rest of a message or for the peer to read. Only then
+  // may the owner call Channel::abandon().
+  virtual void set_waiting(bool waiting) = 0;
+  // The peer has read this many bytes, or this many bytes are about to be sent to it.
+  virtual void moved(std::size_t bytes) = 0;
+};
+
+// Shared by the channels of one core: buffers, codecs and counters.
 class ChannelPool {
  public:
   [[nodiscard]] Buffer take();
@@ -52,47 +67,55 @@ class ChannelPool {
   Counters counters_;
 };
 
-// One end of a WebSocket conversation (RFC 6455), the server's: messages in, messages out.
+// The server's end of a WebSocket conversation (RFC 6455): receives and sends messages.
 //
-// One coroutine receives; it also answers pings and the close handshake, keeps the connection alive and notices when it
-// ends. So somebody has to receive, even where only sending is meant; who does not is not read from, and a peer that
-// goes on sending is held back. Any number of coroutines of the same core may send; all but the receiver must have
+// One coroutine receives. receive() also answers pings and the close handshake, keeps the connection alive and detects
+// its end. So one coroutine must receive even if the application only sends; otherwise nothing is read, and
+// backpressure stops the peer. Any number of coroutines of the same core may send. All except the receiver must have
 // ended when the conversation's run returns.
 //
-// What is sent gathers and leaves in one write: when the receiver waits, and else at the end of the loop's turn. A
-// sender awaits only where the peer is slower.
+// Sent messages are collected and written together, when the receiver waits or at the end of the loop's turn. send()
+// suspends only if the peer reads too slowly.
 class Channel {
  public:
-  // `agreed`: compression; nothing: none. All referred to outlive it.
+  // `agreed`: the negotiated compression, if any. `memory`: null if only the maximum message size limits the memory.
+  // All references outlive the channel.
   Channel(net::Duplex& duplex, ChannelPool& pool, const ChannelOptions& options,
-          const std::optional<DeflateParameters>& agreed);
+          const std::optional<DeflateParameters>& agreed, MessageMemory* memory = nullptr);
   Channel(const Channel&) = delete;
   ~Channel();
 
-  // The next message; its data lasts until the next call. Errc::closed: the conversation is over, close_code() tells
-  // why. One at a time.
+  // Returns the next message; its data is valid until the next call. Errc::closed: the conversation is over, see
+  // close_code(). Only one call may run at a time.
   [[nodiscard]] core::Async<Result<Message>> receive();
 
-  // The data lasts until the result is there. Text must be UTF-8. Errc::closed: the conversation is over, or ends.
+  // `data` must stay valid until the call completes. Text must be UTF-8. Errc::closed: the conversation is over or is
+  // closing.
   [[nodiscard]] core::Async<Result<void>> send(Message::Kind kind, std::string_view data);
 
-  // Says goodbye and waits for the peer to do the same, for at most the close timeout; messages that still come are
-  // dropped. Where somebody receives, that one waits, and this returns at once.
+  // Sends a close frame and waits for that of the peer, at most for the close timeout. Messages that still arrive are
+  // dropped. If another coroutine is in receive(), that one waits instead, and close() returns at once.
   [[nodiscard]] core::Task<void> close(CloseCode code = CloseCode::normal, std::string_view reason = {});
 
-  // Says goodbye, with 1001 as before a restart, and waits for nothing.
+  // Sends a close frame, by default with 1001 as before a restart, and does not wait.
   void drain(CloseCode code = CloseCode::going_away);
 
-  // The peer's code, where it closed first; else ours. None while the conversation goes on; abnormal: the connection
-  // was lost.
+  // Called when others need the memory of the message. An incomplete message is dropped, and the conversation ends with
+  // 1013. A message that the receiver is processing stays valid until the next receive(). In that case the peer does
+  // not read what is sent, so the connection is cut and waiting sends fail. Resumes no coroutine.
+  void abandon();
+
+  // The peer's code if it closed first, otherwise ours. `none` while the conversation is open; `abnormal` if the
+  // connection was lost.
   [[nodiscard]] CloseCode close_code() const { return code_; }
   [[nodiscard]] bool closed_by_peer() const { return by_peer_; }
-  // No message can be sent any more.
+  // Messages can no longer be sent.
   [[nodiscard]] bool closing() const { return close_sent_ || over_; }
 
  private:
   class Turn;
   class Writing;
+  class PeerWait;
 
   [[nodiscard]] std::optional<Result<Message>> take();
   core::Task<Result<Message>> receive_later();
@@ -103,10 +126,13 @@ class Channel {
   void append_control(Opcode opcode, std::string_view payload);
   [[nodiscard]] bool compresses(std::string_view data) const;
   void begin_close(CloseCode code, std::string_view reason);
+  [[nodiscard]] CloseCode account();
   void refuse(CloseCode code);
   void lose();
   [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant message_deadline() const { return grew_at_ + options_.ping_interval + options_.pong_timeout; }
   void miss_deadline();
+  core::Task<void> wait();
   void ask_for_pump();
   static void pump(core::TurnHook& hook) noexcept;
 
@@ -118,28 +144,33 @@ class Channel {
   net::Duplex& duplex_;
   core::Reactor& reactor_;
   ChannelPool& pool_;
+  MessageMemory* const memory_;
   const ChannelOptions& options_;
   std::optional<DeflateParameters> agreed_;
-  std::unique_ptr<Deflater> own_deflater_;  // with a dictionary that lasts; else the pool's
+  std::unique_ptr<Deflater> own_deflater_;  // with a persistent dictionary; otherwise the pool's is used
   std::unique_ptr<Inflater> own_inflater_;
   Decoder decoder_;
   Buffer in_;
-  std::size_t given_ = 0;  // of in_: the message that was given, used up with the next call
-  Buffer out_;             // whole frames that wait for a write
+  std::size_t given_ = 0;  // bytes of in_ that hold the returned message; consumed by the next call
+  Buffer out_;             // complete frames that have not been written
   Hook hook_{*this};
-  Turn* first_turn_ = nullptr;  // those who wait to write, in their order
+  Turn* first_turn_ = nullptr;  // queue of coroutines that wait to write
   Turn* last_turn_ = nullptr;
-  Instant heard_;       // when bytes came last
-  Instant deadline_{};  // for the pong, or for the peer's close frame
-  unsigned reads_ = 0;  // in this turn of the loop
+  std::size_t held_ = 0;     // bytes of the decoder that are counted in memory_
+  Instant heard_;            // when the last bytes arrived
+  Instant grew_at_{};        // when the last message was completed, or the incomplete one last grew
+  Instant deadline_{};       // for the pong, or for the peer's close frame
+  unsigned peer_waits_ = 0;  // number of waits reported to memory_
+  unsigned reads_ = 0;       // number of reads in this turn of the loop
   Instant reads_turn_{};
   CloseCode code_ = CloseCode::none;
   bool writing_ = false;
   bool receiving_ = false;
+  bool in_message_ = false;  // whether a message was incomplete when the channel last waited for the peer
   bool ping_sent_ = false;
   bool close_sent_ = false;
-  bool over_ = false;  // nothing more is received, nor sent but what waits already
-  bool lost_ = false;  // nothing more is written either
+  bool over_ = false;  // nothing more is received; only pending output is still sent
+  bool lost_ = false;  // nothing more is received or written
   bool by_peer_ = false;
   bool wakes_receiver_ = false;
   core::TaskGroup flushing_;

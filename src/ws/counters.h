@@ -6,7 +6,7 @@
 
 namespace sluice::ws {
 
-// What one core's conversations have come to.
+// Totals of one core's conversations.
 struct Counters {
   std::uint64_t opened = 0;
   std::uint64_t open = 0;  // gauge
@@ -14,7 +14,7 @@ struct Counters {
   std::uint64_t messages_received = 0;
   std::uint64_t messages_sent = 0;
   std::uint64_t bytes_received = 0;  // of messages, decompressed
-  std::uint64_t bytes_sent = 0;      // likewise
+  std::uint64_t bytes_sent = 0;      // of messages, before compression
 
   [[nodiscard]] Readings readings() const;
 };

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/utf8.h"
 
 namespace sluice::ws {
+namespace {
+
+constexpr std::size_t least_trimmed = 16 * 1024;  // a smaller idle buffer is not worth a copy
+
+}  // namespace
 
 Decoder::Decoder(const Options& options)
     : options_(options),
@@ -62,9 +68,16 @@ Decoder::Event Decoder::finish(std::string_view whole, std::size_t consumed) {
           .data = whole};
 }
 
-void Decoder::release_given() {
-  if (!given_) return;
-  given_ = false;
+void Decoder::trim() {
+  if (std::exchange(given_, false)) release();
+  inflated_.release();
+  if (gathered_.capacity() <= 2 * gathered_.size() + least_trimmed) return;
+  Buffer fitting;
+  fitting.append(gathered_.view());
+  gathered_ = std::move(fitting);
+}
+
+void Decoder::release() {
   gathered_.release();
   inflated_.release();
 }
@@ -79,7 +92,7 @@ Decoder::Event Decoder::next(std::span<char> bytes) {
   for (;;) {
     if (!in_frame_) {
       const std::span<char> rest = bytes.subspan(used);
-      // Most messages: one short frame from a client, whole. It says nothing that has to be judged but its length.
+      // The common case: a complete message in one short frame from a client. Only its length has to be checked.
       if (rest.size() >= 6 && !in_message_ && options_.peer_masks) [[likely]] {
         const auto first = static_cast<std::uint8_t>(rest[0]);
         const auto second = static_cast<std::uint8_t>(rest[1]);

@@ -42,8 +42,8 @@ std::ostream& operator<<(std::ostream& out, const Seen& seen) {
              << testing::PrintToString(seen.data.substr(0, 60));
 }
 
-// What the decoder says of these bytes when they come in pieces that end at `cuts`. As a connection does it: bytes that
-// are not consumed stay.
+// Returns the decoder's events for these bytes if they arrive in pieces that end at `cuts`. As in a connection, bytes
+// that are not consumed are kept.
 std::vector<Seen> decode(const std::string& bytes, std::vector<std::size_t> cuts, const Decoder::Options& options) {
   Decoder decoder(options);
   std::vector<Seen> all;
@@ -65,7 +65,7 @@ std::vector<Seen> decode(const std::string& bytes, std::vector<std::size_t> cuts
   return all;
 }
 
-// Whole, split at every byte, and byte by byte.
+// Expects these events for the whole bytes, for every split in two, and byte by byte.
 void expect(const std::string& bytes, const std::vector<Seen>& expected, const Decoder::Options& options = {}) {
   EXPECT_EQ(decode(bytes, {}, options), expected);
   std::vector<std::size_t> every;
@@ -168,13 +168,13 @@ TEST(Decoder, TextIsUtf8) {
   expect(frame(Opcode::binary, "\xff\xfe"), {binary("\xff\xfe")});
   expect(frame(Opcode::text, "\xff"), {refused(CloseCode::invalid_data)});
   expect(frame(Opcode::text, "a\xed\xa0\x80z"), {refused(CloseCode::invalid_data)});
-  // A character may be split between frames, and must be whole at the end.
+  // A character may be split between frames, but must be complete at the end of the message.
   expect(frame(Opcode::text, "\xf0\x9f", false) + frame(Opcode::continuation, "\x98", false) +
              frame(Opcode::continuation, "\x80!"),
          {text("\xf0\x9f\x98\x80!")});
   expect(frame(Opcode::text, "\xf0\x9f", false) + frame(Opcode::continuation, ""), {refused(CloseCode::invalid_data)});
   expect(frame(Opcode::text, "\xf0\x9f") + frame(Opcode::text, "x"), {refused(CloseCode::invalid_data)});
-  // What one message left open does not count for the next.
+  // An incomplete character in one message does not affect the next.
   expect(frame(Opcode::binary, "\xf0\x9f", false) + frame(Opcode::continuation, "") + frame(Opcode::text, "x"),
          {binary("\xf0\x9f"), text("x")});
 }
@@ -204,7 +204,7 @@ TEST(Decoder, LimitsOfFrameAndMessage) {
          options);
   expect(fragment(Opcode::binary, 100) + fragment(Opcode::continuation, 51, true), {refused(CloseCode::too_large)},
          options);
-  // Of a length that is too large nothing but the header is waited for.
+  // A length that is too large is refused as soon as the header has arrived.
   Decoder decoder(options);
   std::string header = "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x01\x02\x03\x04"s;
   EXPECT_EQ(decoder.next(header).code, CloseCode::too_large);
@@ -244,7 +244,7 @@ TEST_F(CompressedDecoder, OneFrameAndSeveral) {
                frame(Opcode::continuation, payload.substr(cut)),
            {ping(""), text(message)}, options);
   }
-  // And the next may be plain.
+  // The next message may be uncompressed.
   expect(frame(Opcode::text, payload, true, true) + frame(Opcode::text, "plain") +
              frame(Opcode::binary, payload, true, true),
          {text(message), text("plain"), binary(message)}, options);

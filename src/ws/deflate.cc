@@ -8,7 +8,8 @@
 namespace sluice::ws {
 namespace {
 
-// Small tables: they are cleared for each message that stands alone, and kept by each connection whose don't.
+// Small tables, because they are cleared for each message without a persistent dictionary, and kept by each connection
+// with one.
 constexpr int level = 4;
 constexpr int memory_level = 6;
 
@@ -19,8 +20,8 @@ Bytef* bytes_of(std::string_view text) { return reinterpret_cast<Bytef*>(const_c
 }  // namespace
 
 Deflater::Deflater(int window_bits) : stream_(std::make_unique<z_stream_s>()) {
-  // zlib has no raw window of 256 bytes. Of one of 512 it uses distances up to 512 - 262 only (its look-ahead), so
-  // that does for both.
+  // zlib supports no raw window of 256 bytes. With a window of 512 bytes it uses only distances up to 512 - 262 because
+  // of its look-ahead, so that window serves for both sizes.
   const int bits = std::max(window_bits, 9);
   if (deflateInit2(stream_.get(), level, Z_DEFLATED, -bits, memory_level, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
@@ -30,8 +31,8 @@ Deflater::Deflater(int window_bits) : stream_(std::make_unique<z_stream_s>()) {
 Deflater::~Deflater() { deflateEnd(stream_.get()); }
 
 void Deflater::compress(std::string_view message, Buffer& out, bool keep_context) {
-  // An empty message is an empty block that is not stored; a flush after a flush would give nothing (RFC
-  // 7692, 7.2.3.6).
+  // An empty message is encoded as an empty stored block (RFC 7692, 7.2.3.6), because a flush directly after a flush
+  // would output nothing.
   if (message.empty()) return out.push_back('\0');
   stream_->next_in = bytes_of(message);
   constexpr std::size_t most_in = 1u << 30;
@@ -41,7 +42,7 @@ void Deflater::compress(std::string_view message, Buffer& out, bool keep_context
     message.remove_prefix(part);
     stream_->avail_in = static_cast<uInt>(part);
     const int flush = message.empty() ? Z_SYNC_FLUSH : Z_NO_FLUSH;
-    // Done when it leaves room: a flush that fills the output exactly may have more to say.
+    // The flush is complete only if it leaves room in the output. If it fills the output exactly, more may follow.
     do {
       const std::size_t room = std::clamp<std::size_t>(part / 2 + 64, 256, 64 * 1024);
       stream_->next_out = reinterpret_cast<Bytef*>(out.reserve(room));
@@ -62,7 +63,8 @@ Inflater::Inflater(int window_bits) : stream_(std::make_unique<z_stream_s>()) {
 Inflater::~Inflater() { inflateEnd(stream_.get()); }
 
 void Inflater::restart_after_final_block() {
-  // A block with BFINAL ends zlib's stream, not the message, nor what later messages may refer to (RFC 7692, 7.2.3.4).
+  // A block with BFINAL ends zlib's stream, but neither the message nor the dictionary of later messages (RFC 7692,
+  // 7.2.3.4).
   std::array<Bytef, 32768> window;
   uInt size = window.size();
   const auto in = stream_->next_in;
@@ -78,7 +80,7 @@ Inflater::Outcome Inflater::feed(std::string_view bytes, Buffer& out, std::size_
   stream_->next_in = bytes_of(bytes);
   stream_->avail_in = static_cast<uInt>(bytes.size());
   for (;;) {
-    // One byte more than allowed tells a message that is too large from one that just fits.
+    // One byte of room beyond the limit detects a message that is too large.
     const std::size_t room =
         std::clamp<std::size_t>(limit_size + 1 - out.size(), 1, std::max<std::size_t>(bytes.size() * 4, 4096));
     stream_->next_out = reinterpret_cast<Bytef*>(out.reserve(room));
@@ -101,7 +103,7 @@ Inflater::Outcome Inflater::decompress(std::string_view payload, Buffer& out, st
   const std::size_t limit_size = out.size() + limit;
   Outcome outcome = feed(payload, out, limit_size);
   if (outcome == Outcome::done) outcome = feed(flush_end, out, limit_size);
-  // The flush's empty block has been read as one, not as the inside of a block that the payload left open.
+  // Refuses a payload that ends within a block: the bytes of the flush would then be read as content of that block.
   constexpr int between_blocks = 128;
   if (outcome == Outcome::done && (stream_->data_type & between_blocks) == 0) outcome = Outcome::malformed;
   if (outcome != Outcome::done || !keep_context) inflateReset(stream_.get());

@@ -13,7 +13,7 @@ struct z_stream_s;
 // permessage-deflate (RFC 7692): the parameters of a connection, and the codec of one direction.
 namespace sluice::ws {
 
-// What both sides have agreed to.
+// The negotiated parameters.
 struct DeflateParameters {
   bool server_no_context_takeover = false;
   bool client_no_context_takeover = false;
@@ -23,15 +23,15 @@ struct DeflateParameters {
   friend bool operator==(const DeflateParameters&, const DeflateParameters&) = default;
 };
 
-// Compresses messages of one direction.
+// Compresses the messages of one direction.
 class Deflater {
  public:
   explicit Deflater(int window_bits);  // 8 to 15
   Deflater(const Deflater&) = delete;
   ~Deflater();
 
-  // Appends the message's payload: without the last four bytes, 00 00 ff ff, of the flush. The dictionary is kept for
-  // the next message, or not.
+  // Appends the message's payload, without the last four bytes of the flush, 00 00 ff ff. `keep_context` keeps the
+  // dictionary for the next message.
   void compress(std::string_view message, Buffer& out, bool keep_context);
 
  private:
@@ -46,8 +46,8 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   ~Inflater();
 
-  // Appends the message that this payload stands for, of at most `limit` bytes. After anything but `done` the
-  // inflater is as new.
+  // Decompresses the payload and appends the message, at most `limit` bytes. After any outcome but `done`, the inflater
+  // is reset.
   [[nodiscard]] Outcome decompress(std::string_view payload, Buffer& out, std::size_t limit, bool keep_context);
 
  private:
@@ -57,7 +57,8 @@ class Inflater {
   std::unique_ptr<z_stream_s> stream_;
 };
 
-// One core's codecs for messages that stand alone: with nothing to remember between them, all connections share these.
+// One core's codecs for messages without a persistent dictionary. All connections share them, because they keep no
+// state between messages.
 class SharedCodecs {
  public:
   [[nodiscard]] Deflater& deflater(int window_bits);

@@ -16,7 +16,7 @@ std::string compress(Deflater& deflater, std::string_view message, bool keep) {
   return std::string(out.view().substr(6));
 }
 
-// Empty: not done.
+// Returns an empty string if the outcome is not `done`.
 std::string inflate(Inflater& inflater, std::string_view payload, bool keep, std::size_t limit = 1 << 20) {
   Buffer out;
   out.append("before");
@@ -36,9 +36,9 @@ std::string noise(std::size_t size, std::uint32_t seed = 1) {
 TEST(Deflate, ExamplesOfRfc7692) {
   Inflater inflater(15);
   EXPECT_EQ(inflate(inflater, "\xf2\x48\xcd\xc9\xc9\x07\x00"s, true), "Hello");
-  EXPECT_EQ(inflate(inflater, "\xf2\x00\x11\x00\x00"s, true), "Hello");  // refers to the message before
+  EXPECT_EQ(inflate(inflater, "\xf2\x00\x11\x00\x00"s, true), "Hello");  // refers to the previous message
   EXPECT_EQ(inflate(inflater, "\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00"s, true), "Hello");
-  // BFINAL ends a block, not the message or the context.
+  // A block with BFINAL ends neither the message nor the dictionary.
   EXPECT_EQ(inflate(inflater, "\xf3\x48\xcd\xc9\xc9\x07\x00\x00"s, true), "Hello");
   EXPECT_EQ(inflate(inflater, "\xf2\x00\x11\x00\x00"s, true), "Hello");
   EXPECT_EQ(inflate(inflater, "\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00"s, true), "Hello");
@@ -71,7 +71,7 @@ TEST(Deflate, AnEmptyMessage) {
     EXPECT_TRUE(plain.empty());
     EXPECT_EQ(inflate(inflater, compress(deflater, "text", true), true), "text");
   }
-  // An empty payload is no stream of blocks.
+  // An empty payload is not a valid stream of blocks.
   Buffer plain;
   EXPECT_EQ(inflater.decompress("", plain, 0, true), Inflater::Outcome::malformed);
 }
@@ -88,12 +88,12 @@ TEST(Deflate, ContextMakesTheSecondMessageSmaller) {
   Inflater forgetful(15);
   EXPECT_TRUE(inflate(forgetful, first, false) == message);
   EXPECT_EQ(inflate(forgetful, second, false), "");
-  // And it is as new afterwards.
+  // The inflater has been reset.
   EXPECT_TRUE(inflate(forgetful, first, false) == message);
 }
 
 TEST(Deflate, TheAgreedWindowIsKept) {
-  // What repeats beyond the window does not get smaller; within it, it does.
+  // Repetitions within the window become smaller; those beyond it do not.
   for (const int bits : {9, 10, 12, 15}) {
     Deflater deflater(bits);
     const std::string near = noise(150);
@@ -131,7 +131,7 @@ TEST(Deflate, WhatIsNoDeflateStream) {
   const std::string text = "What was compressed is cut off somewhere, and somewhere else.";
   const std::string payload = compress(deflater, text, false);
   for (std::size_t size = 0; size < payload.size(); ++size) {
-    // Some beginnings are whole by chance; none of them is the message.
+    // Some prefixes are valid by chance, but none of them gives the message.
     EXPECT_NE(inflate(inflater, payload.substr(0, size), false), text) << size;
     EXPECT_EQ(inflate(inflater, payload, false), text);
   }

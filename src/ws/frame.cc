@@ -52,7 +52,7 @@ ParsedHeader parse_header(std::string_view bytes) {
     if (header.payload_size < 126) return answer(State::malformed);
     size = 4;
   } else if (length == 127) {
-    // Its first byte tells already whether the highest bit is set.
+    // The first byte already shows whether the highest bit is set.
     if (bytes.size() > 2 && (byte_at(bytes, 2) & 0x80) != 0) return answer(State::malformed);
     if (bytes.size() < 10) return parsed;
     header.payload_size = big_endian(bytes, 2, 8);
@@ -69,7 +69,7 @@ ParsedHeader parse_header(std::string_view bytes) {
 }
 
 void apply_mask(char* to, const char* from, std::size_t size, const Mask& mask, std::size_t phase) {
-  // The mask as it is to be used from here on; the first byte in memory is the lowest.
+  // The mask rotated by `phase`. The first byte in memory is the lowest byte.
   std::uint32_t four = 0;
   std::memcpy(&four, mask.data(), 4);
   static_assert(std::endian::native == std::endian::little);

@@ -14,7 +14,7 @@ enum class Opcode : std::uint8_t { continuation = 0, text = 1, binary = 2, close
 
 [[nodiscard]] constexpr bool is_control(Opcode opcode) { return (static_cast<std::uint8_t>(opcode) & 8) != 0; }
 
-// Status codes of a close frame (RFC 6455, 7.4.1, and IANA's registry). Applications have 3000 to 4999 beside these.
+// Status codes of a close frame (RFC 6455, 7.4.1, and IANA's registry). Applications may also use 3000 to 4999.
 enum class CloseCode : std::uint16_t {
   normal = 1000,
   going_away = 1001,
@@ -49,7 +49,7 @@ struct FrameHeader {
   std::uint64_t payload_size = 0;
 };
 
-// What the bytes at a frame's beginning say.
+// The result of parsing the beginning of a frame.
 struct ParsedHeader {
   enum class State : std::uint8_t { need_more, done, malformed };
   State state = State::need_more;
@@ -57,20 +57,21 @@ struct ParsedHeader {
   FrameHeader header;
 };
 
-// Refuses what no frame may say, as soon as the byte that says it is there: RSV2 and RSV3, unknown opcodes, control
-// frames that are fragmented, compressed or longer than 125 bytes, lengths that are not in their shortest form or have
-// the highest bit set.
+// Refuses an invalid header as soon as the invalid byte has arrived: RSV2 and RSV3, unknown opcodes, control frames
+// that are fragmented, compressed or longer than 125 bytes, and lengths that are not in their shortest form or have the
+// highest bit set.
 [[nodiscard]] ParsedHeader parse_header(std::string_view bytes);
 
-// Exclusive-ors `size` bytes with the mask, of which the first `phase % 4` bytes have been used: from `from` to `to`,
-// which are the same or do not overlap.
+// XORs `size` bytes at `from` with the mask and writes them to `to`. The mask starts at its byte `phase % 4`. `from`
+// and `to` are equal or do not overlap.
 void apply_mask(char* to, const char* from, std::size_t size, const Mask& mask, std::size_t phase = 0);
 
-// The header as it goes out: a mask only where `header.masked`.
+// Appends an encoded header, with a mask only if `header.masked`.
 void append_header(Buffer& out, const FrameHeader& header);
-// A whole frame without a mask, as servers send it.
+// Appends a whole frame without a mask, as servers send it.
 void append_frame(Buffer& out, Opcode opcode, std::string_view payload, bool compressed = false);
-// A close frame; CloseCode::none: without a payload. The reason is cut to 123 bytes, at the end of a character.
+// Appends a close frame. With CloseCode::none it has no payload. The reason is truncated to at most 123 bytes, at a
+// character boundary.
 void append_close(Buffer& out, CloseCode code, std::string_view reason = {});
 
 }  // namespace sluice::ws

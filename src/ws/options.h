@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/declare.h"
+#include "base/host.h"
 
 namespace sluice::ws {
 
@@ -23,6 +24,7 @@ inline NameOf<ServiceKind> names_of(ServiceKind) { return {{"echo", ServiceKind:
 // [[websocket]]
 struct WebSocketOptions {
   Located<std::string> path;
+  Located<std::string> host;
   ServiceKind handler = ServiceKind::echo;
   ByteSize max_message = 1_MiB;
   std::optional<Located<ByteSize>> max_frame;
@@ -61,36 +63,40 @@ struct WebSocketOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = WebSocketOptions;
-    v.field("path", &Self::path, "Where clients connect.", {.required = true});
-    v.field("handler", &Self::handler, "Who talks with them. `echo` sends every message back.", {.required = true});
+    v.field("path", &Self::path, "The path where clients connect.", {.required = true});
+    v.field("host", &Self::host, host_meaning, {.check = check_host});
+    v.field("handler", &Self::handler, "The code that handles messages. `echo` sends every message back.",
+            {.required = true});
     v.field("max_message", &Self::max_message,
-            "The longest message, all its frames together and decompressed: close 1009 beyond it.",
+            "The longest message, with all its frames and decompressed. A longer one closes the connection with 1009.",
             {.min = 1_B, .max = 1_GiB});
-    v.field("max_frame", &Self::max_frame, "The longest frame: close 1009 beyond it. Without: as long as a message.",
+    v.field("max_frame", &Self::max_frame,
+            "The longest frame. A longer one closes the connection with 1009. Without it, the limit is `max_message`.",
             {.min = 1_B, .max = 1_GiB});
-    v.field(
-        "origins", &Self::origins,
-        "The pages that may connect, such as `https://example.com`; `*`: all. `[]`: those of the same host and port. "
-        "Others get 403; a client that sends no Origin is no browser and passes.",
-        {.check = check_origin});
+    v.field("origins", &Self::origins,
+            "The origins of pages that may connect, such as `https://example.com`; `*`: all. `[]`: only pages of the "
+            "same host and port. Other pages are answered 403. A client that sends no Origin is not a browser and "
+            "may connect.",
+            {.check = check_origin});
     v.field("protocols", &Self::protocols,
-            "The subprotocols that are spoken. The first of the client's that is among them is agreed on.",
+            "The supported subprotocols. The first one in the client's list that is also in this list is chosen.",
             {.check = check_protocol});
     v.field("compression", &Self::compression,
-            "permessage-deflate, where the client offers it. `message`: each message by itself. `connection`: with a "
-            "dictionary that lasts; smaller, and up to 200 KiB of memory for each connection.");
-    v.field("window_bits", &Self::window_bits, "The largest window of the compression, as a power of two.",
-            {.min = 9, .max = 15});
-    v.field("ping_interval", &Self::ping_interval, "After this long a silence a client is pinged.",
+            "permessage-deflate, for clients that offer it. `message`: each message is compressed separately. "
+            "`connection`: messages share a dictionary; they become smaller, and each connection takes up to 200 KiB "
+            "of memory.");
+    v.field("window_bits", &Self::window_bits,
+            "The largest compression window: two to the power of this number, in bytes.", {.min = 9, .max = 15});
+    v.field("ping_interval", &Self::ping_interval, "A client that has been silent for this long is sent a ping.",
             {.min = 10ms, .max = 24h});
-    v.field("pong_timeout", &Self::pong_timeout, "How long it may then stay silent before it is cut.",
-            {.min = 10ms, .max = 1h});
+    v.field("pong_timeout", &Self::pong_timeout,
+            "How long a client may stay silent after a ping before it is disconnected.", {.min = 10ms, .max = 1h});
     v.field("close_timeout", &Self::close_timeout, "How long a client may take to answer a close frame.",
             {.min = 1ms, .max = 1h});
-    v.field("write_timeout", &Self::write_timeout, "How long a client may take nothing before it is cut.",
+    v.field("write_timeout", &Self::write_timeout, "How long a client may read nothing before it is disconnected.",
             {.min = 1ms, .max = 24h});
     v.field("use", &Self::use,
-            "The names of the policies ([policy.NAME]) that a request must pass, in this order, whatever its method.");
+            "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.position(&Self::position);
   }
 };

@@ -8,7 +8,7 @@
 namespace sluice::ws {
 namespace {
 
-// How many bytes at the end may belong to a character that goes on: at most three.
+// The number of bytes at the end that may belong to an incomplete character: at most three.
 std::size_t open_tail(std::string_view text) {
   const std::size_t most = std::min<std::size_t>(text.size(), 3);
   for (std::size_t back = 1; back <= most; ++back) {

@@ -5,21 +5,20 @@
 
 namespace sluice::ws {
 
-// Whether bytes are UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF), told of them piece by
-// piece. A character may be split between pieces. What cannot become a character any more is refused with the byte
-// that makes it so.
+// Validates UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF) piece by piece. A character may
+// be split between pieces. Invalid text is refused at the first byte that cannot continue a valid character.
 class Utf8Validator {
  public:
-  // False: not UTF-8. Nothing may be fed any more, until reset().
+  // Returns false if the text is not UTF-8. feed() must then not be called before reset().
   [[nodiscard]] bool feed(std::string_view piece);
-  // What was fed does not end within a character.
+  // Whether the text so far ends at a character boundary.
   [[nodiscard]] bool complete() const { return missing_ == 0; }
   void reset() { missing_ = 0; }
 
  private:
   [[nodiscard]] bool step(std::uint8_t byte);
 
-  // Of the character that has begun: how many bytes it lacks, and what the next of them may be.
+  // For the incomplete character: the number of missing bytes, and the range of the next byte.
   std::uint8_t missing_ = 0;
   std::uint8_t least_ = 0x80;
   std::uint8_t most_ = 0xBF;

@@ -27,7 +27,7 @@ bool valid_in_pieces(std::string_view text, std::size_t cut) {
 }
 
 void expect_everywhere(const std::string& text, bool valid) {
-  // Behind and before enough other bytes that each way of looking has its turn.
+  // Adds enough bytes before and after the text to exercise every code path.
   for (const std::size_t around : {0u, 1u, 3u, 7u, 60u, 130u}) {
     const std::string whole = std::string(around, 'a') + text + std::string(around, 'z');
     EXPECT_EQ(is_utf8(whole), valid) << testing::PrintToString(whole);
@@ -101,7 +101,7 @@ TEST(Utf8, EveryCodePointAndNoSurrogate) {
   }
 }
 
-// Every way two bytes may follow each other, against what whole-text validation says of them when completed.
+// Compares piecewise validation of all pairs of bytes, completed to whole characters, with whole-text validation.
 TEST(Utf8, ThePiecewiseAnswerIsThatOfTheWhole) {
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {

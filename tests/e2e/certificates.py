@@ -1,5 +1,10 @@
-"""Certificates for the tests, made by the openssl program."""
+"""Certificates for the tests, made by the openssl program, or by python3-cryptography where that cannot."""
+import datetime
 import subprocess
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def openssl(*arguments, **options):
@@ -25,6 +30,22 @@ class Authority:
         openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.folder / "ca.key", "-CAcreateserial",
                 "-days", days, "-extfile", extensions, "-out", certificate)
         certificate.write_bytes(certificate.read_bytes() + self.ca.read_bytes())
+        return certificate, key
+
+    def issue_expired(self, name, host="localhost"):
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        own = ec.generate_private_key(ec.SECP256R1())
+        authority = x509.load_pem_x509_certificate(self.ca.read_bytes())
+        now = datetime.datetime.utcnow()
+        made = (x509.CertificateBuilder()
+                .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]))
+                .issuer_name(authority.subject).public_key(own.public_key()).serial_number(x509.random_serial_number())
+                .not_valid_before(now - datetime.timedelta(days=2)).not_valid_after(now - datetime.timedelta(days=1))
+                .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), False)
+                .sign(serialization.load_pem_private_key((self.folder / "ca.key").read_bytes(), None), hashes.SHA256()))
+        certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM) + self.ca.read_bytes())
+        key.write_bytes(own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                                          serialization.NoEncryption()))
         return certificate, key
 
 

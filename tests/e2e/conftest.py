@@ -39,8 +39,8 @@ class Server:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
-    def connect(self, timeout=20):
-        return Connection(self.port, timeout)
+    def connect(self, timeout=20, source="127.0.0.1"):
+        return Connection(self.port, timeout, source)
 
     def get(self, target, *fields, method="GET"):
         with self.connect() as connection:

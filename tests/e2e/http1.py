@@ -38,8 +38,8 @@ def parse_fields(lines):
 
 
 class Connection:
-    def __init__(self, port, timeout=20):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    def __init__(self, port, timeout=20, source="127.0.0.1"):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.sip = 1 << 18  # the most that one read takes

@@ -153,16 +153,18 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
 
 
 def test_a_reference_does_not_choose_a_format(films):
-    """An extension is taken off the path: without it the path names another row."""
+    """An extension is taken off the path of a GET: without it the path names another row. What writes names the row."""
     films.batch(post("a"))
     for slug, path in (("a.csv", "/films/${0.0.slug}"), ("a.json", "/films/${0.0.slug}?x=1"), ("csv", "/films/a%2e${0.0.slug}"),
                        ("a.nd", "/films/${0.0.slug}%6ason"), ("x/a.csj", "/films/${0.0.slug}")):
-        problem = films.refused(400, post(slug), {"method": "DELETE", "path": path})
+        problem = films.refused(400, post(slug), {"method": "GET", "path": path})
         assert problem["pointer"] == "/1/path" and "extension" in problem["detail"], problem
     assert [film[0] for film in films.films()] == ["a"]
-    answers = films.batch(post("b.csv"), {"method": "DELETE", "path": "/films/${0.0.slug}.json"},
-                          post("c.csv"), {"method": "POST", "path": "/films/${2.0.slug}/tags", "body": {"tag": "x"}})
-    assert answers[0]["headers"].get("location") is None and answers[2]["headers"].get("location") is None
+    films.batch(post("a.csv"), {"method": "DELETE", "path": "/films/${0.0.slug}"})
+    assert [film[0] for film in films.films()] == ["a"]
+    answers = films.batch(post("b.csv"), {"method": "GET", "path": "/films/${0.0.slug}.json"},
+                          {"method": "DELETE", "path": "/films/${0.0.slug}"}, post("c.csv"), {"method": "POST", "path": "/films/${3.0.slug}/tags", "body": {"tag": "x"}})
+    assert answers[0]["headers"].get("location") is None and answers[3]["headers"].get("location") is None
     assert [film[0] for film in films.films()] == ["a", "c.csv"]
 
 

@@ -5,10 +5,12 @@ import select
 import socket
 import time
 
+import h2.settings
 import http2
 import pytest
 from conftest import database_with
-from http1 import Connection
+from http1 import Broken, Connection
+from websocket import BINARY, CLOSE, CONTINUATION, PING, WebSocket, WebSocketOverHttp2
 
 LIMIT = 4 << 20  # and so 1 MiB of a connection
 SHARE = LIMIT // 4
@@ -25,6 +27,12 @@ limit = "4MiB"
 path = "/numbers/{{n:int}}"
 returns = "object"
 get = "SELECT n, text FROM numbers WHERE n = :n"
+[[endpoint]]
+path = "/row"
+get = "SELECT hex(zeroblob(100000)) AS text"
+[[endpoint]]
+path = "/echoed"
+post = "INSERT INTO numbers (n, text) VALUES (:n, 'x') RETURNING n, hex(zeroblob(100000)) AS text"
 [[endpoint]]
 path = "/texts"
 post = "INSERT INTO numbers (n, text) VALUES (:n, :text)"
@@ -47,6 +55,11 @@ post = "INSERT INTO numbers (n, text) VALUES (:n, :file || :text)"
 params.file = {{ from = "upload.file", store = "files" }}
 [batch]
 path = "/batch"
+[compression]
+codings = ["gzip"]
+[[websocket]]
+path = "/echo"
+handler = "echo"
 '''
 
 
@@ -149,6 +162,41 @@ def test_one_connection_of_http2_has_its_share(server):
     wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
 
 
+def websockets_of_one_each(server, count):
+    return [WebSocket(server.port) for _ in range(count)]
+
+
+def websockets_of_one_connection(server, count):
+    first = WebSocketOverHttp2(server.port)
+    return [first] + [WebSocketOverHttp2(server.port, beside=first) for _ in range(count - 1)]
+
+
+@pytest.mark.parametrize("open_all, limit", [(websockets_of_one_each, LIMIT), (websockets_of_one_connection, SHARE + 10 * STREAM)])
+def test_unfinished_messages_of_websockets_are_bounded_too(server, open_all, limit):
+    sockets = open_all(server, 10)
+    refused = 0
+    for client in sockets:
+        try:
+            client.say(BINARY, bytes(700_000), fin=False)
+            client.say(PING, b"has it come?")
+            got = client.frame()
+        except (Broken, OSError):  # it was refused while it sent
+            refused += 1
+            continue
+        if got.opcode == CLOSE:
+            assert got.code == 1013
+            refused += 1
+        assert reading(server, "sluice_body_bytes") <= limit
+    assert 0 < refused < 10
+    assert reading(server, "sluice_bodies_refused_total") + reading(server, "sluice_bodies_cut_total") >= refused
+    with WebSocket(server.port) as other:
+        other.say(BINARY, b"short")
+        assert other.frame().payload == b"short"
+    for client in sockets:
+        client.close()
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
 def first_reset(connections):
     """The error code of the first RST_STREAM that comes on one of them."""
     while True:
@@ -186,6 +234,51 @@ def test_streams_of_which_only_the_header_has_come_have_a_bound(server):
     assert reading(server, "sluice_bodies_cut_total") >= 1
     for connection in held:
         connection.socket.close()
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+def unread(server, path, method="GET", fields=(), body=lambda i: None):
+    """Eight connections of forty requests, of whose answers nothing is taken."""
+    clients = []
+    for connection in range(8):
+        client = http2.Client(server.port)
+        client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        client.flush()
+        for i in range(40):
+            client.request(path, method, fields, body(40 * connection + i))
+            while any(not answer.fields and answer.reset is None for answer in client.answers.values()):
+                assert client.hear()
+            assert reading(server, "sluice_body_bytes") <= LIMIT
+        clients.append(client)
+    return clients
+
+
+@pytest.mark.parametrize("fields", [(), (("accept-encoding", "gzip"),)], ids=["plain", "gzip"])
+def test_answers_that_nobody_takes_are_bounded_and_come_back(server, fields):
+    clients = unread(server, "/row", fields=fields)
+    statuses = [answer.status for client in clients for answer in client.answers.values()]
+    assert 503 in statuses and 200 in statuses
+    assert reading(server, "sluice_bodies_refused_total") > 0
+    assert server.get("/numbers/7").status == 200
+    # They stand still: others get their room.
+    wait_for(server, lambda: server.get("/row").status == 200)
+    with http2.Client(server.port) as other:
+        wait_for(server, lambda: other.get("/row").status == 200)
+    assert reading(server, "sluice_bodies_cut_total") > 0
+    for client in clients:
+        client.socket.close()
+    wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
+
+
+def test_answers_of_writes_that_nobody_takes_are_bounded(server):
+    kind = (("content-type", "application/json"),)
+    clients = unread(server, "/echoed", "POST", kind, lambda i: b'{"n":%d}' % (200_000 + i))
+    answers = [answer for client in clients for answer in client.answers.values()]
+    assert {answer.status for answer in answers if answer.reset is None} == {201, 500}
+    # It was carried out, so that nobody may be told to send it again.
+    assert all("retry-after" not in answer.fields for answer in answers if answer.status == 500)
+    for client in clients:
+        client.socket.close()
     wait_for(server, lambda: reading(server, "sluice_body_bytes") == 0)
 
 

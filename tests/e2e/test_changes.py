@@ -81,7 +81,9 @@ class Stream:
     def next(self):
         """(id, event, data) of the next event."""
         event, data = "message", []
+        end = time.monotonic() + 60  # comments keep the connection's own deadline from passing
         while True:
+            assert time.monotonic() < end, "no event came"
             name, value = self._line()
             if name == "event":
                 event = value

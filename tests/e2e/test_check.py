@@ -248,3 +248,15 @@ def test_a_database_that_is_away_does_not_hide_the_rest(tmp_path):
     assert done.returncode == 3, done.stderr
     assert 'unknown key "retuns"' in done.stderr
     assert f"sluice.toml:{place(text, chr(34) + 'postgres')}: error: " in done.stderr and "have not been checked" in done.stderr
+
+
+def test_a_requirement_that_the_client_decides_is_told_of(tmp_path):
+    sqlite3.connect(tmp_path / "main.db").execute("CREATE TABLE t (id integer, owner text)").connection.close()
+    config = ('[database.main]\nurl = "sqlite:main.db"\n[[endpoint]]\npath = "/t/{id:int}"\nget = "SELECT owner FROM t WHERE id = :id"\n'
+              'require = "exists(SELECT 1 FROM t WHERE id = :%s)"\n')
+    for name, more, is_told in (("id", "", False), ("idd", "", True), ("idd", 'params.idd.from = "query.idd"\n', False)):
+        (tmp_path / "sluice.toml").write_text(config % name + more)
+        done = subprocess.run([SLUICE, "check", "sluice.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert ("sluice.toml:6:11: endpoint /t/{id:int}: :idd in this requirement is a parameter of the query string" in
+                done.stderr) == is_told, done.stderr

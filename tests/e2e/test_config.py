@@ -364,6 +364,8 @@ FINE_ON_SQLITE = [
     ("SELECT name FROM u NATURAL JOIN films WHERE code = :t", ""),
     ("SELECT * FROM films WHERE id <> :x", 'x = { default = "" }'),
     ("SELECT * FROM films WHERE id LIKE :t AND votes GLOB :t", ""),
+    ("SELECT * FROM films WHERE votes >= :x AND n BETWEEN :y AND 5", 'x = { default = "" }\nparams.y = { default = "no" }'),
+    ("SELECT * FROM films WHERE n <> :x", 'x = { default = "12345678901234567890123" }'),
     ("SELECT * FROM films WHERE id = nullif(:x, '')", 'x = { default = "" }'),
     ("SELECT genre_id, count(*) AS votes FROM films GROUP BY 1 HAVING votes = :r", ""),
     ("SELECT * FROM films WHERE (title, id) > (:t, :i)", ""),
@@ -399,6 +401,9 @@ FINE_ON_SQLITE = [
 FINE_WRITES_ON_SQLITE = [
     ("INSERT INTO films (slug, votes) VALUES (:t, nullif(:x, ''))", 'x = { default = "" }'),
     ("INSERT INTO films (slug, votes, flag) VALUES (:t, :r, :b)", ""),
+    ("INSERT INTO films (votes) SELECT :t", ""),
+    ("INSERT INTO gaps VALUES (:t, :t2)", 't2 = "text"'),
+    ("INSERT INTO films (slug) VALUES ('a') ON CONFLICT (slug) DO UPDATE SET votes = :t", ""),
     ("INSERT INTO films (price, seen, n) VALUES (:t, :t, :t2)", 't2 = "text"'),
     ("INSERT INTO films (slug, votes) VALUES (:t, 1) ON CONFLICT (slug) DO UPDATE SET votes = votes + :i", ""),
     ("INSERT INTO films (id, slug) SELECT :i, :t WHERE NOT EXISTS (SELECT 1 FROM films WHERE id = :x)", 'x = { default = "" }'),

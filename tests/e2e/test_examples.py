@@ -120,7 +120,8 @@ def folders(request, tmp_path_factory, localhost):
         (folder / "public").mkdir()
         (folder / "public/index.html").write_text("<!doctype html>\n")
         (folder / "film.schema.json").write_text('{"type": "object"}')
-        for name in ("example.org", "example.com"):
+        (folder / "internal-ca.pem").write_bytes(open(localhost[0], "rb").read())
+        for name in ("example.org", "example.com", "gateway"):
             (folder / f"{name}.pem").write_bytes(open(localhost[0], "rb").read())
             (folder / f"{name}.key").write_bytes(open(localhost[1], "rb").read())
         made[kind] = folder, url

@@ -117,6 +117,68 @@ def test_every_algorithm_on_endpoints_and_files_over_both_versions(guarded, tmp_
     assert server.get("/open").status == 200
 
 
+@pytest.fixture(scope="session")
+def signers():
+    """By algorithm: a private key as PyJWT takes it."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    pair = rsa.generate_private_key(65537, 2048)
+    return {**{f"HS{bits}": "s" * 64 for bits in (256, 384, 512)},
+            **{f"{kind}{bits}": pair for kind in ("RS", "PS") for bits in (256, 384, 512)},
+            "ES256": ec.generate_private_key(ec.SECP256R1()), "ES384": ec.generate_private_key(ec.SECP384R1()),
+            "ES512": ec.generate_private_key(ec.SECP521R1()), "EdDSA": ed25519.Ed25519PrivateKey.generate()}
+
+
+def test_the_key_and_not_the_token_decides_the_algorithm(sluice, small_sqlite, tmp_path, signers):
+    """A policy for each algorithm. The keys of those with three are the same, and still each accepts its own alone."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import padding
+
+    text = '[database.main]\nurl = "sqlite:small.db"\n'
+    for algorithm, private in signers.items():
+        key = f'secret = "{private}"'
+        if not algorithm.startswith("HS"):
+            (tmp_path / f"{algorithm}.pem").write_bytes(private.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+            key = f'public_key = "{algorithm}.pem"'
+        # The first of a kind is what a key is for without being told.
+        more = "" if algorithm in ("HS256", "RS256", "ES256", "ES384", "ES512", "EdDSA") else f'algorithms = ["{algorithm}"]'
+        text += policy(key, more, algorithm)
+        text += f'[[endpoint]]\npath = "/{algorithm}"\nget = "SELECT 1 AS one"\nuse = ["{algorithm}"]\n'
+    text += policy('public_key = "RS256.pem"', 'algorithms = ["PS512", "ES256", "RS384"]', "both")
+    text += '[[endpoint]]\npath = "/both"\nget = "SELECT 1 AS one"\nuse = ["both"]\n'
+    server = sluice(text)
+    for algorithm, private in signers.items():
+        token = pyjwt.encode(soon(), private, algorithm=algorithm)
+        passed = [path for path in [*signers, "both"] if ask(server, token, f"/{path}").status == 200]
+        assert passed == [algorithm, "both"][:1 + (algorithm in ("PS512", "RS384"))]
+    # A token that names one of two algorithms of a key and is signed with the other.
+    pss = padding.PSS(padding.MGF1(hashes.SHA512()), 64)
+    for named, status in (("PS512", 200), ("RS384", 401), ("RS512", 401)):
+        token = assemble({"alg": named}, soon(), lambda data: signers["PS512"].sign(data, pss, hashes.SHA512()))
+        assert ask(server, token, "/both").status == status
+
+
+def test_a_key_set_of_every_algorithm(guarded, tmp_path, signers):
+    keys = []
+    for algorithm, private in signers.items():
+        public = private.encode() if algorithm.startswith("HS") else private.public_key()
+        jwk = tokens.ec_jwk(public) if algorithm.startswith("ES") else json.loads(
+            pyjwt.algorithms.get_default_algorithms()[algorithm].to_jwk(public))
+        keys.append({**jwk, "kid": algorithm, "alg": algorithm})
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": keys}))
+    server = guarded('jwks = "keys.json"')
+    for algorithm, private in signers.items():
+        token = pyjwt.encode(soon(), private, algorithm=algorithm, headers={"kid": algorithm})
+        assert ask(server, token).status == 200, algorithm
+        other = pyjwt.encode(soon(), private, algorithm=algorithm, headers={"kid": "another"})
+        assert refused(ask(server, other), "key is not known"), algorithm
+    narrow = guarded('jwks = "keys.json"', 'algorithms = ["EdDSA", "PS256"]')
+    for algorithm, private in signers.items():
+        token = pyjwt.encode(soon(), private, algorithm=algorithm, headers={"kid": algorithm})
+        assert ask(narrow, token).status == (200 if algorithm in ("EdDSA", "PS256") else 401), algorithm
+
+
 def test_every_method_is_guarded(guarded):
     server = guarded()
     for path in ("/numbers/7", "/site/hello.txt", "/site/", "/site/missing", "/echo"):
@@ -339,6 +401,35 @@ def test_optional(guarded):
     assert counted(server, "sluice_jwt_anonymous_total") == 1
 
 
+def test_scopes_and_roles(sluice, small_sqlite):
+    """Policies that differ in what they require, each in front of a path of its own."""
+    text = '[database.main]\nurl = "sqlite:small.db"\n'
+    for name, require in [("read", '{ claim = "scope", any = ["films:read", "films:all"] }'),
+                          ("edit", '{ claim = "scope", all = ["films:write"] }, '
+                                   '{ claim = "realm_access.roles", any = ["editor", "the owner"] }')]:
+        text += policy(f'secret = "{SECRET.secret}"', f"require = [{require}]", name)
+        text += f'[[endpoint]]\npath = "/{name}"\nget = "SELECT 1 AS one"\nuse = ["{name}"]\n'
+    server = sluice(text)
+    roles = lambda *names: {"realm_access": {"roles": [*names]}}
+    reader, editor = SECRET.token(soon(scope="openid films:all")), SECRET.token(
+        soon(scope=["films:write", "films:read"], **roles("x", "the owner")))
+    for _ in range(3):
+        assert ask(server, reader, "/read").status == ask(server, editor, "/read").status == 200
+        assert ask(server, editor, "/edit").status == 200
+    for path, scope, claims in [
+            ("/read", "films:read films:all", {}), ("/read", "films:read films:all", {"scope": "films:reader"}),
+            ("/read", "films:read films:all", {"scope": ["films:read films:all"]}),
+            ("/edit", "films:write", roles("editor")), ("/edit", None, {"scope": "films:write"}),
+            ("/edit", None, {"scope": "films:write", **roles("owner")}), ("/edit", "films:write", {"scope": "openid"})]:
+        answer = ask(server, SECRET.token(soon(**claims)), path)
+        assert refused(answer, "scope" if scope else "claims", 403, "insufficient_scope")
+        assert answer.get("www-authenticate").endswith(f', scope="{scope}"') is (scope is not None)
+    assert refused(ask(server, None, "/edit"), "needed", error=None)
+    assert refused(ask(server, SECRET.token(soon(exp=1)), "/edit"), "expired")
+    assert counted(server, "sluice_jwt_refusals_total", policy="read", reason="scope") == 3
+    assert counted(server, "sluice_jwt_refusals_total", policy="edit", reason="claim") == 2
+
+
 def test_a_token_without_an_end(guarded):
     server = guarded(more='require_exp = false\nrealm = "films"')
     assert ask(server, SECRET.token({})).status == 200
@@ -350,7 +441,7 @@ def test_a_token_without_an_end(guarded):
 def test_a_key_set(guarded, tmp_path, pairs):
     others = Rsa(), Ec()
     keys = [pairs["RS256"].jwk("r1"), pairs["ES256"].jwk("e1"), others[0].jwk("r2"), SECRET.jwk("s1"),
-            {"kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "o1"}]
+            {"kty": "OKP", "crv": "Ed448", "x": "AA", "kid": "o1"}]
     (tmp_path / "keys.json").write_text(json.dumps({"keys": keys}))
     server = guarded('jwks = "keys.json"')
     assert 'warning: keys.json: key 5 ("o1") is left out' in server.log.replace(str(tmp_path) + "/", "")
@@ -443,16 +534,19 @@ def check(tmp_path, text, **environment):
 @pytest.mark.parametrize("keys, line, says", [
     ('secret = "hunter2hunter2"', "[policy", "the secret has 14 bytes; HS256 needs 32"),
     ('public_key = "none.pem"', '"none.pem"', "the file cannot be read: No such file"),
-    ('public_key = "weak.pem"', '"weak.pem"', "the RSA key has 1024 bits; RS256 needs 2048"),
-    ('public_key = "p384.pem"', '"p384.pem"', "not on P-256"),
+    ('public_key = "weak.pem"', '"weak.pem"', "the RSA key has 1024 bits; 2048 are needed"),
+    ('public_key = "k256.pem"', '"k256.pem"', "not on P-256, P-384 or P-521"),
+    ('public_key = "good.pem"\nalgorithms = ["HS256", "ES256"]', '"good.pem"', 'none of "algorithms" is for this key'),
+    ('secret = "hunter2hunter2hunter2hunter2hunter2"\nalgorithms = ["HS512"]', "[policy", "HS512 needs 64"),
+    ('public_key = "good.pem"\nalgorithms = ["none"]', '"none"', 'must be "HS256", "HS384"'),
     ('public_key = "private.pem"', '"private.pem"', "it is a private key"),
     ('public_key = "sluice.toml"', '"sluice.toml"', "no PEM public key"),
     ('secret_file = "good.pem"', '"good.pem"', "the secret is a PEM key"),
     ('secret_file = "short"', '"short"', "the secret has 5 bytes"),
     ('jwks = "good.pem"', '"good.pem"', "no JWK set"),
     ('jwks = "weak.json"', '"weak.json"', "the RSA key has 1024 bits"),
-    ('jwks = "empty.json"', '"empty.json"', "no key for HS256, RS256 or ES256"),
-    ('jwks = "https://issuer.example/jwks.json"', '"https', "by URL is not supported yet"),
+    ('jwks = "empty.json"', '"empty.json"', "no key to verify tokens with"),
+    ('jwks = "https://issuer.example/jwks.json"', '"https', 'write "jwks_url"'),
 ])
 def test_keys_that_cannot_work(tmp_path, small_sqlite, site, pairs, keys, line, says):
     from cryptography.hazmat.primitives import serialization
@@ -461,7 +555,7 @@ def test_keys_that_cannot_work(tmp_path, small_sqlite, site, pairs, keys, line, 
     weak = Rsa(1024)
     (tmp_path / "weak.pem").write_bytes(weak.public_pem)
     (tmp_path / "weak.json").write_text(json.dumps({"keys": [weak.jwk("w")]}))
-    (tmp_path / "p384.pem").write_bytes(Ec(ec.SECP384R1()).public_pem)
+    (tmp_path / "k256.pem").write_bytes(Ec(ec.SECP256K1()).public_pem)
     (tmp_path / "good.pem").write_bytes(pairs["RS256"].public_pem)
     (tmp_path / "private.pem").write_bytes(pairs["RS256"].private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))

@@ -3,6 +3,7 @@ import datetime
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -367,3 +368,13 @@ get = "SELECT n FROM numbers"
     assert server.get("/patient").status == 504
     assert time.monotonic() - start >= 1
     assert server.get("/numbers").status == 200
+
+
+def test_it_ends_in_order_where_there_is_no_memory_left(sluice, small_sqlite):
+    server = sluice(f'[database.main]\nurl = "sqlite:{small_sqlite}"\n[[endpoint]]\npath = "/numbers"\nget = "SELECT n FROM numbers"\n',
+                    server="cores = 2")
+    assert server.get("/numbers").status == 200
+    status = open(f"/proc/{server.process.pid}/status").read()
+    taken = int(re.search(r"^VmSize:\s+(\d+) kB", status, re.M).group(1)) * 1024
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (taken, taken))
+    server.stop()  # 0, not a signal

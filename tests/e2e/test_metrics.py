@@ -76,9 +76,9 @@ db_client_connection_max gauge db_client_connection_pool_name Connections that m
 db_client_connection_pending_requests gauge db_client_connection_pool_name Requests that wait for a connection.
 http_server_active_requests gauge http_request_method,url_scheme Requests whose answer is waited for or sent.
 http_server_request_duration_seconds histogram http_request_method,http_response_status_code,http_route,le,url_scheme From the last byte of a request's header to the last byte of its answer.
-sluice_bodies_cut_total counter - Slow requests answered 503: others needed the memory.
-sluice_bodies_refused_total counter - Requests answered 503 and streams refused: there was no memory for them.
-sluice_body_bytes gauge - Memory that request bodies and streams of HTTP/2 take.
+sluice_bodies_cut_total counter - Slow requests answered 503, answers cut and WebSockets closed: others needed the memory.
+sluice_bodies_refused_total counter - Requests answered 503, WebSockets closed and streams refused: there was no memory for them.
+sluice_body_bytes gauge - Memory that request bodies, messages of WebSockets, streams of HTTP/2 and answers that wait for their clients take.
 sluice_body_bytes_max gauge - Memory that they may take: [server] body_memory.
 sluice_build_info gauge version The version that runs.
 sluice_changes_clients gauge http_route Clients that listen for changes.

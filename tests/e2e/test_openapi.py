@@ -430,7 +430,8 @@ get = "SELECT a.name, b.name AS other FROM items a LEFT JOIN items b ON b.id = a
 def items(request, sluice, tmp_path):
     real = {"sqlite": "real", "postgres": "double precision"}[request.param]
     url = database_with(request, tmp_path, [
-        "DROP TABLE IF EXISTS items", f"CREATE TABLE items (id integer PRIMARY KEY, name text NOT NULL, price {real} NOT NULL, note text)",
+        "DROP VIEW IF EXISTS viewed", "DROP TABLE IF EXISTS items",
+        f"CREATE TABLE items (id integer PRIMARY KEY, name text NOT NULL, price {real} NOT NULL, note text)",
         "INSERT INTO items VALUES (1, 'Pen', 2.5, NULL), (2, 'Ink', 1.25, NULL)"])
     return sluice(ITEMS.format(secret=KEY.secret, url=url))
 
@@ -516,7 +517,8 @@ def test_formats_that_are_offered(items):
         answer = items.get("/items", *fields)
         assert (answer.status, answer.get("content-type")) == (200, "application/json"), fields
     with items.connect() as connection:
-        refused = connection.call("POST", "/items.csv", b'{"name":"Cap","price":3}', "Content-Type: application/json")
+        refused = connection.call("POST", "/items", b'{"name":"Cap","price":3}', "Content-Type: application/json",
+                                  "Accept: text/csv")
         assert refused.status == 406
         assert connection.call("POST", "/items", b'{"id":3,"name":"Cap","price":3}', "Content-Type: application/json").status == 201
     authorized = f"Authorization: Bearer {KEY.token()}"

@@ -36,7 +36,7 @@ params.score = "real"
 [endpoint.patch]
 sql = "UPDATE films SET score = :score WHERE :only IS NULL OR id = :only"
 '''
-TABLE = ["DROP TABLE IF EXISTS films",
+TABLE = ["DROP TABLE IF EXISTS parts", "DROP TABLE IF EXISTS films",
          "CREATE TABLE films (id integer PRIMARY KEY, slug text UNIQUE, name_en text, score double precision)",
          "INSERT INTO films VALUES (1, 'a', 'The Silent Harbor', 1.5), (2, 'b', 'Harbor Lights', 2.5), "
          "(3, 'c', 'Noon', 3.5)"]
@@ -145,7 +145,7 @@ def refused(answer, parameter, detail):
     assert answer.status == 400, answer.body
     problem = json.loads(answer.body)
     assert problem["parameter"] == parameter, problem
-    assert problem["detail"] == f"{parameter}: {detail}"
+    assert problem["detail"] == f"{parameter or 'a parameter without a name'}: {detail}"
 
 
 def call(server, method, target, body=None, fields=()):

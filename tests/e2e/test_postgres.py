@@ -350,3 +350,35 @@ def test_an_outage_is_logged_once(sluice, own_postgres):
     lines = [line for line in server.log.splitlines() if "sluice: " in line]
     assert all(": database main: " in line for line in lines), lines
     assert len(lines) == 4, lines
+
+
+def test_a_write_whose_columns_have_changed_is_carried_out_once(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS once; CREATE TABLE once (id serial PRIMARY KEY, v text, m text); "
+                  "CREATE TYPE once_a AS ENUM ('a'); CREATE TYPE once_b AS ENUM ('a')")
+    server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n[[endpoint]]\npath = "/once"\n'
+                    'post = "INSERT INTO once (v) VALUES (:v) RETURNING id, v, m"\n'
+                    '[[endpoint]]\npath = "/all"\npost = "INSERT INTO once (v) VALUES (:v) RETURNING *"\n')
+    written = 0
+    for change in ("ALTER COLUMN m TYPE once_a USING m::once_a", "ALTER COLUMN m TYPE text",
+                   "ALTER COLUMN m TYPE once_b USING m::once_b", "ADD COLUMN more once_a", "DROP COLUMN more"):
+        postgres.psql(f"ALTER TABLE once {change}")
+        for path in ("/once", "/all"):
+            for _ in range(3):
+                with server.connect() as client:
+                    answer = client.call("POST", path, b'{"v":"x"}', "Content-Type: application/json")
+                    assert answer.status == 201, answer.body
+                written += 1
+                assert int(postgres.psql("SELECT count(*) FROM once")) == written
+
+
+@pytest.mark.parametrize("path, body", [("/doubled", b"{}"), ("/changed", b"{}"), ("/gone", b"{}")])
+def test_an_answer_that_is_too_long_writes_nothing(sluice, postgres, path, body):
+    postgres.psql("DROP TABLE IF EXISTS long; CREATE TABLE long (id serial PRIMARY KEY, n int, t text); "
+                  "INSERT INTO long (n, t) SELECT n, repeat('x', 900000) FROM generate_series(1, 20) n")
+    server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n'
+                    '[[endpoint]]\npath = "/doubled"\npost = "INSERT INTO long (n, t) SELECT n, t FROM long RETURNING t"\n'
+                    '[[endpoint]]\npath = "/changed"\npost = "UPDATE long SET n = 0 RETURNING t"\n'
+                    '[[endpoint]]\npath = "/gone"\npost = "DELETE FROM long RETURNING t"\n')
+    with server.connect() as client:
+        assert client.call("POST", path, body, "Content-Type: application/json").status == 422
+    assert postgres.psql("SELECT count(*), sum(n) FROM long").strip() == b"20|210"

@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -271,10 +272,25 @@ def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
             assert talk.frame().payload[:2] == (1001).to_bytes(2), path
             talk.close()
     assert server.sample("sluice_earlier_configurations") == 0
+    assert server.sample("sluice_websockets_total") == 12
     for talk in talks["free"]:
         talk.say(TEXT, b"still here")
         assert talk.frame().payload == b"still here"
+    assert server.sample("sluice_websockets_open") == 4
+    assert server.sample('sluice_websocket_messages_total{direction="received"}') == 4
+    # Without any route the conversations are counted until they have said goodbye, and what was counted stays.
+    write(server, config(14))
+    assert reload(server)[0] == 200
+    assert server.sample("sluice_websockets_open") == 4
+    for talk in talks["free"]:
+        assert talk.frame().payload[:2] == (1001).to_bytes(2)
         talk.close()
+    end = time.monotonic() + 30
+    while server.sample("sluice_websockets_open") != 0:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert server.sample("sluice_websockets_total") == 12
+    assert server.sample('sluice_websocket_messages_total{direction="received"}') == 4
 
 
 def test_no_request_fails_or_sees_two(server):
@@ -554,6 +570,36 @@ def test_sigterm_does_not_wait_for_a_reload(held):
         held.process.send_signal(signal.SIGHUP)
         held.wait_for(held.waiting)
         held.stop()  # while the lock is held
+
+
+def test_a_fifo_in_place_of_a_file_holds_nothing_up(sluice, tmp_path):
+    """Nobody ever writes to it, so whoever opened it as a file would wait without end: keys, schemas, the file itself."""
+    fifo = tmp_path / "fifo"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a").write_text("a")
+    sqlite3.connect(tmp_path / "main.db").execute("CREATE TABLE t (n INTEGER)").connection.close()
+    files = '[[files]]\npath = "/"\nroot = "site"\n'
+    keys = '[policy.auth]\ntype = "jwt"\nsecret_file = "fifo"\n' + files + 'use = ["auth"]\n'
+    schema = files + ('[database.main]\nurl = "sqlite:main.db"\n[[endpoint]]\npath = "/t"\n[endpoint.post]\n'
+                      'sql = "INSERT INTO t VALUES (:n)"\nschema = "fifo"\n')
+    fifo.write_text(Secret().secret)
+    server = sluice("# routes\n" + keys)
+    fifo.unlink()
+    os.mkfifo(fifo)
+    end = time.monotonic() + 40
+    while "policy auth: the file is not a regular file; the keys from before stay in use" not in server.log:
+        assert time.monotonic() < end, server.log
+        time.sleep(0.05)
+    for config in (keys, schema):
+        write(server, config)
+        status, text = reload(server)
+        assert status == 422 and "is not a regular file" in text, text
+    assert server.get("/a", f"Authorization: Bearer {Secret().token()}").status == 200
+    server.file.unlink()
+    os.mkfifo(server.file)
+    status, text = reload(server)
+    assert status == 422 and f"{server.file}: error: is not a regular file" in text, text
+    server.stop()
 
 
 def test_keys_that_come_by_a_reload_are_watched(sluice, tmp_path):

@@ -227,6 +227,78 @@ def test_feeds_join_and_leave(sluice, urls, request):
         boot, number = first[0].rsplit("-", 1)
         assert stream.next()[:2] == (f"{boot}-{int(number) + 1}", "message")
     assert server.sample('sluice_changes_connections_total{database="main"}') == (1 if is_postgres else 0)
+    events = 'sluice_changes_events_total{http_route="/others/changes"}'
+    assert server.sample(events) == 3, "of feeds that are gone"
+    if is_postgres:
+        query = ("SELECT query FROM pg_stat_activity WHERE datname = 'reloaded1' AND application_name LIKE '%(changes)'")
+        until(lambda: postgres.psql(query).strip() == b'UNLISTEN "others";')
+    write(server, notes.split("changes = ")[0] + plain)
+    done(server)
+    assert server.sample(events) == 3
+    assert server.sample('sluice_changes_connections_total{database="main"}') == (1 if is_postgres else 0)
+
+
+SHARED_FILE = '''
+[database.{name}]
+url = "{url}"
+{more}
+[[endpoint]]
+path = "/{name}"
+database = "{name}"
+get = "SELECT n FROM notes"
+post = "{insert}"
+changes = {{ tables = ["notes"], notify = "notes" }}
+'''
+
+
+def test_several_databases_of_one_file_hear_every_commit(sluice, urls):
+    """Whoever of them commits; when another one comes, when one is opened anew, and when it is written otherwise."""
+    is_postgres = urls[0].startswith("postgres")
+    insert = ("WITH told AS (SELECT pg_notify('notes', (:n::int)::text)) INSERT INTO notes (n) SELECT :n::int FROM told"
+              if is_postgres else "INSERT INTO notes (n) VALUES (:n)")
+    count = iter(range(100, 200))
+
+    def database(name, more=""):
+        return SHARED_FILE.format(name=name, url=urls[0], more=more, insert=insert)
+
+    def hear(stream, n):
+        if not is_postgres:
+            assert stream.next()[1] == "message"
+            return
+        while True:
+            _, event, data = stream.next()
+            # A connection that has just begun to listen says "reset" in place of what it may have missed.
+            if event == "reset" or data == str(n):
+                return
+
+    def all_hear(streams, writers):
+        for writer in writers:
+            n = next(count)
+            assert post(server, writer, {"n": n}) == (204 if is_postgres else 201)
+            for stream in streams:
+                hear(stream, n)
+
+    server = sluice("# routes\n" + database("a") + database("b"), server="cores = 2\n")
+    for name in "ab":
+        until(lambda: server.sample(f'sluice_changes_listening{{database="{name}"}}') == 1)
+    with Stream(server, "/a/changes") as a, contextlib.ExitStack() as open_streams:
+        b = open_streams.enter_context(Stream(server, "/b/changes"))
+        all_hear([a, b], ["/a", "/b"])
+        write(server, database("c") + database("b") + database("a"))
+        done(server)
+        c = open_streams.enter_context(Stream(server, "/c/changes"))
+        all_hear([a, b, c], ["/a", "/b", "/c"])
+        for more in ("pool = 3", 'statement_timeout = "7s"'):
+            write(server, database("a") + database("b", more) + database("c", more))
+            done(server)
+            for stream in (b, c):
+                with pytest.raises(Ended):
+                    stream.next()
+            b, c = (open_streams.enter_context(Stream(server, f"/{name}/changes")) for name in "bc")
+            all_hear([a, b, c], ["/a", "/b", "/c"])
+        write(server, database("a"))
+        done(server)
+        all_hear([a], ["/a"])
 
 
 RESIDENT = '''
@@ -342,6 +414,8 @@ def test_the_log_of_requests_changes_its_table(sluice, tmp_path):
     write(server, config.format(path="e") + log.format(table="one", every="1h"))
     done(server)
     assert server.get("/e").status == 200
+    # Each of the five configurations' logs is counted once, whether it had something to write when it ended or not.
+    assert server.sample("sluice_request_log_rows_total") == 3
     server.stop()
     assert logged("one") == ["/a", "/b", "/e"] and logged("two") == ["/c"]
 

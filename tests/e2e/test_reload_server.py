@@ -1,5 +1,6 @@
 """[server] of a configuration that is read again while the program serves: addresses, limits, TLS."""
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -135,6 +136,53 @@ def test_sockets_in_files(server, tmp_path):
     assert server.change([server.port, f"unix:{path}"]) == DONE
     server.stop()
     assert not path.exists()
+
+
+def test_a_file_that_is_no_socket_stays(server, tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("kept")
+    status, text = server.change([server.port, f"unix:{path}"])
+    assert status == 422 and f"cannot listen on unix:{path}: File exists" in text, text
+    assert path.read_text() == "kept"
+    assert server.get("/hello.txt").status == 200
+
+
+def test_a_shorter_idle_timeout_holds_for_open_connections(server):
+    with http2.Client(server.port) as client:
+        assert client.get("/hello.txt").status == 200
+        assert server.change([server.port], 'idle_timeout = "100ms"') == DONE
+        while client.hear():  # until the server closes
+            pass
+
+
+def test_a_file_that_takes_a_socket_s_place_stays(server, tmp_path):
+    path, other = tmp_path / "web.sock", tmp_path / "other.sock"
+    assert server.change([server.port, f"unix:{path}", f"unix:{other}"]) == DONE
+    for socket_file in (path, other):
+        socket_file.unlink()
+        socket_file.write_text("kept")
+    assert server.change([server.port, f"unix:{other}"]) == DONE
+    assert path.read_text() == "kept"
+    server.stop()
+    assert other.read_text() == "kept"
+
+
+@pytest.mark.parametrize("which", ["cert", "key"])
+def test_a_fifo_in_place_of_a_certificate_holds_nothing_up(server, authority, tmp_path, which):
+    """Nobody ever writes to it, so whoever opened it as a file would wait without end."""
+    cert, key = authority.issue("usable")
+    fifo = tmp_path / "fifo.pem"
+    fifo.write_bytes(pathlib.Path(cert if which == "cert" else key).read_bytes())
+    files = (fifo, key) if which == "cert" else (cert, fifo)
+    assert server.change([f"https://127.0.0.1:{server.port}"], tls_table(files)) == DONE
+    fifo.unlink()
+    os.mkfifo(fifo)
+    wait_for(lambda: f"{fifo} is not a regular file; those from before stay in use" in server.log)
+    status, text = reload(server)
+    assert status == 422 and f"{fifo} is not a regular file" in text, text
+    with connect(server.port, authority) as connection:
+        assert subject_of(connection) == "usable"
+    server.stop()
 
 
 def test_a_port_that_the_system_chose_stays(sluice, tmp_path, site):

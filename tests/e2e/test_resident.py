@@ -406,7 +406,7 @@ def test_check_finds_what_is_wrong_with_changes(members, tmp_path):
 
     assert 'needs a "version"' in complaint('version = "changed"', "")
     assert 'needs the table\'s "key"' in complaint('key = "id"', "")
-    assert 'without "changes" it means nothing' in complaint("changes = ", "notify = ")
+    assert 'it has no effect without "changes"' in complaint("changes = ", "notify = ")
     assert "one parameter, :since" in complaint(":since", ":from")
     assert 'no column "tags"' in complaint("SELECT *", "SELECT id, name, deleted, changed")
     assert 'deleted "gone" is no column' in complaint('deleted = "deleted"', 'deleted = "gone"')
@@ -474,7 +474,8 @@ index = ["size", "span", "paid", "part", "code", "codes"]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def seen(request, sluice, tmp_path):
-    url = database_with(request, tmp_path, ["DROP TABLE IF EXISTS films", "CREATE TABLE films (id integer, seen boolean)",
+    url = database_with(request, tmp_path, ["DROP TABLE IF EXISTS parts", "DROP TABLE IF EXISTS films",
+                                            "CREATE TABLE films (id integer, seen boolean)",
                                             "INSERT INTO films VALUES (1, true), (2, false), (3, NULL)"])
     return sluice(f'''
 [database.main]
@@ -561,7 +562,7 @@ def test_check_finds_what_is_wrong(people, tmp_path):
     assert "says neither" in complaint('refresh = { every = "1s" }', "refresh = {}")
     if people.url.startswith("postgres"):
         assert '"full" is for' in complaint('every = "1s"', 'every = "1s", full = "1m"')
-    assert "too old for ever" in complaint('refresh = { every = "1s" }', 'stale_after = "1s"')
+    assert "would stay too old" in complaint('refresh = { every = "1s" }', 'stale_after = "1s"')
     assert "something else has the path /people" in \
         complaint("[[resident]]", '[[endpoint]]\npath = "/people"\nget = "SELECT 1"\n[[resident]]')
 

@@ -187,7 +187,7 @@ def test_a_bad_file_is_said_with_its_place(suite):
     run = suite.run('[[step]]\nrequest = "GET /films"\n')
     assert run.returncode == 3 and run.stderr.startswith("sluice.toml:2:10: error: ")
     run = suite.call("none.sluicetest")
-    assert run.returncode == 3 and "none.sluicetest: error: cannot be opened" in run.stderr
+    assert run.returncode == 3 and "none.sluicetest: error: cannot be read" in run.stderr
     suite.write("sluice.toml", CONFIG % SLOW[suite.kind])
     run = suite.run('[[step]]\nrequest = "GET /"\n', head='config = "sluice.toml"\n[database.man]\nschema = ["schema.sq"]\n')
     assert run.returncode == 3 and "t.sluicetest:3:11: error: there is no such file" in run.stderr
@@ -236,6 +236,8 @@ request = "GET /none"
     run = suite.call("t.sluicetest", "--database", "mysql://localhost")
     assert run.returncode == 2 and 'a database is "sqlite"' in run.stderr
     assert suite.call().returncode == 2
+    run = suite.run(steps, "--filter", "TYPO")
+    assert run.returncode == 2 and run.stdout == "" and run.stderr == "sluice: --filter: no step's name contains \"TYPO\"\n"
     run = suite.call("t.sluicetest", "--database", suite.database, "--filter", "first")
     assert [one[2] for one in points(run.stdout)] == [f"{suite.kind}: first"] * 2
 

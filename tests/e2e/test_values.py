@@ -298,13 +298,13 @@ sql = "INSERT INTO films (id, adult, code, data, score) VALUES (:id, :adult, :co
 [[endpoint]]
 path = "/unknown"
 [endpoint.post]
-sql = "INSERT INTO films (id, adult, code, data, score) SELECT :id, :adult, :code, :data, :score"
+sql = "INSERT INTO films (id, adult, code, data, score) SELECT * FROM (SELECT :id, :adult, :code, :data, :score)"
 [[endpoint]]
 path = "/typed"
 params.adult.type = "bool"
 params.code.type = "text"
 params.data.type = "bytes"
-post = "INSERT INTO films (id, adult, code, data, score) SELECT :id, :adult, :code, :data, :score"
+post = "INSERT INTO films (id, adult, code, data, score) SELECT * FROM (SELECT :id, :adult, :code, :data, :score)"
 '''
 
 
@@ -573,3 +573,178 @@ def test_a_nul_in_json(typed):
             answer = typed.call(method, target, body.encode(), "Content-Type: application/json")
             assert answer.status == 422, (field, method, target, answer.status, answer.body)
     assert typed.get("/json").body == first
+
+
+DECLARED = '''
+[database.main]
+url = "{path}"
+[[endpoint]]
+path = "/o"
+get = "SELECT * FROM o ORDER BY id"
+{methods}
+[[endpoint]]
+path = "/c"
+get = "SELECT * FROM c ORDER BY id"
+[endpoint.post]
+table = "c"
+columns.a = {{}}
+columns.s = {{}}
+columns.d = {{}}
+returning = "a, s, d"
+[endpoint.put]
+table = "c"
+existing = "SELECT id FROM c"
+columns.id = {{ key = true }}
+columns.a = {{}}
+columns.s = {{}}
+columns.d = {{}}
+[[endpoint]]
+path = "/own"
+params.s.type = "text"
+post = "INSERT INTO c (s) VALUES (:s)"
+'''
+DECLARED_TYPES = {"total": ("INTEGER", "real"), "price": ("DECIMAL(30,2)", "real"), "n": ("NUMERIC", "text"), "s": ("STRING", "text"),
+                  "ok": ("BOOLEAN", "text"), "bl": ("BLOB", "text"), "j": ("JSON", "text")}
+
+
+@pytest.fixture
+def declared(sluice, tmp_path):
+    """SQLite's o, whose columns have a `type` in the configuration, and c(id, a ANY, s STRING, d DATE)"""
+    path = tmp_path / "declared.db"
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, " + ", ".join(f"{c} {k}" for c, (k, _) in DECLARED_TYPES.items()) + ")")
+    database.execute("CREATE TABLE c (id INTEGER PRIMARY KEY, a ANY, s STRING, d DATE)")
+    columns = "columns.id = { key = true }\n" + "".join(f'columns.{c} = {{ type = "{t}" }}\n' for c, (_, t) in DECLARED_TYPES.items())
+    methods = f'[endpoint.put]\ntable = "o"\nexisting = "SELECT id FROM o"\n{columns}[endpoint.post]\ntable = "o"\n' + (
+        columns.replace("{ key = true }", "{}"))
+    server = sluice(DECLARED.format(path=f"sqlite:{path}", methods=methods))
+    with server.connect() as connection:
+        yield (lambda method, target, body, content="application/json":
+               connection.call(method, target, body.encode(), f"Content-Type: {content}"),
+               lambda query: database.execute(query).fetchall())
+    database.close()
+
+
+def test_a_declared_type_is_no_way_around_the_column(declared):
+    call, rows = declared
+    row = {"id": 1, "total": 9007199254740993, "price": 9007199254740993, "n": 9007199254740993, "s": "x", "ok": "true", "bl": "\\x00ff", "j": "5"}
+    stored = [(9007199254740993, 9007199254740993, 9007199254740993, "x", 1, b"\x00\xff", '"5"')]
+    for method, body, content in (("POST", json.dumps(row), "application/json"), ("PUT", json.dumps([row]), "application/json"),
+                                  ("PUT", ",".join(row) + '\n1,9007199254740993,9007199254740993,9007199254740993,x,t,\\x00ff,"""5"""\n', "text/csv")):
+        rows("DELETE FROM o")
+        answer = call(method, "/o", body, content)
+        assert answer.status in (200, 201), (method, content, answer.body)
+        assert rows("SELECT total, price, n, s, ok, bl, j FROM o") == stored, (method, content)
+    answer = call("PUT", "/o", call("GET", "/o", "").body.decode())
+    assert answer.status == 200 and json.loads(answer.body)["unchanged"] == 1, answer.body
+    for column, value in (("total", "1.5"), ("price", "12345678901234567890.12"), ("n", '"12345678901234567890123"'), ("s", '"12345678901234567890123"'),
+                          ("s", '"007"')):
+        answer = call("POST", "/o", f'{{"{column}":{value}}}')
+        assert answer.status == 422 and json.loads(answer.body)["errors"][0]["pointer"] == f"/{column}", (column, value, answer.body)
+    assert rows("SELECT count(*) FROM o") == [(1,)]
+    # A text that is no value of the column is one of the type.
+    assert call("POST", "/o", '{"n":"many","ok":"maybe"}').status == 201
+    assert rows("SELECT n, ok FROM o ORDER BY id DESC LIMIT 1") == [("many", "maybe")]
+
+
+def test_a_json_column_keeps_strings_where_a_type_is_declared(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS kept; CREATE TABLE kept (id int PRIMARY KEY, j jsonb)")
+    server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n[[endpoint]]\npath = "/kept"\n[endpoint.put]\ntable = "kept"\n'
+                    'existing = "SELECT id FROM kept"\ncolumns.id.key = true\ncolumns.j.type = "text"\n')
+    with server.connect() as connection:
+        assert connection.call("PUT", "/kept", b'[{"id":1,"j":"5"}]', "Content-Type: application/json").status == 200
+    assert postgres.psql("SELECT j FROM kept") == b'"5"\n'
+
+
+def test_texts_that_sqlite_would_write_anew(declared):
+    """Where the column's affinity is NUMERIC: ANY of a table that is not STRICT, STRING, DATE."""
+    call, rows = declared
+    for column in ("a", "s", "d"):
+        for text in ("007", "+7", " 7", "1.50", "1e5", ".5", "9223372036854775808", "12345678901234567890123"):
+            for method, body, content in (("POST", f'{{"{column}":"{text}"}}', "application/json"), ("POST", f'{column}\n"{text}"\n', "text/csv"),
+                                          ("PUT", f'[{{"id":1,"{column}":"{text}"}}]', "application/json")):
+                answer = call(method, "/c", body, content)
+                assert answer.status == 422, (column, text, method, content, answer.body)
+        for text in ("20260101", "1.5", "-3", "2026-01-01", "x", "0x10"):
+            answer = call("POST", "/c", f'{{"{column}":"{text}"}}')
+            assert answer.status == 201 and f'"{column}":{text}' in answer.body.decode().replace('"' + text + '"', text), (column, text)
+    assert call("POST", "/own", '{"s":"007"}').status == 422
+    shown = call("GET", "/c", "").body.decode()
+    answer = call("PUT", "/c", shown)
+    assert json.loads(answer.body)["unchanged"] == 18, answer.body
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=False)
+def test_a_null_of_json_between_blanks_stays(kind, request, sluice, tmp_path):
+    request.param = kind
+    url = database_with(request, tmp_path, ["DROP TABLE IF EXISTS nulls", "CREATE TABLE nulls (id integer PRIMARY KEY, j json)",
+                                            "INSERT INTO nulls VALUES (1, ' null ')"])
+    server = sluice(f'[database.main]\nurl = "{url}"\n[[endpoint]]\npath = "/nulls"\nget = "SELECT * FROM nulls"\n[endpoint.put]\n'
+                    'table = "nulls"\nexisting = "SELECT id FROM nulls"\ncolumns.id.key = true\ncolumns.j = {}\n')
+    with server.connect() as connection:
+        answer = connection.call("PUT", "/nulls", connection.get("/nulls").body, "Content-Type: application/json")
+        assert json.loads(answer.body)["unchanged"] == 1, answer.body
+
+
+def test_a_body_that_is_no_json_is_400(typed):
+    for body, content in (('{"t":"a",}', "application/json"), ('[{"t":"a"},{"t":x}]', "application/json"), ('{"t":"a"} x', "application/json"),
+                          ('{"t":"a"}\n{"t":"b" "n":1}\n', "application/x-ndjson")):
+        for method, target in (("POST", "/typed"), ("PUT", "/typed")):
+            answer = typed.call(method, target, body.encode(), f"Content-Type: {content}")
+            assert answer.status == 400, (method, body, answer.status, answer.body)
+    assert typed.call("POST", "/typed", b'{"t":"a","other":1}', "Content-Type: application/json").status == 422
+
+
+FORMS = [
+    "INSERT INTO t VALUES (:id, :b, :x, :j, :n)",
+    "INSERT INTO main.t AS q (id, b, x, j, n) VALUES (:id, (:b), ((:x)), (:j), :n)",
+    "INSERT INTO t (n, j, x, b, id) SELECT :n, :j, :x, :b, :id",
+    "INSERT INTO t SELECT :id, :b, :x, :j, :n WHERE true ON CONFLICT DO NOTHING",
+    "INSERT INTO t (id, b, x, j, n) VALUES (:id, coalesce(:b, 0), ifnull(:x, x''), coalesce(:j, '{}'), :n)",
+    "INSERT INTO t (id) VALUES (:id) ON CONFLICT (id) DO UPDATE SET b = :b, x = :x, j = :j, n = :n",
+    "UPDATE t SET b = ((:b)), x = :x, j = coalesce(:j, j), n = :n WHERE id = :id",
+    "UPDATE t SET b = coalesce(:b, b), x = ifnull((:x), x), j = :j, n = :n WHERE id >= :id AND id <= :id",
+]
+BODIES = [('{"id":1,"b":true,"x":"\\\\x00ff","j":"str","n":7}', "application/json"),
+          ('id,b,x,j,n\n1,t,\\x00ff,"""str""",7\n', "text/csv"), ("id=1&b=true&x=\\x00ff&j=%22str%22&n=7", "application/x-www-form-urlencoded")]
+
+
+def test_statements_say_their_columns_in_other_ways(sluice, tmp_path):
+    path = tmp_path / "forms.db"
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, g AS (id + 1), x BLOB, j JSON, n INTEGER)")
+    config = f'[database.main]\nurl = "sqlite:{path}"\n'
+    for n, statement in enumerate(FORMS):
+        config += f'[[endpoint]]\npath = "/f{n}"\npost = """{statement}"""\n'
+    for n, condition in enumerate(("b <> :b", "b IS NOT :b", "b != :b", "n BETWEEN :low AND :high", "n >= :low", "1 = :b")):
+        config += f'[[endpoint]]\npath = "/d{n}"\nget = "SELECT id FROM t WHERE {condition}"\ndelete = "DELETE FROM t WHERE {condition}"\n'
+    config += ('[[endpoint]]\npath = "/but"\nparams.id.default = ""\nget = "SELECT id FROM t WHERE id <> :id"\n'
+               '[[endpoint]]\npath = "/real"\nparams.low.type = "real"\nget = "SELECT id FROM t WHERE n >= :low"\n')
+    server = sluice(config)
+    with server.connect() as connection:
+        for n, statement in enumerate(FORMS):
+            for body, content in BODIES:
+                database.execute("DELETE FROM t")
+                if "UPDATE" in statement:
+                    database.execute("INSERT INTO t (id, b) VALUES (1, 0)")
+                answer = connection.call("POST", f"/f{n}", body.encode(), f"Content-Type: {content}")
+                assert answer.status in (200, 201, 204), (statement, content, answer.body)
+                assert database.execute("SELECT * FROM t").fetchall() == [(1, 1, 2, b"\x00\xff", '"str"', 7)], (statement, content)
+            if "n)" in statement or "n = :n" in statement:
+                answer = connection.call("POST", f"/f{n}", b'{"id":1,"b":null,"x":null,"j":null,"n":"abc"}', "Content-Type: application/json")
+                assert answer.status == 422, (statement, answer.body)
+        # What a coalesce() is given NULL for keeps what is there.
+        assert connection.call("POST", f"/f{len(FORMS) - 1}", b'{"id":1,"b":null,"x":null,"j":{},"n":7}', "Content-Type: application/json").status in (200, 204)
+        assert database.execute("SELECT b, x, j FROM t").fetchall() == [(1, b"\x00\xff", "{}")]
+        for target in ("/d0?b=true", "/d1?b=t", "/d2?b=TRUE"):
+            assert connection.get(target).body == b"[]\n", target
+            connection.call("DELETE", target)
+            assert database.execute("SELECT count(*) FROM t").fetchall() == [(1,)], target
+        for target in ("/d0?b=maybe", "/d3?low=1&high=abc", "/d4?low=abc", "/but?id=abc"):
+            assert connection.get(target).status == 400, target
+        assert json.loads(connection.get("/d3?low=1&high=7").body) == [{"id": 1}]
+        for target in ("/d4?low=6.5", "/real?low=6.5", "/but", "/but?id=", "/but?id=2"):
+            assert json.loads(connection.get(target).body) == [{"id": 1}], target
+        for target in ("/d4?low=7.5", "/real?low=7.5", "/but?id=1"):
+            assert connection.get(target).body == b"[]\n", target
+    database.close()

@@ -206,6 +206,24 @@ def test_create_change_and_delete(films):
     assert len(films.rows()) == 1
 
 
+@pytest.mark.parametrize("slug", ["report.csv", "report%2Ecsv"])
+def test_an_extension_is_part_of_the_name_of_what_is_written(films, slug):
+    """It chooses the format of what is read; `report` is another row than `report.csv`."""
+    films.call("POST", "/films", {"slug": "report", "score": 1.5})
+    for method in ("PUT", "PATCH"):
+        films.problem(404, method, f"/films/{slug}", {"rating": {"value": 7}})
+    films.problem(404, "DELETE", f"/films/{slug}")
+    films.problem(404, "POST", "/films.csv", {"slug": "other"})
+    assert films.rows() == [("report", 1.5)]
+    films.call("POST", "/films", {"slug": "report.csv", "score": 2})
+    assert json.loads(films.call("PUT", f"/films/{slug}", {"rating": {"value": 3}}).body) == {"slug": "report.csv", "score": 3.0}
+    answer = films.call("PUT", f"/films/{slug}", {"rating": {"value": 4.5}}, "Accept: text/csv")
+    assert answer.body.splitlines() == [b"slug,score", b"report.csv,4.5"], answer.body
+    assert films.call("DELETE", f"/films/{slug}").status == 204
+    assert films.rows() == [("report", 1.5)]
+    assert films.call("GET", f"/films/{slug}").body.splitlines()[1].endswith(b",report,1.5")
+
+
 def test_several_rows_are_one_transaction(films):
     made = films.call("POST", "/films", [{"slug": "a", "score": 1}, {"slug": "b"}])
     assert made.status == 201 and made.get("location") is None

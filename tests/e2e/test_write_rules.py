@@ -315,7 +315,7 @@ PATCH = '[endpoint.patch]\nsql = "UPDATE numbers SET text = :text WHERE n = :n"\
     ('get = "SELECT n FROM numbers WHERE n = :n"\nbody_limit = 10\n', "10", "for methods that write"),
     ('patch = "UPDATE numbers SET text = :text WHERE n = :n"\nrow_limit = "2MiB"\n', '"2MiB"', "body_limit is 1MiB"),
     ('[endpoint.delete]\nsql = "DELETE FROM numbers WHERE n = :n"\nschema = {}\n', "{}", "takes nothing from one"),
-    (PATCH + 'schema = "none.json"\n', '"none.json"', "cannot be opened"),
+    (PATCH + 'schema = "none.json"\n', '"none.json"', "cannot be read"),
     (PATCH + 'schema = "bad.json"\n', '"bad.json"', "the schema bad.json: it is not JSON"),
     (PATCH + "schema = { properties.text = { pattern = '(?=a)' } }\n", "{ properties", "at /properties/text/pattern"),
     (PATCH + 'schema = { "$ref" = "https://example.com/a.json" }\n', '{ "$ref"', "only references within"),

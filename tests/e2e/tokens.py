@@ -70,6 +70,12 @@ class Rsa(KeyPair):
                 **({"kid": kid} if kid else {})}
 
 
+def ec_jwk(public):
+    """RFC 7518, 6.2.1: the coordinates have all their bytes, of which PyJWT leaves out leading zeros."""
+    numbers, size = public.public_numbers(), (public.key_size + 7) // 8
+    return {"kty": "EC", "crv": f"P-{public.key_size}", "x": number(numbers.x, size), "y": number(numbers.y, size)}
+
+
 class Ec(KeyPair):
     algorithm = "ES256"
 
@@ -84,6 +90,5 @@ class Ec(KeyPair):
         return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
     def jwk(self, kid=None):
-        numbers = self.private.public_key().public_numbers()
-        return {"kty": "EC", "crv": "P-256", "x": number(numbers.x, 32), "y": number(numbers.y, 32),
+        return {**ec_jwk(self.private.public_key()),
                 **({"kid": kid} if kid else {})}

@@ -1,26 +1,50 @@
 """A server behind the gateway that does what it is told to, and remembers what it was asked."""
+import base64
+import hashlib
+import os
 import socket
 import threading
 
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import CloseConnection, Message, Ping
+from wsproto.extensions import PerMessageDeflate
+
 
 class Upstream:
-    """Serves connections on a loopback port, each in a thread: `answer(request, connection)` gives bytes; None: it ends the
-    connection. A request is (method, target, fields, body), with names in lower case."""
+    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread: `answer(request, connection)`
+    gives bytes; None: it ends the connection. A request is (method, target, fields, body), with names in lower case. `tls` is
+    an ssl.SSLContext."""
 
-    def __init__(self, answer, port=0):
+    def __init__(self, answer, port=0, tls=None, path=None):
         self.answer = answer
+        self.tls = tls
+        self.path = path
         self.requests = []
         self.connections = 0
         self.lock = threading.Lock()
         self.open = set()
-        self.listener = socket.create_server(("127.0.0.1", port))
-        self.port = self.listener.getsockname()[1]
+        if path is None:
+            self.listener = socket.create_server(("127.0.0.1", port))
+            self.port = self.listener.getsockname()[1]
+        else:
+            self.listener = socket.socket(socket.AF_UNIX)
+            self.listener.bind(str(path))
+            self.listener.listen()
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"https://localhost:{self.port}" if self.tls else f"http://127.0.0.1:{self.port}"
+
+    @property
+    def name(self):
+        """As metrics and logs call it."""
+        if self.path is not None:
+            return f"unix:{self.path}"
+        return f"https://localhost:{self.port}" if self.tls else f"127.0.0.1:{self.port}"
 
     def close(self):
         try:
@@ -28,6 +52,8 @@ class Upstream:
         except OSError:
             pass
         self.listener.close()
+        if self.path is not None:
+            os.unlink(self.path)
         self.thread.join()
         with self.lock:
             for one in self.open:
@@ -56,6 +82,14 @@ class Upstream:
     def _serve(self, connection):
         stream = connection.makefile("rb")
         try:
+            if self.tls:
+                with self.lock:
+                    self.open.discard(connection)
+                    connection = self.tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                    self.open.add(connection)
+                stream.close()
+                connection.do_handshake()
+                stream = connection.makefile("rb")
             while request := read_request(stream):
                 with self.lock:
                     self.requests.append(request)
@@ -100,3 +134,39 @@ def read_request(stream):
 def response(body=b"", *fields, status="200 OK"):
     lines = [f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def change_protocol(request, connection, *fields, protocol="websocket"):
+    """Answers a request for an upgrade with 101."""
+    asked = dict(request[2])
+    lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", f"Upgrade: {protocol}", *fields]
+    if protocol == "websocket":
+        digest = hashlib.sha1((asked["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+        lines.append(f"Sec-WebSocket-Accept: {base64.b64encode(digest).decode()}")
+    connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n")
+
+
+def websocket_echo(request, connection):
+    """An `answer`: wsproto sends every message back. It speaks the first subprotocol that it is asked for, and compresses."""
+    asked = dict(request[2])
+    if asked.get("upgrade", "").lower() != "websocket":
+        return response(b"no WebSocket", status="426 Upgrade Required")
+    fields, extensions = [], []
+    if protocols := asked.get("sec-websocket-protocol"):
+        fields.append(f"Sec-WebSocket-Protocol: {protocols.split(',')[0]}")
+    if offer := asked.get("sec-websocket-extensions"):
+        extensions.append(PerMessageDeflate())
+        agreed = extensions[0].accept(offer)
+        fields.append("Sec-WebSocket-Extensions: permessage-deflate" + (f"; {agreed}" if isinstance(agreed, str) else ""))
+    change_protocol(request, connection, *fields)
+    socket_ = Connection(ConnectionType.SERVER, extensions)
+    while data := connection.recv(1 << 16):
+        socket_.receive_data(data)
+        for event in socket_.events():
+            if isinstance(event, Message):
+                connection.sendall(socket_.send(event))
+            elif isinstance(event, (Ping, CloseConnection)):
+                connection.sendall(socket_.send(event.response()))
+                if isinstance(event, CloseConnection):
+                    return None
+    return None

@@ -61,7 +61,7 @@ class Talk final : public Upgrade {
  public:
   explicit Talk(int& count) : count_(count) { ++count_; }
   ~Talk() override { --count_; }
-  core::Task<void> run(net::Duplex& duplex) override {
+  core::Task<void> run(net::Duplex& duplex, http::BodyBudget&, std::uint64_t&) override {
     duplex_ = &duplex;
     Buffer buffer;
     bool goes_on = true;

@@ -57,19 +57,17 @@ void header(std::string_view json) {
 
 // No input has a signature of this secret.
 void token(std::string_view text) {
-  static const KeySet keys = {.keys = {*Key::from_secret("0123456789abcdef0123456789abcdef", "a"),
-                                       *Key::from_p256(
-                                           [] {
-                                             std::string x;
-                                             (void)decode_base64url("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", x);
-                                             return x;
-                                           }(),
-                                           [] {
-                                             std::string y;
-                                             (void)decode_base64url("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", y);
-                                             return y;
-                                           }())},
-                              .warnings = {}};
+  const auto bytes = [](std::string_view encoded) {
+    std::string decoded;
+    (void)decode_base64url(encoded, decoded);
+    return decoded;
+  };
+  static const KeySet keys = {
+      .keys = {*Key::from_secret("0123456789abcdef0123456789abcdef", "a"),
+               *Key::from_ec(Key::Kind::p256, bytes("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"),
+                             bytes("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0")),
+               *Key::from_ed25519(bytes("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"))},
+      .warnings = {}};
   static Verifier verifier(keys, {.require_exp = false});
   if (const auto parts = split(text)) {
     require(parts->signing_input.size() + 1 + parts->signature.size() == text.size(), "parts");
@@ -83,6 +81,10 @@ void key_set(std::string_view json) {
   const auto set = parse_jwks(json);
   if (!set) require(!set.error().empty(), "an error without words");
   if (set) require(!set->keys.empty(), "a set without keys");
+  const auto published = parse_jwks(json, {}, Provenance::issuer);
+  require(published || !set ||
+              std::ranges::all_of(set->keys, [](const auto& key) { return key->kind() == Key::Kind::secret; }),
+          "a file's set that is none when it is published");
 }
 
 }  // namespace

@@ -474,8 +474,11 @@ class World {
     for (int i = 0; i < queries; ++i) {
       co_await Sleep(reactor, random.up_to(pause));
       const Instant begin = reactor.now();
+      const std::uint64_t unavailable = tally.failures[sql::Failure::unavailable];
       co_await ask(random);
       if (reactor.now() - begin > 200s) complain(last_id_, "took too long");
+      // Clients wait, as Retry-After tells them. Otherwise one long outage could use up most of the queries.
+      if (tally.failures[sql::Failure::unavailable] != unavailable) co_await Sleep(reactor, random.up_to(10s));
     }
   }
 

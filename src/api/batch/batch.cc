@@ -17,7 +17,7 @@
 namespace sluice::api::batch {
 namespace {
 
-// Of the batch's own request; a call has no use for them, or its own.
+// Fields of the batch's request that do not apply to calls, or that a call sets itself.
 constexpr std::array<std::string_view, 19> not_passed_on{"accept",
                                                          "accept-encoding",
                                                          "connection",
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 19> not_passed_on{"accept",
                                                          "transfer-encoding",
                                                          "upgrade"};
 
-// Whether an endpoint says one that a batch has to see to.
+// Whether an endpoint sets an isolation that a batch must apply.
 bool has_isolation(const Plan& plan) {
   return std::ranges::any_of(plan.routes, [](const Plan::Route& route) {
     return std::ranges::any_of(route.writes,
@@ -67,9 +67,9 @@ bool passed_on(std::string_view name) {
   return std::ranges::none_of(not_passed_on, [&](std::string_view each) { return http::same_name(each, name); });
 }
 
-constexpr std::size_t turn_bytes = 64 << 10;  // of answers and bodies, in one turn of the loop
+constexpr std::size_t turn_bytes = 64 << 10;  // bytes of answers and bodies per turn of the loop
 
-// Methods that cannot be called.
+// For methods that cannot be called.
 class Unavailable final : public http::Handler {
  public:
   explicit Unavailable(std::string_view why) : why_(why) {}
@@ -81,17 +81,22 @@ class Unavailable final : public http::Handler {
 
 class TextBody final : public http::BodyReader {
  public:
-  // What is kept of it counts for the batch's request.
+  // Memory kept for it counts as that of the batch's request.
   TextBody(std::string_view text, http::BodyReader& outer) : text_(text), outer_(outer) {}
-  core::Task<Result<std::string_view>> read() override { co_return Result<std::string_view>(std::exchange(text_, {})); }
+  core::Task<Result<std::string_view>> read() override {
+    if (text_.size() > limit_) co_return fail(Errc::limit);
+    co_return Result<std::string_view>(std::exchange(text_, {}));
+  }
+  void limit_to(std::uint64_t bytes) override { limit_ = std::min(limit_, bytes); }
   Result<void> keep(std::size_t bytes) override { return outer_.keep(bytes); }
 
  private:
   std::string_view text_;
   http::BodyReader& outer_;
+  std::uint64_t limit_ = UINT64_MAX;
 };
 
-// A call's answer as JSON; `body`: of it, where that is JSON.
+// Appends a member to a call's JSON answer.
 void append_member(Buffer& out, std::string_view name, std::string_view text) {
   out.push_back('"');
   append_json_escaped(out, name);
@@ -113,7 +118,7 @@ http::Response refuse_call(const CallFault& fault) {
 
 }  // namespace
 
-// What one batch at a time is run with: the endpoints once more, on a database of its own.
+// The resources of one running batch: its own database and its own endpoints on it.
 class Batch::Lane {
  public:
   Lane(const Plan& plan, sql::Database& database, const std::vector<std::vector<http::Filter*>>& filters,
@@ -125,7 +130,8 @@ class Batch::Lane {
     };
     for (std::size_t i = 0; i < plan.routes.size(); ++i) {
       const Plan::Route& from = plan.routes[i];
-      http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
+      http::Router::Route route{
+          .pattern = *from.pattern, .host = from.host, .handlers = {}, .formats = true, .id = from.id};
       route.filters = filters[i];
       if (from.get && from.get->file) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
@@ -142,7 +148,7 @@ class Batch::Lane {
             write, database_, reactor, trouble, std::vector<http::BlobStore*>{}, WriteEndpoint::Retries::callers));
       }
       for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &no_sets_;
-      (void)router_.add(route);  // the service has added them all before
+      (void)router_.add(route);  // cannot fail, because the service has added the same routes before
     }
   }
 
@@ -157,15 +163,15 @@ class Batch::Lane {
   std::vector<std::unique_ptr<http::Handler>> handlers_;
 };
 
-// Of a whole batch: all of its calls', or what ended it.
+// The answer of a whole batch: the answers of all calls, or the refusal that ended it.
 struct Batch::Answer {
-  Buffer calls;  // their answers, with commas between them
+  Buffer calls;  // the calls' answers, separated by commas
   std::optional<http::Response> refusal;
 };
 
 namespace {
 
-// One call on its way: a request as if it had come alone. Views into itself, so it stays where it is.
+// One call, as a request of its own. It has views into itself, so it must not move.
 class Calling {
  public:
   Calling(const http::Request& outer, const Call& call, std::string target, std::string body)
@@ -190,7 +196,7 @@ class Calling {
   }
   Calling(const Calling&) = delete;
 
-  // False: the target's path is none.
+  // Returns false if the target's path is invalid.
   [[nodiscard]] bool decode() {
     http::Request& request = exchange_.request;
     const auto mark = request.target.find('?');
@@ -219,7 +225,7 @@ class Calling {
   http::Exchange exchange_;
 };
 
-// All of it; nothing: it is longer than `most`, or it broke.
+// The whole body. Returns nullopt if it is longer than `most` or breaks off.
 core::Task<std::optional<std::string>> read_body(http::Response& response, std::size_t most) {
   std::string bytes;
   if (const auto* buffer = std::get_if<Buffer>(&response.body)) {
@@ -242,7 +248,7 @@ core::Task<std::optional<std::string>> read_body(http::Response& response, std::
   co_return bytes;
 }
 
-// Does all of it, and lets others have their turn meanwhile. False: the deadline came first.
+// Does all of the work, and yields in between. Returns false if the deadline comes first.
 template <class Work>
 core::Task<bool> finish(Work& work, core::TurnShare& share, core::Reactor& reactor, Instant deadline) {
   for (std::size_t done = work.advance(); done != 0; done = work.advance()) {
@@ -284,12 +290,12 @@ bool is_json_type(std::string_view type) {
 
 }  // namespace
 
-// How strictly calls want to be isolated, asked before the transaction that they share begins. One core's.
+// The isolation that the calls need, which must be known before their common transaction begins. Used by one core.
 class Batch::Isolations {
  public:
   explicit Isolations(const Plan& plan) {
     for (const Plan::Route& from : plan.routes) {
-      http::Router::Route route{.pattern = *from.pattern, .handlers = {}, .formats = true};
+      http::Router::Route route{.pattern = *from.pattern, .host = from.host, .handlers = {}, .formats = true};
       for (const auto& write : from.writes) {
         const auto method = static_cast<std::size_t>(write->method);
         strictest_[method] = std::max(strictest_[method], write->isolation);
@@ -301,7 +307,7 @@ class Batch::Isolations {
   }
 
   [[nodiscard]] sql::Isolation of(const http::Request& outer, const Call& call) {
-    // Where a path leads that refers to an earlier answer is not known yet.
+    // A path with a reference to an earlier answer is not known yet.
     if (call.target.contains("${")) return strictest_[static_cast<std::size_t>(call.method)];
     Calling calling(outer, call, call.target, {});
     found_ = sql::Isolation::standard;
@@ -356,7 +362,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   }
   if (announces_more(request, plan_.body_limit)) co_return refuse_length();
   std::string json;
-  // The calls are copies of its parts.
+  // The calls are copies of parts of the body.
   if (auto refused = co_await read_whole(request, plan_.body_limit, 2, json)) co_return std::move(*refused);
   const auto calls = parse_calls(json, plan_.limits, plan_.own_fields);
   if (!calls) co_return refuse_call(calls.error());
@@ -367,7 +373,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
     busy.fields.add("Retry-After", "1");
     co_return busy;
   }
-  // Also where the client leaves, which destroys this.
+  // Also runs if the client disconnects, which destroys this task.
   struct Use {
     Batch& batch;
     std::unique_ptr<Lane> lane;
@@ -380,7 +386,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   ++running_;
   const Use use{*this, take_lane()};
   JointDatabase& database = use.lane->database();
-  // What a condition has been compared with must hold until the end; which rows that is, not every call can lock.
+  // A row that was compared with a condition must not change before the end, and not every call can lock its row.
   sql::Isolation isolation = has_conditions(*calls) ? sql::Isolation::serializable : plan_.options.isolation;
   if (isolations_) {
     for (const Call& call : *calls) isolation = std::max(isolation, isolations_->of(request, call));
@@ -431,7 +437,9 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
   for (const Call& call : calls) {
     const std::string at = "/" + std::to_string(results.size());
     const bool is_text = !call.text.empty();
-    Resolution of_target(results, call.target, Resolution::Form::target, plan_.limits.target);
+    Resolution of_target(results, call.target,
+                         call.method == http::Method::get ? Resolution::Form::read_target : Resolution::Form::target,
+                         plan_.limits.target);
     Resolution of_body(results, is_text ? call.text : call.body,
                        is_text ? Resolution::Form::text : Resolution::Form::json, plan_.body_limit);
     if (!co_await finish(results, share, reactor_, deadline) ||

@@ -21,30 +21,33 @@
 
 namespace sluice::api::batch {
 
-// [batch] made ready. Immutable, shared by all cores.
+// The prepared [batch]. Immutable, shared by all cores.
 struct Plan {
-  // An endpoint that may be called; everything is the configuration's plan's and outlives this.
+  // An endpoint that may be called. Everything in it belongs to the configuration's plan and outlives this.
   struct Route {
     const http::Pattern* pattern = nullptr;
-    std::shared_ptr<const EndpointPlan> get;  // null: it has none
+    std::string host = {};                    // the route's host; empty for every host
+    std::shared_ptr<const EndpointPlan> get;  // null if it has no GET
     std::vector<std::shared_ptr<const WritePlan>> writes;
-    std::vector<std::shared_ptr<const SetWritePlan>> sets;  // which cannot be called
+    std::vector<std::shared_ptr<const SetWritePlan>> sets;  // sets, which cannot be called
     const EndpointOptions* options = nullptr;
+    std::uint16_t id = 0;  // the route's own id, for counters
   };
 
   Options options;
   std::vector<Route> routes;
   CallLimits limits;
-  std::vector<std::string> own_fields;     // what own_fields() says of the endpoints
-  std::uint64_t body_limit = UINT64_MAX;   // bytes, of the batch's own body: 413
-  std::shared_ptr<const ErrorMap> errors;  // of what fails when all is committed; null: codes are answered as ever
+  std::vector<std::string> own_fields;     // the result of own_fields() for the endpoints
+  std::uint64_t body_limit = UINT64_MAX;   // bytes of the batch's own body; a longer one gets a 413
+  std::shared_ptr<const ErrorMap> errors;  // for errors of the commit; null if codes get the default answers
 };
 
-// POST of several calls of endpoints, that are done together or not at all. Each is handled as if it had come alone,
-// but in one transaction, and with what the batch's own request says of the client. One core's.
+// POST of several calls of endpoints, which succeed together or not at all. Each call is handled as if it were a
+// request of its own, but all run in one transaction, and the client's credentials are those of the batch's request.
+// Used by one core.
 class Batch final : public http::Handler {
  public:
-  // `filters`: in front of the routes, in their order. `trouble`: as for Endpoint. All outlive this.
+  // `filters`: the filters of each route, in the order of the routes. `trouble`: as for Endpoint. All outlive this.
   Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
         core::Reactor& reactor, TroubleLog* trouble = nullptr);
   ~Batch() override;
@@ -67,7 +70,7 @@ class Batch final : public http::Handler {
   core::Reactor& reactor_;
   TroubleLog* trouble_;
   Failures failures_;
-  std::unique_ptr<Isolations> isolations_;  // null: no endpoint says one
+  std::unique_ptr<Isolations> isolations_;  // null if no endpoint sets an isolation
   std::vector<std::unique_ptr<Lane>> spare_;
   std::uint32_t running_ = 0;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using Step = api::testing::FakeDatabase::Step;
 
-// POST /films and GET /films.
+// A batch over POST /films and GET /films.
 class BatchTest : public ::testing::Test {
  public:
   BatchTest() {
@@ -23,7 +23,7 @@ class BatchTest : public ::testing::Test {
     endpoint.path.value = "/films";
     MethodOptions post;
     post.sql.value = "INSERT INTO films";
-    post.retries = 50;  // of one that comes alone
+    post.retries = 50;  // for a request outside a batch
     sql::Statement insert;
     insert.text = "insert";
     insert.parameters = {{"slug", {}}};
@@ -126,7 +126,7 @@ TEST_F(BatchTest, ACallThatIsRefusedEndsIt) {
   EXPECT_EQ(answer.status, 409);
   EXPECT_TRUE(api::testing::body_of(answer).contains(R"("call":1)")) << api::testing::body_of(answer);
   EXPECT_EQ(database.log, "begin\nrenew\ninsert a\nrenew\ninsert a\ngone\n");
-  // Nothing of it is left for the next one.
+  // The failed batch does not affect the next one.
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
   EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ncommitted\n");
 }

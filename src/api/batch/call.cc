@@ -19,9 +19,9 @@ namespace ondemand = simdjson::ondemand;
 
 constexpr std::size_t longest_id = 64;
 constexpr std::size_t most_fields = 50;
-constexpr std::size_t deepest = 64;  // of objects and arrays, as for the rows of a body
+constexpr std::size_t deepest = 64;  // nesting of objects and arrays, as in the rows of a body
 
-// What the request itself says, and what belongs to its connection.
+// Fields that belong to the batch's request or to its connection.
 constexpr std::array<std::string_view, 17> not_a_calls{"authorization",
                                                        "connection",
                                                        "content-encoding",
@@ -64,7 +64,7 @@ class Parser {
     simdjson::dom::parser checking;
     if (checking.allocate(std::max<std::size_t>(json.size(), 1), deepest) != simdjson::SUCCESS)
       return refuse("", "it is too long");
-    // Nothing is taken from what is not JSON to its end.
+    // The whole text must be valid JSON before any call is taken from it.
     if (const auto whole = checking.parse(padded); whole.error() != simdjson::SUCCESS) {
       return refuse("", whole.error() == simdjson::DEPTH_ERROR ? "it is nested too deeply" : "it is no JSON");
     } else if (!whole.is_array()) {
@@ -124,7 +124,7 @@ class Parser {
       if ((seen & member) != 0) return wrong("/" + std::string(name), "it is there twice");
       seen |= member;
       if (member == body) {
-        // Of the text as it stands: numbers keep their digits.
+        // The original text, so that numbers keep their digits.
         std::string_view text;
         if (simdjson::to_json_string(value).get(text) != simdjson::SUCCESS) return wrong("/body", "it cannot be read");
         call.body = text;
@@ -149,7 +149,7 @@ class Parser {
     return (seen & body) == 0 || take_body(call);
   }
 
-  // A string is the body of another type itself.
+  // A string is the body itself, with another type than JSON.
   bool take_body(Call& call) {
     const auto type = std::ranges::find(call.fields, "content-type", &std::pair<std::string, std::string>::first);
     const std::string named = type == call.fields.end() ? "application/json" : lower(type->second);
@@ -234,7 +234,7 @@ class Parser {
     return !cutter.broken() || wrong(where, std::string(unended_reference));
   }
 
-  // A name as part of a JSON pointer.
+  // A name as a step of a JSON pointer.
   static std::string pointer_of(std::string_view name) {
     std::string pointer;
     append_pointer_escaped(pointer, name.substr(0, 200));

@@ -12,40 +12,41 @@
 #include "base/buffer.h"
 #include "http/request.h"
 
-// A batch as it is written:
+// The format of a batch:
 //
 //   [{"method": "POST", "path": "/films", "body": {"slug": "alien"}, "id": "film"},
 //    {"method": "PUT", "path": "/films/${film.slug}/tags", "headers": {"Prefer": "..."}, "body": [...]}]
 //
-// `${id.a.0.b}` stands for a value of an earlier call's answer: `id` is what that call names itself, or its index from
-// 0, and what follows goes into its body. In the path it is escaped; a string of the body that is nothing else becomes
-// the value itself; within a longer one the value's text takes its place. `$${` stands for `${`.
+// `${id.a.0.b}` stands for a value of an earlier call's answer. `id` is the id of that call, or its index from 0, and
+// the rest is a path into its body. In the path of a call the value is escaped. A string of the body that consists only
+// of the reference becomes the value itself. In a longer string the value's text replaces the reference. `$${` stands
+// for `${`.
 namespace sluice::api::batch {
 
 struct Call {
   http::Method method{};  // get, post, put, patch or delete_
   std::string target;     // path and query, with references
-  std::string id;         // empty: it has none
+  std::string id;         // empty if it has none
   std::vector<std::pair<std::string, std::string>> fields;
-  std::string body;  // its own JSON text, with references; empty: none
-  std::string text;  // in place of it, where the Content-Type is not JSON
+  std::string body;  // the body's JSON text, with references; empty if there is none
+  std::string text;  // instead of `body` if the Content-Type is not JSON
 };
 
 struct CallFault {
-  std::string pointer;  // RFC 6901, into the batch
+  std::string pointer;  // RFC 6901, from the root of the batch
   std::string reason;
 };
 
-// What a call may be, as if it had come alone.
+// Limits for a batch and its calls. A call has the same limits as a separate request.
 struct CallLimits {
   std::size_t calls = 100;         // of one batch
-  std::size_t target = 8 << 10;    // bytes of a path and its query, with what its references stand for
+  std::size_t target = 8 << 10;    // bytes of a path and its query, after references have been replaced
   std::size_t headers = 16 << 10;  // bytes of the path and all fields
 };
 
-// `json` is a whole body. All that can be known without calling is checked: methods, names, ids, fields, references to
-// what does not come earlier. `own`: fields in lower case that are the batch's own and no call sets, beside those of
-// its connection and its credentials.
+// Parses a whole body. Checks everything that can be checked before the calls run: methods, names, ids, fields, and
+// references to calls that do not come earlier. `own`: fields in lower case that belong to the batch and that no call
+// may set, in addition to those of the connection and the credentials.
 [[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                                       std::span<const std::string> own = {});
 

@@ -7,7 +7,7 @@
 
 namespace sluice::api::batch {
 
-// The rows of one statement, all there.
+// The complete rows of one statement.
 class JointDatabase::Rows final : public sql::Cursor {
  public:
   explicit Rows(sql::Written written) : written_(std::move(written)) {}
@@ -17,7 +17,7 @@ class JointDatabase::Rows final : public sql::Cursor {
   sql::Written written_;
 };
 
-// A transaction within the transaction: its end is a statement like the others.
+// A transaction within the common transaction. Its commit sends nothing by itself.
 class JointDatabase::Part final : public sql::Transaction {
  public:
   Part(JointDatabase& database, Settings settings) : database_(database), settings_(std::move(settings)) {}
@@ -44,7 +44,7 @@ class JointDatabase::Part final : public sql::Transaction {
   }
 
   JointDatabase& database_;
-  std::optional<Settings> settings_;  // of the first statement
+  std::optional<Settings> settings_;  // for the first statement
 };
 
 class JointDatabase::NoStaging final : public sql::Staging {
@@ -124,7 +124,7 @@ core::Task<sql::Result<sql::Written>> JointDatabase::run(const sql::Statement& s
   co_return written;
 }
 
-// Whoever tries again hears the same: only all of it can be tried again.
+// A retry of one call gets the same error, because only the whole batch can be retried.
 sql::Error JointDatabase::failed(sql::Error error) {
   if (!failure_) failure_ = error;
   return error;

@@ -23,7 +23,7 @@ class JointDatabaseTest : public ::testing::Test {
     made.columns = std::move(columns);
     return made;
   }
-  // Of what the fake database answers at once.
+  // The result of a task that the fake database completes immediately.
   template <class T>
   static T run(core::Task<T> task) {
     std::optional<T> result;
@@ -37,7 +37,7 @@ class JointDatabaseTest : public ::testing::Test {
                                                    std::string value, std::vector<sql::Setting> settings) {
     const sql::Argument argument{.text = value};
     auto asking = database.query(statement, {&argument, 1}, {.deadline = never, .settings = settings});
-    // Both are copied by now.
+    // The database must have copied both.
     value.assign(value.size(), '?');
     settings.clear();
     auto cursor = co_await std::move(asking);

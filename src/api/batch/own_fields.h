@@ -9,9 +9,9 @@
 
 namespace sluice::api::batch {
 
-// The header fields, in lower case, sorted, by which endpoints are told for whom they work or what they may do: those
-// that `role`, `settings`, `require` and `from` name. A proxy sees to them on the batch's own request and looks into no
-// body, so no call sets them. `role` may be null. Precondition: the options have been checked.
+// The header fields, in lower case and sorted, that tell endpoints who the client is or what it may do: those named in
+// `role`, `settings`, `require` and `from`. A proxy controls them on the batch's own request, but it does not look into
+// the body. A call must therefore not set them. `role` may be null. Precondition: the options have been checked.
 [[nodiscard]] std::vector<std::string> own_fields(const RolePlan* role,
                                                   std::span<const EndpointOptions* const> endpoints);
 

@@ -16,7 +16,7 @@ namespace sluice::api::batch {
 namespace {
 
 constexpr std::size_t read_at_once = 4096;
-constexpr std::size_t work_of_reference = 256;  // finding a value takes about as long as copying these bytes
+constexpr std::size_t work_of_reference = 256;  // finding a value takes about as long as copying this many bytes
 constexpr std::string_view blanks = " \t\r\n";
 constexpr std::string_view long_target = "with its references it is longer than a target may be";
 constexpr std::string_view too_long = "with its references it is longer than a batch may be";
@@ -27,13 +27,13 @@ std::size_t end_of_string(std::string_view text, std::size_t open) {
   return std::min(end + 1, text.size());
 }
 
-// The step of a path behind its first `prefix` bytes.
+// The step of a path after its first `prefix` bytes.
 std::string_view step_of(std::string_view path, std::size_t prefix) {
   path.remove_prefix(prefix + 1);
   return path.substr(0, path.find('.'));
 }
 
-// By steps: a "." is less than what could go on in its place.
+// Compares step by step: a "." sorts before every other character.
 bool comes_before(std::string_view a, std::string_view b) {
   return std::ranges::lexicographical_compare(
       a, b, {}, [](char c) { return c == '.' ? 0 : 1 + (c & 0xFF); },
@@ -118,7 +118,7 @@ Results::Results(std::span<const Call> calls) : wanted_(calls.size()) {
     collect(calls[i].body, true);
     if (!calls[i].id.empty()) ids_.emplace(calls[i].id, i);
   }
-  answers_.reserve(calls.size());  // they stay where they are: values are views of them
+  answers_.reserve(calls.size());  // the answers must not move, because values are views of them
   for (auto& wanted : wanted_) {
     std::ranges::sort(wanted, comes_before, &Wanted::path);
     const auto [twins, end] = std::ranges::unique(wanted, {}, &Wanted::path);
@@ -194,7 +194,7 @@ std::size_t Results::take_token(std::string_view body, std::vector<Wanted>& want
   }
 }
 
-// `end`: of a scalar; npos: an array or an object begins.
+// `end`: the end of a scalar; npos if an array or an object begins.
 void Results::begin_value(std::string_view body, std::size_t end, std::vector<Wanted>& wanted) {
   const bool is_scalar = end != body.npos;
   if (!levels_.empty() && levels_.back().is_array) {
@@ -202,7 +202,7 @@ void Results::begin_value(std::string_view body, std::size_t end, std::vector<Wa
     const auto written = std::to_chars(digits.begin(), digits.end(), levels_.back().index);
     choose({digits.data(), written.ptr}, wanted);
   }
-  // Of several members of one name the first counts.
+  // If a name occurs several times, the first member counts.
   if (first_ == last_ || wanted[first_].reached > prefix_) {
     skipped_ += is_scalar ? 0 : 1;
     return;
@@ -223,10 +223,10 @@ void Results::begin_value(std::string_view body, std::size_t end, std::vector<Wa
   } else if (self != nullptr) {
     self->value = body.substr(at_, end - at_);
   }
-  first_ = last_;  // what comes next is another value
+  first_ = last_;  // the next value is a different one
 }
 
-// The value that comes next in the innermost level is at this step.
+// The next value in the innermost level has this step.
 void Results::choose(std::string_view step, std::span<const Wanted> wanted) {
   const Level& level = levels_.back();
   const auto within = wanted.subspan(level.first, level.last - level.first);
@@ -294,10 +294,10 @@ std::size_t Resolution::advance() {
   return work_of_reference + out_.size() - before;
 }
 
-// Returns what is wrong with it.
+// Returns what is wrong with the reference, or an empty string.
 std::string Resolution::write(std::string_view reference, bool is_whole) {
   const std::size_t room = most_ - std::min(out_.size(), most_);
-  const std::string_view too_much = form_ == Form::target ? long_target : too_long;
+  const std::string_view too_much = is_target() ? long_target : too_long;
   if (is_whole) {
     const auto value = results_.find(reference);
     if (!value) return value.error();
@@ -308,7 +308,7 @@ std::string Resolution::write(std::string_view reference, bool is_whole) {
   const auto value = results_.text_of(reference);
   if (!value) return value.error();
   if (value->size() > room) return std::string(too_much);
-  if (form_ == Form::target) {
+  if (is_target()) {
     http::append_escaped(out_, *value);
     if (value->empty()) return "${" + std::string(reference) + "}: it is empty";
   } else if (form_ == Form::json) {
@@ -323,14 +323,14 @@ std::string Resolution::write(std::string_view reference, bool is_whole) {
 
 std::expected<std::string, std::string> Resolution::take() {
   if (!fault_.empty()) return std::unexpected(std::move(fault_));
-  if (form_ != Form::target) return std::move(out_);
+  if (!is_target()) return std::move(out_);
   if (out_.size() > most_) return std::unexpected(std::string(long_target));
-  // A value is part of one segment: it must not lead to another route, nor choose a format.
+  // A value must stay within one segment of the path, so that it cannot lead to another route or choose a format.
   const std::string_view path = text_.substr(0, text_.find('?'));
   if (path.contains("${") && http::has_dot_segment(out_)) {
     return std::unexpected("with its references it has a segment \".\" or \"..\"");
   }
-  if (path.contains("${") && http::gains_format(out_, text_)) {
+  if (form_ == Form::read_target && path.contains("${") && http::gains_format(out_, text_)) {
     return std::unexpected("with its references it ends in an extension, which would choose a format");
   }
   return std::move(out_);

@@ -18,7 +18,7 @@ void finish(Work& work) {
   }
 }
 
-// Calls that have been answered, and one more that refers to them.
+// Answered calls, and one more call that refers to them.
 class Answers {
  public:
   using Text = std::expected<std::string, std::string>;
@@ -28,6 +28,9 @@ class Answers {
     bodies_.push_back(std::move(body));
   }
   [[nodiscard]] Text resolve_target(std::string_view text) const {
+    return resolve(&Call::target, Resolution::Form::read_target, text, SIZE_MAX);
+  }
+  [[nodiscard]] Text resolve_written_target(std::string_view text) const {
     return resolve(&Call::target, Resolution::Form::target, text, SIZE_MAX);
   }
   [[nodiscard]] Text resolve_json(std::string_view text, std::size_t most = SIZE_MAX) const {
@@ -104,7 +107,9 @@ TEST(ReferencesTest, FindsWhatIsReferredTo) {
     const auto refused = formats.resolve_target(bad);
     ASSERT_FALSE(refused) << bad;
     EXPECT_TRUE(refused.error().contains("extension")) << refused.error();
+    EXPECT_TRUE(formats.resolve_written_target(bad)) << bad << ": part of the name";
   }
+  EXPECT_EQ(formats.resolve_written_target("/films/${a.csv}"), "/films/x.csv");
   for (const auto& [good, is] : {std::pair{"/films/${a.csv}/tags", "/films/x.csv/tags"},
                                  {"/films/${a.csv}.json", "/films/x.csv.json"},
                                  {"/films/${a.bare}", "/films/.json"},
@@ -121,7 +126,7 @@ TEST(ReferencesTest, FindsWhatIsReferredTo) {
   }
 }
 
-// Numbers as they are written, whatever is around them and however deep they are.
+// Numbers keep their notation, whatever surrounds them and however deep they are.
 TEST(ReferencesTest, FindsEveryValueInOneReading) {
   Answers results;
   results.add("a",

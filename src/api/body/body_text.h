@@ -9,8 +9,8 @@
 
 namespace sluice::api {
 
-// What has come of a body and is not used up yet, and where its lines are. Loops that look for something may read
-// `padding` bytes past the end; the first of them is 0, so those that stop at it need not look for the end.
+// The bytes of a body that have been received and not yet used, and their line numbers. Search loops may read `padding`
+// bytes past the end. The first of these bytes is 0, so a loop that stops at 0 needs no check for the end.
 class BodyText {
  public:
   static constexpr std::size_t padding = 64;
@@ -29,11 +29,11 @@ class BodyText {
 
   [[nodiscard]] char* begin() { return buffer_.data() + used_; }
   [[nodiscard]] char* end() { return buffer_.data() + buffer_.size(); }
-  // What is used up stays until the next feed().
+  // The used bytes stay valid until the next feed().
   void use_to(const char* at) { used_ = static_cast<std::size_t>(at - buffer_.data()); }
 
   [[nodiscard]] std::size_t capacity() const { return buffer_.capacity(); }
-  // Of a place that is not before the one that was asked for last.
+  // The line of a position. Positions must not decrease from call to call.
   [[nodiscard]] std::uint64_t line_of(const char* at) {
     advance_mark(at);
     return line_;
@@ -49,7 +49,7 @@ class BodyText {
 
   Buffer buffer_;
   std::size_t used_ = 0;
-  std::size_t mark_ = 0;  // the line of this offset is line_
+  std::size_t mark_ = 0;  // line_ is the line of this offset
   std::uint64_t line_ = 1;
 };
 

@@ -31,7 +31,7 @@ RowReader::Next CsjReader::step() {
   }
 }
 
-// need_more: there was no row in it.
+// Returns need_more if the line had no row.
 RowReader::Next CsjReader::line(const char* begin, const char* end) {
   json_.begin(begin, end);
   json_.skip_blanks();

@@ -26,7 +26,7 @@ class CsjReader final : public Reader {
   JsonRow json_;
   LineScan lines_;
   std::vector<std::string> names_;
-  std::vector<std::uint32_t> columns_;  // their nodes
+  std::vector<std::uint32_t> columns_;  // their nodes in fields_
   bool started_ = false;
   bool has_header_ = false;
 };

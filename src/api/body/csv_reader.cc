@@ -48,7 +48,7 @@ RowReader::Next CsvReader::step() {
     if (!skip_mark()) return Next::need_more;
     started_ = true;
   }
-  *text_.end() = '\n';  // ends what parse() looks for
+  *text_.end() = '\n';  // stops parse() at the end
   if (skipping_) {
     if (const Next next = skip_record(); next != Next::row) return next;
   }
@@ -89,7 +89,7 @@ RowReader::Next CsvReader::step() {
   return refused(bad_at_, bad_reason_, name_of(cell_count_));
 }
 
-// Of a record that is too long and has been reported: `row` means that it is passed.
+// Skips a record that is too long and has been reported. Returns `row` at its end.
 RowReader::Next CsvReader::skip_record() {
   const char* const begin = text_.begin();
   const char* const end = text_.end();
@@ -108,12 +108,12 @@ RowReader::Next CsvReader::skip_record() {
   return Next::row;
 }
 
-// Nothing follows a header that cannot be read.
+// Nothing can be read after an invalid header.
 RowReader::Next CsvReader::refused(const char* at, std::string_view reason, std::string_view name) {
   return has_header_ ? bad_row(at, reason, name) : broken(at, reason, name);
 }
 
-// A record that has been parsed.
+// Handles a parsed record.
 RowReader::Next CsvReader::taken(const char* begin) {
   text_.use_to(after_);
   scan_.clear();
@@ -182,7 +182,7 @@ std::string_view CsvReader::text_of(const Cell& cell) {
   if (decoded_.empty()) {
     static_cast<void>(decoded_.reserve(static_cast<std::size_t>(record_end_ - cells_[0].begin) + Chunk::size));
   }
-  // In chunks, which may reach past the end: what is stored there is not counted.
+  // Copies in chunks, which may reach past the end. Bytes that are stored there are not counted.
   char* const start = decoded_.reserve(size + Chunk::size);
   char* to = start;
   for (const char* at = cell.begin; at < cell.end;) {
@@ -191,7 +191,7 @@ std::string_view CsvReader::text_of(const Cell& cell) {
     const unsigned quotes = chunk.quotes();
     const std::size_t taken = quotes == 0 ? Chunk::size : static_cast<std::size_t>(std::countr_zero(quotes)) + 1;
     to += std::min(taken, static_cast<std::size_t>(cell.end - at));
-    at += quotes == 0 ? taken : taken + 1;  // the second one of the pair
+    at += quotes == 0 ? taken : taken + 1;  // the second quote of the pair
   }
   const auto written = static_cast<std::size_t>(to - start);
   decoded_.commit(written);
@@ -204,8 +204,8 @@ CsvReader::Parsed CsvReader::bad(const char* at, const char* reason) {
   return Parsed::bad;
 }
 
-// The bytes that mean something are found sixteen at a time, one line end behind the end among them; each is looked at
-// once, in order.
+// Finds special bytes sixteen at a time, including a line end that follows the text. Each byte is examined once, in
+// order.
 CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
   const char delimiter = delimiter_;
   const char* base = begin;
@@ -252,7 +252,7 @@ CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
     } else {
       cell.end = at;
     }
-    // A line end, CR LF, or CR where the body ends.
+    // A line end: LF, CR LF, or CR at the end of the body.
     if (at < end) {
       if (*at == '"') return bad(at, "there is a quote in a field that does not begin with one");
       if (*at == '\r') {

@@ -10,17 +10,18 @@
 
 namespace sluice::api {
 
-// Finds the line end that ends a record, which may not be a good one, without looking at a byte twice. A quote counts
-// where a field begins, and inside of a field that began with one.
+// Finds the line end that ends a record, even a malformed record, and looks at each byte only once. A quote is special
+// only at the beginning of a field, and inside a field that began with one.
 class RecordScan {
  public:
   explicit RecordScan(char delimiter) : delimiter_(delimiter) {}
-  // Null: it does not end before `end`; then again with what follows. `begin` is what quote() counts from.
+  // Returns null if the record does not end before `end`; call it again with the bytes that follow. quote() counts from
+  // `begin`.
   [[nodiscard]] const char* run(const char* begin, const char* at, const char* end);
   void clear() { *this = RecordScan(delimiter_); }
 
   [[nodiscard]] bool in_quotes() const { return state_ == State::quoted; }
-  // Where the last quoted field that run() came to begins; none: it came to none.
+  // The offset at which the last quoted field that run() has reached begins; `none` if it has reached none.
   static constexpr std::size_t none = SIZE_MAX;
   [[nodiscard]] std::size_t quote() const { return quote_; }
   void forget_quote() { quote_ = none; }
@@ -32,9 +33,8 @@ class RecordScan {
   std::size_t quote_ = none;
 };
 
-// text/csv (RFC 4180) with a header line. As PostgreSQL's COPY reads it: a field that is empty without quotes is null.
-// A record is parsed where it lies as soon as it is there; one that is not whole, or not good, is first looked through
-// for its end.
+// text/csv (RFC 4180) with a header line. As in PostgreSQL's COPY, an empty field without quotes is null. A record is
+// parsed in place as soon as it has arrived. If it is incomplete or malformed, RecordScan first finds its end.
 class CsvReader final : public Reader {
  public:
   CsvReader(const Shape& shape, const RowLimits& limits)
@@ -47,7 +47,7 @@ class CsvReader final : public Reader {
     const char* begin;
     const char* end;
     bool quoted;
-    bool doubled;  // has quotes that stand for one
+    bool doubled;  // has doubled quotes, each of which stands for one
   };
   enum class Parsed : std::uint8_t { record, bad, ran_out };
 
@@ -60,25 +60,25 @@ class CsvReader final : public Reader {
   Parsed bad(const char* at, const char* reason);
   Next refused(const char* at, std::string_view reason, std::string_view name = {});
   [[nodiscard]] std::string_view text_of(const Cell& cell);
-  // Of the cell that parse() came to, or none.
+  // The name of the cell's column; empty if the header has no such column.
   [[nodiscard]] std::string_view name_of(std::size_t cell) const {
     return cell < names_.size() ? std::string_view(names_[cell]) : std::string_view{};
   }
 
   const char delimiter_;
   std::vector<std::string> names_;      // of the header, once it has been read
-  std::vector<std::uint32_t> columns_;  // their nodes
-  std::vector<Cell> cells_;             // of the record that was parsed; no more than names_, or than are allowed
+  std::vector<std::uint32_t> columns_;  // the fields_ node of each
+  std::vector<Cell> cells_;             // of the last parsed record; at most columns_.size(), or the limit in a header
   std::size_t cell_count_ = 0;
-  const char* record_end_ = nullptr;  // on its LF
-  const char* after_ = nullptr;       // behind it
+  const char* record_end_ = nullptr;  // the record's LF
+  const char* after_ = nullptr;       // the byte after it
   const char* bad_at_ = nullptr;
   const char* bad_reason_ = nullptr;
   Buffer decoded_;  // never moves within a row
   RecordScan scan_;
-  std::size_t scanned_ = 0;  // of the record that begins where the text does
+  std::size_t scanned_ = 0;  // bytes already scanned of the record at the beginning of the text
   std::uint64_t quote_line_ = 0;
-  bool plain_ = false;  // the record that was parsed is ASCII without NUL for sure
+  bool plain_ = false;  // the last parsed record is known to be ASCII without NUL
   bool started_ = false;
   bool has_header_ = false;
   bool skipping_ = false;

@@ -100,7 +100,7 @@ TEST(Csv, SaysWhereAQuoteBegins) {
   EXPECT_EQ(
       csv("a,b\n1,2\n\"x\ny\",123456,\"z\n1,2\n", ab, {.row_bytes = 4}),
       "\"1\" \"2\"\nbad 3:1 the row is longer than 4 bytes\nbroken 4:2 a quote begins in line 4 and never ends\n");
-  // Cut between the two quotes that stand for one.
+  // Cut between the two quotes of a doubled quote.
   EXPECT_EQ(csv("a,b\n\"123\"\"45\n", ab, {.row_bytes = 4}),
             "bad 2:0 the row is longer than 4 bytes\nbroken 2:1 a quote begins in line 2 and never ends\n");
 }

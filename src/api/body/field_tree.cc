@@ -33,7 +33,7 @@ FieldTree::FieldTree(const Shape& shape) : nodes_(1), values_(shape.names.size()
       node.slot = slot;
     }
   }
-  // Children lie behind what they are children of.
+  // Children are stored after their parents.
   for (Node& node : nodes_) {
     node.open = node.open || node.named() || shape.allow_unknown;
     for (const std::uint32_t child : node.children) nodes_[child].open = node.open;
@@ -68,7 +68,7 @@ std::string shown(std::string_view name) {
   constexpr std::size_t longest = 64;
   if (name.size() <= longest) return std::string(name);
   std::size_t size = longest;
-  while (size != 0 && (static_cast<unsigned char>(name[size]) & 0xc0) == 0x80) --size;  // not within a character
+  while (size != 0 && (static_cast<unsigned char>(name[size]) & 0xc0) == 0x80) --size;  // never cuts a character
   return std::string(name.substr(0, size)) + "...";
 }
 

@@ -12,20 +12,20 @@
 
 namespace sluice::api {
 
-// A Shape's names as the tree that nested objects are read by, and a row's values in the order of the names.
+// The names of a Shape as a tree, for reading nested objects, and a row's values in the order of the names.
 class FieldTree {
  public:
   static constexpr std::uint32_t none = UINT32_MAX;
 
   struct Node {
     std::string name;
-    std::uint32_t slot = none;   // of its value, if it is named itself
-    bool plain = false;          // its name reads the same in JSON
-    bool open = false;           // what lies in it may have any name: it, or what it lies in, is named itself
-    std::uint32_t first = none;  // the child and the sibling that came next in the last row: likely so in this one
+    std::uint32_t slot = none;   // index of its value if the node itself is named
+    bool plain = false;          // its name has no escapes in JSON
+    bool open = false;           // its members may have any name, because it or an enclosing object is named
+    std::uint32_t first = none;  // the child and the sibling that came next in the last row, as a guess
     std::uint32_t next = none;
-    std::uint64_t seen = 0;               // the row that it was last seen in
-    std::vector<std::uint32_t> children;  // by name
+    std::uint64_t seen = 0;               // the last row that contained it
+    std::vector<std::uint32_t> children;  // sorted by name
 
     [[nodiscard]] bool named() const { return slot != none; }
   };
@@ -35,17 +35,17 @@ class FieldTree {
   [[nodiscard]] bool allows_unknown() const { return allow_unknown_; }
   [[nodiscard]] Node& root() { return nodes_[0]; }
   [[nodiscard]] Node& at(std::uint32_t index) { return nodes_[index]; }
-  // none: it has no such child.
+  // Returns none if it has no such child.
   [[nodiscard]] std::uint32_t child_of(const Node& node, std::string_view name) const;
-  // A column's: the root's child of this name, or by its path ("a.b").
+  // The node of a column: the root's child of this name, or the node at its path ("a.b").
   [[nodiscard]] std::uint32_t find(std::string_view name) const;
-  // Likewise of text, which no object can be read from: one that is named itself.
+  // The same for a text format, which cannot contain objects: finds only nodes that are named themselves.
   [[nodiscard]] std::uint32_t column(std::string_view name) const;
 
-  // Begins a row: everything is missing.
+  // Begins a row, in which all values are missing.
   void clear();
   void set(const Node& node, Value value) { values_[node.slot] = value; }
-  // Names that are there twice get their values.
+  // Copies the values of names that the Shape contains twice.
   void complete() {
     for (const auto& [to, from] : copies_) values_[to] = values_[from];
   }
@@ -58,7 +58,7 @@ class FieldTree {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> copies_;
 };
 
-// A name for a message: cut where it is long.
+// A name for a message, cut if it is long.
 [[nodiscard]] std::string shown(std::string_view name);
 
 }  // namespace sluice::api

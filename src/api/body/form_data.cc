@@ -12,7 +12,7 @@ using http::is_token;
 using http::same_name;
 
 constexpr std::size_t longest_boundary = 70;  // RFC 2046, 5.1.1
-constexpr std::size_t longest_padding = 64;   // of blanks behind a boundary
+constexpr std::size_t longest_padding = 64;   // of blanks after a boundary
 
 void skip_blanks(std::string_view& text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -32,7 +32,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// What quotes hold. Browsers write a quote as %22 and leave a backslash alone (WHATWG), others write \" and \\.
+// A quoted string. Browsers write a quote as %22 and leave a backslash unchanged (WHATWG); other clients write \" and
+// \\.
 std::optional<std::string> quoted(std::string_view& rest) {
   std::string value;
   for (std::size_t at = 1; at < rest.size(); ++at) {
@@ -52,7 +53,8 @@ struct Parameter {
   std::string value;
 };
 
-// *( OWS ";" OWS [ name "=" value ] ), one at a time: false at the end, and where it does not parse, with `broken`.
+// *( OWS ";" OWS [ name "=" value ] ), one parameter per call. Returns false at the end, and, with `broken` set, if it
+// does not parse.
 bool next_parameter(std::string_view& rest, Parameter& into, bool& broken) {
   for (;;) {
     skip_blanks(rest);
@@ -90,7 +92,8 @@ bool is_boundary(std::string_view text) {
   return !text.empty() && text.size() <= longest_boundary && text.back() != ' ' && std::ranges::all_of(text, is_one);
 }
 
-// %0A, %0D and %22, as browsers write what may not be between quotes (WHATWG HTML, multipart/form-data).
+// Decodes %0A, %0D and %22, which browsers write for characters not allowed in quotes (WHATWG HTML,
+// multipart/form-data).
 std::string unescaped(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -179,7 +182,7 @@ FormDataReader::Next FormDataReader::next() {
 std::optional<FormDataReader::Next> FormDataReader::look_for_boundary() {
   const std::string_view all = buffer_.view();
   const auto at = all.find(delimiter_);
-  // What may be the beginning of a boundary stays.
+  // A possible beginning of a boundary stays in the buffer.
   const std::size_t whole = at != all.npos ? at : all.size() - std::min(all.size(), delimiter_.size() - 1);
   if (at != all.npos && (whole == 0 || state_ == State::preamble)) {
     buffer_.consume(at + delimiter_.size());
@@ -222,7 +225,7 @@ std::optional<FormDataReader::Next> FormDataReader::read_header() {
   const std::string_view all = buffer_.view();
   const bool none = all.starts_with("\r\n");
   const auto end = none ? 0 : all.find("\r\n\r\n");
-  // Where it is not there, the first place where it may be.
+  // If the end of the header is not there yet, the first position where it may be.
   if (std::min(end, all.size() - std::min<std::size_t>(all.size(), 3)) > limits_.header_bytes) {
     return break_off("a part's header is longer than " + std::to_string(limits_.header_bytes) + " bytes");
   }
@@ -233,7 +236,7 @@ std::optional<FormDataReader::Next> FormDataReader::read_header() {
   return Next::part;
 }
 
-// The empty line behind the header may also be the one before a boundary.
+// The empty line after the header may also be the line end before a boundary.
 std::optional<FormDataReader::Next> FormDataReader::begin_data() {
   const std::string_view all = buffer_.view();
   if (all.size() < delimiter_.size() && delimiter_.starts_with(all)) return Next::need_more;
@@ -272,7 +275,7 @@ std::string FormDataReader::parse_header(std::string_view lines) {
         } else if (same_name(parameter.name, "filename")) {
           if (part_.file_name) return "a part has two names of files";
           const std::string path = unescaped(parameter.value);
-          // RFC 7578, 4.2: the folders are nobody's business.
+          // RFC 7578, 4.2: the folders are removed.
           part_.file_name = path.substr(path.find_last_of("/\\") + 1);
         }
       }
@@ -284,7 +287,7 @@ std::string FormDataReader::parse_header(std::string_view lines) {
       if (!type) return "a part's Content-Type cannot be read";
       part_.media_type = std::move(*type);
     } else if (same_name(name, "content-transfer-encoding")) {
-      // RFC 7578, 4.7: nobody sends another.
+      // RFC 7578, 4.7: other encodings are not used.
       if (!same_name(value, "binary") && !same_name(value, "8bit") && !same_name(value, "7bit")) {
         return "a part has a Content-Transfer-Encoding";
       }

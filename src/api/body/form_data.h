@@ -10,19 +10,19 @@
 
 namespace sluice::api {
 
-// The boundary that a Content-Type of multipart/form-data names (RFC 7578, 4.1). Nothing: it is another type, or it
-// does not parse, or the boundary is none (RFC 2046, 5.1.1).
+// The boundary of a multipart/form-data Content-Type (RFC 7578, 4.1). Returns nullopt if the type is another one, if
+// the field does not parse, or if the boundary is invalid (RFC 2046, 5.1.1).
 [[nodiscard]] std::optional<std::string> form_data_boundary(std::string_view content_type);
 
-// type "/" subtype of a Content-Type, in lower case and without its parameters; nothing: it does not parse.
+// type "/" subtype of a Content-Type, in lower case and without parameters. Returns nullopt if it does not parse.
 [[nodiscard]] std::optional<std::string> bare_media_type(std::string_view content_type);
 
-// One part's header.
+// The header of one part.
 struct FormDataPart {
   std::string name;
   std::optional<std::string>
-      file_name;           // without the folders that some clients send; "": a form's empty field for a file
-  std::string media_type;  // in lower case, without parameters; text/plain where it is not said
+      file_name;           // without the folders that some clients send; "" if a form's file field is empty
+  std::string media_type;  // in lower case, without parameters; text/plain by default
 };
 
 struct FormDataLimits {
@@ -30,15 +30,16 @@ struct FormDataLimits {
   std::size_t header_bytes = 8192;  // of one part
 };
 
-// The parts of a multipart/form-data body (RFC 7578), as they come: feed() what has come, next() until it wants more,
-// finish() when nothing follows. Memory is what was fed at once and a part's header. Does no I/O. What the parts are
-// does not depend on how the body was cut. A line that begins with the boundary and goes on otherwise is broken, and
-// not data: others would take it for a boundary (RFC 2046, 5.1.1).
+// Reads the parts of a multipart/form-data body (RFC 7578) as they arrive. Call feed() with received bytes, next()
+// until it returns need_more, and finish() at the end of the body. It holds the bytes of the last feed() and one part's
+// header. It does no I/O. How the body was cut does not affect the parts. A line that starts with the boundary but
+// continues with other characters is an error, not data, because other readers would take it for a boundary (RFC 2046,
+// 5.1.1).
 class FormDataReader {
  public:
   enum class Next : std::uint8_t {
-    part,  // part(): what follows belongs to it
-    data,  // data(): some of it
+    part,  // part(): a part begins; the following data belongs to it
+    data,  // data(): a piece of the part's content
     need_more,
     end,
     broken,  // fault()
@@ -46,13 +47,13 @@ class FormDataReader {
 
   explicit FormDataReader(std::string_view boundary, const FormDataLimits& limits = {});
 
-  // Copies the bytes. Only at first and after next() has said need_more.
+  // Copies the bytes. Allowed only at first and after next() has returned need_more.
   void feed(std::string_view bytes);
-  // Likewise.
+  // Allowed at the same times as feed().
   void finish() { finished_ = true; }
   [[nodiscard]] Next next();
   [[nodiscard]] FormDataPart& part() { return part_; }
-  // Until the next call of anything else.
+  // Valid until the next call of another function.
   [[nodiscard]] std::string_view data() const { return data_; }
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
@@ -60,18 +61,18 @@ class FormDataReader {
   enum class State : std::uint8_t { preamble, boundary, header, begin, data, epilogue, broken };
 
   Next break_off(std::string fault);
-  // Nothing: the state has changed.
+  // Returns nullopt if only the state has changed.
   std::optional<Next> look_for_boundary();
   std::optional<Next> after_boundary();
   std::optional<Next> read_header();
   std::optional<Next> begin_data();
   [[nodiscard]] std::string parse_header(std::string_view lines);
 
-  const std::string delimiter_;  // with the line's end before it, which belongs to it
+  const std::string delimiter_;  // including the line end before it
   const FormDataLimits limits_;
   State state_ = State::preamble;
   Buffer buffer_;
-  std::size_t given_ = 0;  // of the buffer: to be dropped at the next call
+  std::size_t given_ = 0;  // bytes of the buffer to drop at the next call
   std::size_t parts_ = 0;
   FormDataPart part_;
   std::string_view data_;

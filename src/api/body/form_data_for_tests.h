@@ -7,11 +7,11 @@
 #include "api/body/form_data.h"
 #include "base/assert.h"
 
-// What comes out of a form, for tests and fuzz targets.
+// Parses forms, for tests and fuzz targets.
 namespace sluice::api {
 
-// As one text: "[name|file name|type]data" for each part, then "." or "!fault". `next_piece()` gives what comes next of
-// the body; empty: that was all.
+// The result as one text: "[name|file name|type]data" for each part, then "." or "!fault". `next_piece()` returns the
+// next piece of the body, empty at its end.
 template <class NextPiece>
 std::string read_form_data(FormDataReader& reader, NextPiece next_piece) {
   std::string out;
@@ -47,7 +47,7 @@ std::string read_form_data(FormDataReader& reader, NextPiece next_piece) {
   }
 }
 
-// Of a body in pieces of `step` bytes.
+// The same for a body in pieces of `step` bytes.
 inline std::string read_form_data(std::string_view body, std::size_t step, std::string_view boundary,
                                   const FormDataLimits& limits = {}) {
   FormDataReader reader(boundary, limits);

@@ -15,7 +15,7 @@ std::string read(std::string_view body, std::size_t step = SIZE_MAX, std::string
   return read_form_data(body, step, boundary, limits);
 }
 
-// However the body is cut.
+// Checks that the result does not depend on how the body is cut.
 std::string read_all_ways(const std::string& body) {
   const std::string whole = read(body);
   for (std::size_t step = 1; step < std::min<std::size_t>(body.size(), 40); ++step) {
@@ -40,7 +40,7 @@ std::string field(std::string_view name, std::string_view value) {
   return "--b\r\nContent-Disposition: form-data; name=\"" + std::string(name) + "\"\r\n\r\n" + std::string(value) +
          "\r\n";
 }
-// What a part with this header's lines is read as.
+// The result for a part with these header lines.
 std::string header(const std::string& lines) { return read("--b\r\n" + lines + "\r\n\r\nx\r\n--b--\r\n"); }
 
 TEST(FormData, PartsAsTheyCome) {
@@ -54,7 +54,7 @@ TEST(FormData, PartsAsTheyCome) {
 TEST(FormData, EmptyThings) {
   EXPECT_EQ(read_all_ways("--b--"), ".");
   EXPECT_EQ(read_all_ways(field("a", "") + "--b--\r\n"), "[a|-|text/plain].");
-  // No empty line between the header and the boundary.
+  // The empty line after the header is also the line end before the boundary.
   EXPECT_EQ(read_all_ways("--b\r\nContent-Disposition: form-data; name=a\r\n\r\n--b--"), "[a|-|text/plain].");
   EXPECT_EQ(read_all_ways(field("a", "\r\n") + "--b--\r\n"), "[a|-|text/plain]\r\n.");
 }
@@ -107,7 +107,7 @@ TEST(FormData, FileNamesHaveNoFolders) {
   EXPECT_EQ(name_of("/"), "[a||text/plain]x.");
   EXPECT_EQ(name_of(""), "[a||text/plain]x.");
   EXPECT_EQ(name_of("Grüße.txt"), "[a|Grüße.txt|text/plain]x.");
-  // RFC 7578, 4.2: there is none of the kind.
+  // RFC 7578, 4.2: filename* is not allowed, so it is ignored.
   EXPECT_EQ(header("Content-Disposition: form-data; name=a; filename*=UTF-8''b"), "[a|-|text/plain]x.");
 }
 

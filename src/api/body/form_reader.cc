@@ -22,7 +22,7 @@ RowReader::Next FormReader::step() {
 
 namespace {
 
-// A form's own braces are escaped by every program that knows what it sends.
+// A correct client escapes the braces in a form.
 bool looks_like_json(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos) return false;

@@ -8,7 +8,7 @@
 
 namespace sluice::api {
 
-// application/x-www-form-urlencoded: one row, read when all of it has come.
+// application/x-www-form-urlencoded: one row, which is read when the body is complete.
 class FormReader final : public Reader {
  public:
   FormReader(const Shape& shape, const RowLimits& limits) : Reader(shape, limits) {}
@@ -18,7 +18,7 @@ class FormReader final : public Reader {
  private:
   Next step() override;
   Next pairs(std::string_view text);
-  // Nothing: an escape that is none.
+  // Returns nullopt if an escape is invalid.
   [[nodiscard]] std::optional<std::string_view> decoded(std::string_view text);
 
   Buffer decoded_;  // never moves

@@ -14,7 +14,7 @@ void skip_blanks(std::string_view& text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
 }
 
-// A token, or a quoted string without its quotes and escapes; nothing where there is neither.
+// A token, or the content of a quoted string without escapes. Returns nullopt if there is neither.
 std::optional<std::string> next_value(std::string_view& rest) {
   std::string value;
   if (!rest.starts_with('"')) {

@@ -8,7 +8,7 @@
 
 namespace sluice::api {
 
-// How the rows of a request body are written; json, ndjson, csv and csj are what sql::Format writes.
+// The formats of rows in a request body. json, ndjson, csv and csj are also formats of sql::Format.
 //
 //   json    one object, or an array of objects
 //   ndjson  one object per line
@@ -17,16 +17,16 @@ namespace sluice::api {
 //   form    name=value&..., one row
 enum class BodyFormat : std::uint8_t { json, ndjson, csv, csj, form };
 
-// The format that a Content-Type names (RFC 9110, 8.3); types, names of parameters and charsets compare without case.
-// None (which is answered with 415): another type, a charset other than UTF-8 (or US-ASCII, which it holds),
-// `header=absent`, as rows without their names are nobody's, or a field that does not parse.
+// The format of a Content-Type (RFC 9110, 8.3). Types, names of parameters and charsets are case-insensitive. Returns
+// nullopt, which leads to a 415, for another type, for a charset other than UTF-8 or its subset US-ASCII, for
+// `header=absent`, because columns need their names, and for a field that does not parse.
 [[nodiscard]] std::optional<BodyFormat> body_format(std::string_view content_type);
 
-// That of a request's body. None as well where Content-Type comes more than once, for another reader might take another
-// of them, or where the body has a Content-Encoding, which nobody here undoes.
+// The format of a request's body. Returns nullopt also if Content-Type occurs more than once, because readers might
+// disagree on which one applies, and if the body has a Content-Encoding, which is not supported.
 [[nodiscard]] std::optional<BodyFormat> body_format(const http::Request& request);
 
-// The types that body_format() takes, as Accept-Post and Accept-Patch list them.
+// The types that body_format() accepts, as a value for Accept-Post and Accept-Patch.
 [[nodiscard]] std::string_view accepted_types();
 
 }  // namespace sluice::api

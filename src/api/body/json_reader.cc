@@ -14,7 +14,7 @@ bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; 
 
 }  // namespace
 
-// Chunks may reach past the end: what is found there is not looked at.
+// Chunks may reach past the end. What they find there is ignored.
 const char* ElementScan::run(const char* at, const char* end) {
   if (!begun_ && at != end) {
     begun_ = true;
@@ -68,7 +68,7 @@ const char* ElementScan::run(const char* at, const char* end) {
 
 void JsonReader::skip_blanks() {
   char* at = text_.begin();
-  while (is_blank(*at)) ++at;  // the end is none
+  while (is_blank(*at)) ++at;  // stops at the end, because the byte there is not a blank
   text_.use_to(at);
 }
 
@@ -164,10 +164,10 @@ RowReader::Next JsonReader::element() {
                            : broken(json_.at(), json_.reason(), pointer());
   }
   end_element(stop);
-  return bad_row(json_.at(), json_.reason(), pointer());
+  return bad_row(json_.at(), json_.reason(), pointer(), json_.is_syntax());
 }
 
-// Of a row that is too long and has been reported: `row` means that it is passed.
+// Skips a row that is too long and has been reported. Returns `row` at its end.
 RowReader::Next JsonReader::skip_element() {
   const char* const begin = text_.begin();
   const char* const end = text_.end();
@@ -195,7 +195,7 @@ std::string JsonReader::place_of(std::string_view pointer, std::uint64_t row) co
   return single_ ? std::string(pointer) : "/" + std::to_string(row) + std::string(pointer);
 }
 
-// Where the row's fault is, from the body's root on.
+// The pointer to the row's fault, from the root of the body.
 const std::string& JsonReader::pointer() {
   pointer_ = json_.pointer();
   if (!single_) JsonRow::prepend(std::to_string(row_), pointer_);
@@ -236,7 +236,7 @@ RowReader::Next NdjsonReader::line(char* begin, char* end) {
     good = json_.at() == end || json_.fail(json_.at(), "there is something behind the row's object");
   }
   *end = kept;
-  return good ? good_row(begin, end) : bad_row(json_.at(), json_.reason(), json_.pointer());
+  return good ? good_row(begin, end) : bad_row(json_.at(), json_.reason(), json_.pointer(), json_.is_syntax());
 }
 
 }  // namespace sluice::api

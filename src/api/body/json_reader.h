@@ -9,11 +9,11 @@
 
 namespace sluice::api {
 
-// Finds where an element of an array ends that may not be JSON, without looking at a byte twice: behind the bracket
-// that closes it, or before the comma or bracket that follows.
+// Finds the end of an array's element that is possibly malformed. Looks at each byte only once. The end is after the
+// closing bracket of the element, or before the comma or bracket that follows it.
 class ElementScan {
  public:
-  // Null: it does not end before `end`; then again with what follows.
+  // Returns null if the element does not end before `end`. Call it again with the following bytes.
   [[nodiscard]] const char* run(const char* at, const char* end);
   void clear() { *this = {}; }
 
@@ -25,8 +25,8 @@ class ElementScan {
   bool escaped_ = false;
 };
 
-// application/json: an object, or an array of objects. A row is parsed where it lies as soon as it is there; one that
-// is not whole, or not good, is first looked through for its end.
+// application/json: an object, or an array of objects. A row is parsed in place as soon as it has arrived. If it is
+// incomplete or malformed, ElementScan finds its end first.
 class JsonReader final : public Reader {
  public:
   JsonReader(const Shape& shape, const RowLimits& limits) : Reader(shape, limits), json_(fields_, limits) {}
@@ -37,12 +37,12 @@ class JsonReader final : public Reader {
   enum class State : std::uint8_t {
     mark,
     start,
-    first,      // behind the opening bracket
-    element,    // behind a comma
-    row,        // on the first byte of one
-    skipping,   // in one that is too long
-    separator,  // behind one
-    after,      // behind the body's value
+    first,      // after the opening bracket
+    element,    // after a comma
+    row,        // at the first byte of a row
+    skipping,   // in a row that is too long
+    separator,  // after a row
+    after,      // after the body's value
   };
 
   Next step() override;
@@ -61,7 +61,7 @@ class JsonReader final : public Reader {
 
   JsonRow json_;
   ElementScan scan_;
-  std::size_t scanned_ = 0;  // of the row that begins where the text does
+  std::size_t scanned_ = 0;  // bytes already scanned of the row at the beginning of the text
   std::string pointer_;
   State state_ = State::mark;
   bool single_ = false;

@@ -25,7 +25,7 @@ std::string ndjson(std::string_view body, const std::vector<std::string>& names 
   return said(BodyFormat::ndjson, names, body, limits);
 }
 
-// One value of a row.
+// Reads one value of a row.
 std::string value(std::string_view text) {
   std::string result = json("{\"a\":" + std::string(text) + "}", {"a"});
   if (result.ends_with("\nend of one")) return result.substr(0, result.size() - 11);
@@ -194,7 +194,7 @@ TEST(Json, RefusesBodiesThatAreNotWhole) {
             "- -\nbroken 1:1 there is something behind the end of the body's value\n");
   EXPECT_EQ(json("[{\"a\":1},\n{\"a\":\n\"x"), "1 -\nbroken 3:1 /1/a: the body ends in the middle of a row\n");
   EXPECT_EQ(json("{\"a\":1"), "broken 1:0 the body ends in the middle of a row\n");
-  // What was wrong is told rather than where the missing quote leads to.
+  // The fault is the error in the string, not the position where the missing quote is noticed.
   EXPECT_EQ(json("[{\"a\":\"x},\n{\"b\":1}]"), "broken 1:0 /0/a: a control character in a string must be escaped\n");
 }
 
@@ -223,7 +223,7 @@ TEST(Json, KeepsItsLimits) {
             "1 2\nbad 1:1 /1: an object has more than 2 fields\nend");
 }
 
-// Documents with a few bytes changed: the verdict is simdjson's.
+// For documents with a few changed bytes, the result must be the same as simdjson's.
 TEST(Json, JudgesAsSimdjson) {
   static constexpr std::string_view documents[] = {
       "{\"x\":[1,-2.5e+10,0.25,{\"y\":null}],\"\xc3\xa9\":\"\xe2\x82\xac\"}",
@@ -244,10 +244,10 @@ TEST(Json, JudgesAsSimdjson) {
       if (kind == 1) text.insert(at, 1, byte);
       if (kind == 2) text.erase(at, 1);
     }
-    if (text.find("\\u0000") != std::string::npos) continue;  // which is JSON, but no text for a database
+    if (text.find("\\u0000") != std::string::npos) continue;  // valid JSON, but not a text for a database
     simdjson::dom::element element;
     const auto error = parser.parse(text).get(element);
-    if (error == simdjson::NUMBER_ERROR) continue;  // also one that no double or integer holds
+    if (error == simdjson::NUMBER_ERROR) continue;  // also for a number that fits no double or integer
     const bool expected = error == simdjson::SUCCESS && element.is_object();
     const std::string result = said_of(BodyFormat::json, shape, {}, {text});
     ASSERT_EQ(result.ends_with("end of one") && !result.starts_with("bad"), expected)

@@ -16,14 +16,14 @@ namespace {
 
 using sql::encode::Chunk;
 
-// Four digits that have been checked.
+// The value of four valid hexadecimal digits.
 std::uint32_t hex4(const char* at) {
   std::uint32_t code = 0;
   for (int i = 0; i < 4; ++i) code = code * 16 + static_cast<std::uint32_t>(hex_digit(at[i]));
   return code;
 }
 
-// What a letter behind a backslash means; 0: none.
+// The character for a letter after a backslash; 0 if the escape is invalid.
 char meaning(char letter) {
   switch (letter) {
     case '"':
@@ -57,8 +57,15 @@ void JsonRow::begin(const char* from, const char* end) {
   decoded_.clear();
 }
 
+bool JsonRow::refuse(const char* at, std::string_view reason) {
+  fail(at, reason);
+  is_syntax_ = false;
+  return false;
+}
+
 bool JsonRow::fail(const char* at, std::string_view reason) {
   at_ = at;
+  is_syntax_ = true;
   ran_out_ = at >= end_;
   pointer_.clear();
   reason_ = ran_out_ ? std::string_view("the text ends in the middle of a row") : reason;
@@ -82,7 +89,7 @@ void JsonRow::prepend(std::string_view name, std::string& pointer) {
 }
 
 bool JsonRow::object() {
-  if (*at_ != '{') return fail(at_, "an object is expected");
+  if (*at_ != '{') return refuse(at_, "an object is expected");
   FieldTree::Node& root = fields_.root();
   const char* const from = at_;
   if (!members(root)) return false;
@@ -92,7 +99,7 @@ bool JsonRow::object() {
 
 bool JsonRow::members(FieldTree::Node& node) {
   if (++depth_ > limits_.depth) {
-    return fail(at_, "it is nested deeper than " + std::to_string(limits_.depth) + " levels");
+    return refuse(at_, "it is nested deeper than " + std::to_string(limits_.depth) + " levels");
   }
   ++at_;
   skip_blanks();
@@ -105,7 +112,7 @@ bool JsonRow::members(FieldTree::Node& node) {
   for (std::size_t count = 1;; ++count) {
     std::uint32_t child = FieldTree::none;
     if (count > limits_.columns) {
-      return fail(at_, "an object has more than " + std::to_string(limits_.columns) + " fields");
+      return refuse(at_, "an object has more than " + std::to_string(limits_.columns) + " fields");
     }
     if (!key(node, *expected, child)) return false;
     skip_blanks();
@@ -134,7 +141,7 @@ bool JsonRow::members(FieldTree::Node& node) {
   }
 }
 
-// `expected` is where the node that likely comes is remembered.
+// `expected` remembers the node that probably comes next.
 bool JsonRow::key(FieldTree::Node& node, std::uint32_t& expected, std::uint32_t& child) {
   const char* const from = at_;
   if (expected != FieldTree::none) {
@@ -153,7 +160,7 @@ bool JsonRow::key(FieldTree::Node& node, std::uint32_t& expected, std::uint32_t&
   if (child != FieldTree::none) {
     expected = child;
   } else if (!node.open) {
-    fail(from, "there is no field \"" + shown(text) + "\"");
+    refuse(from, "there is no field \"" + shown(text) + "\"");
     prepend(text, pointer_);
     return false;
   }
@@ -167,14 +174,14 @@ bool JsonRow::name(std::string_view& text) {
   if (!string(raw)) return false;
   name_.clear();
   text = raw.escaped ? decoded(raw, name_) : std::string_view(raw.begin, raw.end);
-  if (raw.escaped && text.contains('\0')) return fail(from, "a name holds the character NUL");
+  if (raw.escaped && text.contains('\0')) return refuse(from, "a name holds the character NUL");
   return true;
 }
 
 bool JsonRow::value(std::uint32_t field) {
   FieldTree::Node& node = fields_.at(field);
   const char* const from = at_;
-  if (node.seen == row_) return fail(from, "the field is there twice");
+  if (node.seen == row_) return refuse(from, "the field is there twice");
   node.seen = row_;
   Value read;
   switch (*from) {
@@ -214,21 +221,21 @@ bool JsonRow::value(std::uint32_t field) {
       read = {Value::Kind::number, {from, at_}};
       break;
   }
-  if (!node.children.empty()) return fail(from, "an object is expected");
+  if (!node.children.empty()) return refuse(from, "an object is expected");
   fields_.set(node, read);
   return true;
 }
 
-// A value that is passed on as it is, or by nobody.
+// Skips a value that is ignored or passed on unread.
 bool JsonRow::skip_value() {
   open_.clear();
   for (;;) {
-    // A value begins here.
+    // At the beginning of a value.
     switch (*at_) {
       case '{':
       case '[': {
         if (depth_ + open_.size() >= limits_.depth) {
-          return fail(at_, "it is nested deeper than " + std::to_string(limits_.depth) + " levels");
+          return refuse(at_, "it is nested deeper than " + std::to_string(limits_.depth) + " levels");
         }
         open_ += *at_ == '{' ? '}' : ']';
         ++at_;
@@ -260,7 +267,7 @@ bool JsonRow::skip_value() {
         if (!number()) return false;
         break;
     }
-    // It has ended here, and with it perhaps what it lies in.
+    // The value has ended, and perhaps also the containers around it.
     for (;;) {
       if (open_.empty()) return true;
       skip_blanks();
@@ -315,13 +322,13 @@ bool JsonRow::string(Text& text) {
   }
   if (beyond_ascii != 0 && !simdjson::validate_utf8(text.begin, static_cast<std::size_t>(text.end - text.begin)))
       [[unlikely]] {
-    return fail(text.begin, "a string is not valid UTF-8");
+    return refuse(text.begin, "a string is not valid UTF-8");
   }
   at_ = text.end + 1;
   return true;
 }
 
-// Checks the escape and passes it.
+// Checks the escape and skips it.
 bool JsonRow::escape(const char*& at) {
   if (at[1] != 'u') {
     if (meaning(at[1]) == 0) return fail(at[1] == '\0' ? at + 1 : at, "an escape that is none");
@@ -336,30 +343,30 @@ bool JsonRow::escape(const char*& at) {
   };
   if (!digits(at + 2)) return false;
   const std::uint32_t code = hex4(at + 2);
-  if (is_low_surrogate(code)) return fail(at, "a lone surrogate");
+  if (is_low_surrogate(code)) return refuse(at, "a lone surrogate");
   if (!is_high_surrogate(code)) {
     at += 6;
     return true;
   }
   for (int i = 6; i < 8; ++i) {
-    if (at[i] != "\\u"[i - 6]) return fail(at + i >= end_ ? at + i : at, "a lone surrogate");
+    if (at[i] != "\\u"[i - 6]) return refuse(at + i >= end_ ? at + i : at, "a lone surrogate");
   }
   if (!digits(at + 8)) return false;
-  if (!is_low_surrogate(hex4(at + 8))) return fail(at, "a lone surrogate");
+  if (!is_low_surrogate(hex4(at + 8))) return refuse(at, "a lone surrogate");
   at += 12;
   return true;
 }
 
 std::string_view JsonRow::decoded(const Text& text, Buffer& into) const {
   const auto size = static_cast<std::size_t>(text.end - text.begin);
-  // An escape is never shorter than what it stands for. Chunks may reach past the end: what is stored there is not
+  // An escape is never shorter than its character. Chunks may reach past the end. Bytes that are stored there are not
   // counted.
   char* const start = into.reserve(size + Chunk::size);
   char* to = start;
   for (const char* at = text.begin; at < text.end;) {
     const Chunk chunk = Chunk::load(at);
     chunk.store(to);
-    const unsigned specials = chunk.json_specials();  // a backslash, or the quote that ends the string
+    const unsigned specials = chunk.json_specials();  // a backslash, or the quote at the end of the string
     const std::size_t plain = specials == 0 ? Chunk::size : static_cast<std::size_t>(std::countr_zero(specials));
     to += plain;
     at += plain;

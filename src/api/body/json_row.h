@@ -11,33 +11,35 @@
 
 namespace sluice::api {
 
-// Reads one JSON value after the other into a row, in one pass: values are views into the text, or into memory of its
-// own where escapes had to be decoded. RFC 8259 strictly, and nothing that PostgreSQL takes in no JSON: strings are
-// valid UTF-8 without lone surrogates, inside of objects and arrays that are passed on as well. Numbers are checked but
-// not read, so they may be of any size. (simdjson reads numbers into doubles and integers, and cannot say where in a row
-// its text was wrong; it checks the UTF-8.)
+// Reads JSON values into a row, in one pass. Values are views into the text, or into separate memory if escapes had to
+// be decoded. It follows RFC 8259 strictly and refuses what PostgreSQL refuses in JSON: strings must be valid UTF-8
+// without lone surrogates, also in objects and arrays that are passed on unread. Numbers are checked but not converted,
+// so they may have any size. simdjson does not fit here: it converts numbers to doubles and integers, and cannot report
+// the position of an error in a row. It is used only to check the UTF-8.
 class JsonRow {
  public:
   JsonRow(FieldTree& fields, const RowLimits& limits) : fields_(fields), limits_(limits) {}
 
-  // Begins a row in this text. *end is 0, and BodyText::padding bytes are readable there; end() stays while it is read.
+  // Begins a row in this text. *end must be 0, with BodyText::padding readable bytes from there. `end` must stay valid
+  // while the row is read.
   void begin(const char* from, const char* end);
 
-  // One of the row's fields, or all of them as an object: false is a fault, or that the text ends before the value
-  // does. A node of the tree that is read twice in a row is a fault.
+  // Reads all fields of a row as an object, or one field. False means a fault, or that the text ended before the value.
+  // A node that occurs twice in a row is a fault.
   [[nodiscard]] bool object();
   [[nodiscard]] bool value(std::uint32_t field);
   [[nodiscard]] bool skip_value();
   void skip_blanks() {
     while (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t') ++at_;
   }
-  // A string that is no value: a column's name. The view lasts until the next call.
+  // Reads a string that is a column's name and not a value. The view lasts until the next call.
   [[nodiscard]] bool name(std::string_view& decoded);
 
-  // Behind what was read, or where the fault is.
+  // The position after the text that was read, or the position of the fault.
   [[nodiscard]] const char* at() const { return at_; }
   void advance() { ++at_; }
   [[nodiscard]] bool ran_out() const { return ran_out_; }
+  [[nodiscard]] bool is_syntax() const { return is_syntax_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }
   [[nodiscard]] const std::string& pointer() const { return pointer_; }  // from the row on: "/a/b"
 
@@ -46,13 +48,14 @@ class JsonRow {
   // Puts "/name" before a pointer, escaped (RFC 6901, 3).
   static void prepend(std::string_view name, std::string& pointer);
 
-  // Records a fault, or that the text has run out if it is there that it would be.
+  // fail: the text is not JSON at `at`, or ends there. refuse: the text is JSON, but not an accepted row.
   bool fail(const char* at, std::string_view reason);
+  bool refuse(const char* at, std::string_view reason);
 
  private:
   struct Text {
-    const char* begin = nullptr;  // behind the quote
-    const char* end = nullptr;    // on the quote
+    const char* begin = nullptr;  // after the opening quote
+    const char* end = nullptr;    // at the closing quote
     bool escaped = false;
   };
 
@@ -71,11 +74,12 @@ class JsonRow {
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   bool ran_out_ = false;
-  std::uint64_t row_ = 0;  // tells the rows' stamps apart
+  bool is_syntax_ = false;
+  std::uint64_t row_ = 0;  // distinguishes the stamps of rows
   std::size_t depth_ = 0;
-  Buffer decoded_;  // never moves within a row: views into it are values
+  Buffer decoded_;  // values are views into it, so it never moves within a row
   Buffer name_;
-  std::string open_;  // what closes the containers that skip_value() is in
+  std::string open_;  // the closing brackets of the containers around skip_value()'s position
   std::string reason_;
   std::string pointer_;
 };

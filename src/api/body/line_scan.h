@@ -8,13 +8,13 @@
 
 namespace sluice::api {
 
-// Cuts a text into lines that are rows, without looking at a byte twice.
+// Cuts a text into lines, each of which is a row. Looks at each byte only once.
 class LineScan {
  public:
   enum class Found : std::uint8_t { line, need_more, too_long, end };
 
-  // line: [text.begin(), end), without the line end, which next_line() passes. too_long: said once, as soon as it is
-  // known; the rest of the line is passed over.
+  // line: [text.begin(), end), without the line end, which next_line() skips. too_long: returned once per line, as soon
+  // as the line exceeds `longest`; the rest of the line is then skipped.
   Found run(BodyText& text, bool finished, std::size_t longest, char*& end) {
     for (;;) {
       char* const begin = text.begin();

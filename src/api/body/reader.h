@@ -10,10 +10,10 @@
 
 namespace sluice::api {
 
-// The name "a.b" of the place "/a/b".
+// Converts the pointer "/a/b" to the name "a.b".
 [[nodiscard]] std::string column_of(std::string_view pointer);
 
-// What the readers of all formats have in common.
+// The common part of the readers of all formats.
 class Reader : public RowReader {
  public:
   void feed(std::string_view bytes) final { text_.feed(bytes); }
@@ -38,7 +38,7 @@ class Reader : public RowReader {
             .pointer = name == SIZE_MAX ? place_of({}, row) : pointer_to(shape_.names[name], row),
             .reason = std::move(reason)};
   }
-  // What has been fed, and the values of a row, decoded.
+  // Counts the bytes that were fed, and the decoded values of a row.
   [[nodiscard]] std::size_t held() const final { return 2 * text_.capacity(); }
   [[nodiscard]] std::string_view row_text() const final {
     return row_end_ != nullptr ? std::string_view(row_begin_, row_end_) : std::string_view{};
@@ -48,17 +48,17 @@ class Reader : public RowReader {
   Reader(const Shape& shape, const RowLimits& limits) : fields_(shape), limits_(limits), shape_(shape) {}
 
   [[nodiscard]] virtual Next step() = 0;
-  // A field of a row, as faults name it.
+  // The name of a row's field in faults.
   [[nodiscard]] virtual std::string pointer_to(std::string_view name, std::uint64_t) const { return std::string(name); }
 
-  // A place within a row, likewise.
+  // The name of a position within a row in faults.
   [[nodiscard]] virtual std::string place_of(std::string_view pointer, std::uint64_t) const {
     return column_of(pointer);
   }
 
   [[nodiscard]] bool finished() const { return finished_; }
 
-  // One that begins here; its end is null where it is no JSON.
+  // Returns a good row that begins here. `end` is null if the format is not JSON.
   Next good_row(const char* begin, const char* end = nullptr) {
     row_begin_ = begin;
     row_end_ = end;
@@ -66,8 +66,9 @@ class Reader : public RowReader {
     ++row_;
     return Next::row;
   }
-  Next bad_row(const char* at, std::string_view reason, std::string_view pointer = {}) {
+  Next bad_row(const char* at, std::string_view reason, std::string_view pointer = {}, bool is_syntax = false) {
     set_fault(at, reason, pointer);
+    fault_.is_syntax = is_syntax;
     ++row_;
     return Next::bad_row;
   }
@@ -79,7 +80,7 @@ class Reader : public RowReader {
     return Next::broken;
   }
 
-  // Passes a byte order mark; false: more must come before that can be known.
+  // Skips a byte order mark. Returns false if more bytes are needed to recognize it.
   [[nodiscard]] bool skip_mark() {
     constexpr std::string_view mark = "\xef\xbb\xbf";
     const std::string_view text(text_.begin(), static_cast<std::size_t>(text_.end() - text_.begin()));
@@ -94,7 +95,7 @@ class Reader : public RowReader {
   FieldTree fields_;
   RowLimits limits_;
   RowFault fault_;
-  std::uint64_t row_ = 0;  // good and bad ones so far
+  std::uint64_t row_ = 0;  // rows so far, good and bad
 
  private:
   void set_fault(const char* at, std::string_view reason, std::string_view pointer) {
@@ -111,7 +112,7 @@ class Reader : public RowReader {
   Next last_ = Next::need_more;
 };
 
-// Valid UTF-8 without NUL: what any database takes as text.
+// Whether the bytes are valid UTF-8 without NUL, which every database accepts as text.
 [[nodiscard]] bool is_text(std::string_view bytes);
 
 }  // namespace sluice::api

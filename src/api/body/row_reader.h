@@ -12,56 +12,59 @@
 
 namespace sluice::api {
 
-// A value as the body has it, valid UTF-8. A decoded string of JSON may hold NUL, which JSON can say and a text cannot.
+// A value of the body, in valid UTF-8. A decoded JSON string may contain NUL, which JSON allows but a database text
+// does not.
 struct Value {
   enum class Kind : std::uint8_t {
-    missing,  // the row does not name it
+    missing,  // the row does not contain the name
     null,
     string,   // decoded; every value of csv and form
-    number,   // as it is written: 1.50, 1e400
+    number,   // as written: 1.50, 1e400
     boolean,  // "true" or "false"
-    json,     // an object's or an array's own text
+    json,     // the text of an object or array
   };
   Kind kind = Kind::missing;
   std::string_view text;
-  std::string_view json{};  // of json, ndjson and csj: a string or null as it is written, `"a\u00e9"`; else empty
+  std::string_view json{};  // of json, ndjson and csj: a string or null as written, `"a\u00e9"`; otherwise empty
 };
 
-// What rows are made of. A name is a field's ("a"), one inside of objects ("a.b"), or "" for the whole row as json,
-// which only json and ndjson have: it is missing elsewhere. csv, csj and form may also use "a.b" itself as a name. A
-// field that is not named is a fault, in nested objects too, unless the object that it lies in is named as well; one
-// that is named and there twice always is.
+// The fields of rows. A name is a field ("a"), a field of a nested object ("a.b"), or "" for the whole row as JSON.
+// Only json and ndjson provide the whole row; in other formats it is missing. csv, csj and form may also use "a.b"
+// itself as a column name. A field that the shape does not name is a fault, also in nested objects, unless an enclosing
+// object is named. A named field that occurs twice in a row is always a fault.
 struct Shape {
-  std::vector<std::string> names;  // the same one may be there twice
+  std::vector<std::string> names;  // the same name may occur twice
   bool allow_unknown = false;
-  char delimiter = ',';              // between the fields of csv: ASCII, no quote and no line end
-  std::vector<std::size_t> trims{};  // of these names, blanks at the ends of a text do not count
+  char delimiter = ',';              // between the fields of csv: ASCII, not a quote or a line end
+  std::vector<std::size_t> trims{};  // indexes of names whose texts are trimmed of blanks
 };
 
 struct RowFault {
-  std::uint64_t line = 0;    // 1-based, in the body: where the fault is
+  std::uint64_t line = 0;    // 1-based line of the fault in the body
   std::uint64_t row = 0;     // 0-based
-  std::string pointer;       // RFC 6901, from the body's (ndjson: the line's) root: "/3/slug"; else the column's name
+  std::string pointer;       // RFC 6901 from the root of the body (ndjson: line): "/3/slug"; else the column's name
   std::string reason;        // valid UTF-8; long names are cut
-  std::string constraint{};  // of the database, that the row breaks; mostly empty
+  std::string constraint{};  // name of the database constraint that the row violates; mostly empty
+  bool is_syntax = false;    // the row does not parse
 };
 
 struct RowLimits {
-  std::size_t row_bytes = 1 << 20;  // of its text in the body, without what separates it
-  std::size_t depth = 64;           // of nested objects and arrays; the row itself is the first
+  std::size_t row_bytes = 1 << 20;  // of the row's text in the body, without separators
+  std::size_t depth = 64;           // of nested objects and arrays; the row itself counts as the first
   std::size_t columns = 1000;       // fields of an object that are read; columns of a header; pairs of a form
 };
 
-// The rows of one request body: feed() what has come, next() until it wants more; finish() when nothing follows. Rows
-// come out as they are complete, so that memory is one row and what was fed at once. Does no I/O, and allocates nothing
-// for a row once its memory has grown to the longest one. What next() says does not depend on how the body was cut.
+// Reads the rows of one request body. Call feed() with received bytes, next() until it returns need_more, and finish()
+// at the end of the body. Each row is returned as soon as it is complete, so memory is one row and the bytes of one
+// feed(). It does no I/O, and allocates nothing per row once its memory fits the longest row. How the body was cut does
+// not affect the results of next().
 class RowReader {
  public:
   enum class Next : std::uint8_t {
     row,
     need_more,
     end,
-    bad_row,  // fault(); the rows behind it can still be read
+    bad_row,  // fault(); the following rows can still be read
     broken,   // fault(); nothing more can be read
   };
 
@@ -70,29 +73,30 @@ class RowReader {
                                                        const RowLimits& limits = {});
   virtual ~RowReader() = default;
 
-  // Copies the bytes. Only at first and after next() has said need_more, any number of times.
+  // Copies the bytes. Allowed, any number of times, at first and after next() has returned need_more.
   virtual void feed(std::string_view bytes) = 0;
-  // The body has ended: next() says row, bad_row, end or broken from now on. Likewise.
+  // The body has ended: from now on next() returns row, bad_row, end or broken. Allowed at the same times as feed().
   virtual void finish() = 0;
   [[nodiscard]] virtual Next next() = 0;
-  // In the order of Shape::names, after `row`; until the next call of anything else.
+  // The values in the order of Shape::names, after `row`. Valid until the next call of another function.
   [[nodiscard]] virtual std::span<const Value> row() const = 0;
-  // After `bad_row` and `broken`.
+  // Valid after `bad_row` and `broken`.
   [[nodiscard]] virtual const RowFault& fault() const = 0;
-  // The line that the row begins in. After `row`.
+  // The line in which the row begins. Valid after `row`.
   [[nodiscard]] virtual std::uint64_t row_line() = 0;
-  // That a value of the row, by its place in Shape::names, is wrong for another reason. After `row`.
+  // A fault for a value of the row that is wrong for another reason. `name`: its index in Shape::names. Valid after
+  // `row`.
   [[nodiscard]] virtual RowFault fault_of(std::size_t name, std::string reason) = 0;
-  // Likewise, of a place within the row (RFC 6901, from the row on).
+  // The same for a position within the row (RFC 6901, from the row on).
   [[nodiscard]] virtual RowFault fault_at(std::string_view pointer, std::string reason) = 0;
-  // Likewise, of any row that has been read: its `name`, or SIZE_MAX for all of it.
+  // The same for any row that has been read. `name`: index in Shape::names, or SIZE_MAX for the whole row.
   [[nodiscard]] virtual RowFault fault_in(std::uint64_t line, std::uint64_t row, std::size_t name,
                                           std::string reason) const = 0;
-  // The row as it is written, of json and ndjson; else nothing. After `row`, and as long.
+  // The row's text, for json and ndjson; otherwise empty. Valid after `row`, and as long as row().
   [[nodiscard]] virtual std::string_view row_text() const = 0;
-  // About how many bytes of the body it holds, in all forms.
+  // Roughly how many bytes of the body it holds, including copies.
   [[nodiscard]] virtual std::size_t held() const = 0;
-  // Whether the body is one object (or a form), rather than an array or lines: known with the first row.
+  // Whether the body is one object or a form, rather than an array or lines. Known with the first row.
   [[nodiscard]] virtual bool single() const = 0;
 };
 

@@ -83,7 +83,7 @@ Body films() {
   return body;
 }
 
-// Two short values, as a PUT of a set has them.
+// Rows with two short values, as in a PUT of a set.
 Body tags() {
   Body body{{{"film", "tag"}}, {}};
   for (int row = 0; row < 5000; ++row) {
@@ -92,7 +92,7 @@ Body tags() {
   return body;
 }
 
-// Names that are not ASCII.
+// Names with characters that are not ASCII.
 Body names() {
   Body body{{{"id", "name"}}, {}};
   for (int row = 0; row < 5000; ++row) {
@@ -102,7 +102,7 @@ Body names() {
   return body;
 }
 
-// In pieces of 64 KiB, about what a read brings.
+// In pieces of 64 KiB, about the size of one read.
 template <class Make>
 void read(benchmark::State& state, Make make, BodyFormat format) {
   const Body source = make();
@@ -143,7 +143,7 @@ BENCHMARK_CAPTURE(read, tags_csj, tags, BodyFormat::csj);
 BENCHMARK_CAPTURE(read, names_json, names, BodyFormat::json);
 BENCHMARK_CAPTURE(read, names_csv, names, BodyFormat::csv);
 
-// What a form pays: one row, a reader of its own.
+// The cost of a form: one row, with a new reader each time.
 void form(benchmark::State& state) {
   const Shape shape{{"id", "slug", "name_en", "released"}};
   const std::string body =

@@ -1,4 +1,4 @@
-// What the encoders write in each format is read back as the same values.
+// The readers must read the encoders' output in each format as the original values.
 
 #include "api/body/row_reader.h"
 
@@ -22,7 +22,7 @@ using Text = std::optional<std::string>;
 
 struct Table {
   std::vector<sql::Column> columns;
-  std::vector<Text> values;  // a row after the other
+  std::vector<Text> values;  // row by row
 };
 
 std::string encode(const Table& table, sql::Format format) {
@@ -74,7 +74,7 @@ class Random {
   std::mt19937 generator_{20261122};
 };
 
-// The kind and text that a value should be read as.
+// The kind and text that the reader should give for a value.
 std::pair<Kind, std::string> expected(const Text& value, sql::Form form, BodyFormat format) {
   if (!value) return {Kind::null, ""};
   if (format == BodyFormat::csv) return {Kind::string, *value};
@@ -158,7 +158,7 @@ TEST(RowReader, ReadsWhatTheEncoderWrites) {
   }
 }
 
-// Of a row that was read well, wherever it begins: behind a header, empty lines, a row that is too long.
+// The position of a value in a good row, after a header, after empty lines, and after a row that is too long.
 TEST(RowReader, SaysWhereAValueIs) {
   struct Case {
     BodyFormat format;
@@ -195,7 +195,7 @@ TEST(RowReader, SaysWhereAValueIs) {
   }
 }
 
-// A body of any length, in pieces of any size, in the memory of a few rows.
+// A body of any length, in pieces of any size, needs only the memory of a few rows.
 TEST(RowReader, ReadsLongBodies) {
   static constexpr std::pair<BodyFormat, std::string_view> rows[] = {
       {BodyFormat::json, ",{\"a\":\"x\\ty\",\"b\":\"\xc3\xa9\"}\n"},
@@ -234,7 +234,7 @@ TEST(RowReader, ReadsLongBodies) {
   }
 }
 
-// A row that comes byte by byte is not read anew with each of them.
+// A row that arrives byte by byte is not parsed again for each byte.
 TEST(RowReader, ReadsALongRowByteByByte) {
   const std::string text(900'000, 'x');
   static constexpr std::pair<BodyFormat, std::pair<std::string_view, std::string_view>> around[] = {

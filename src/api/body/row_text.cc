@@ -10,7 +10,7 @@ RowText::RowText(const Shape& shape) : nodes_(1) {
   for (std::size_t value = 0; value < shape.names.size(); ++value) {
     std::size_t at = 0;
     std::string_view rest = shape.names[value];
-    if (rest.empty()) continue;  // the row as a whole
+    if (rest.empty()) continue;  // the whole row
     for (;;) {
       const auto dot = rest.find('.');
       const std::string_view name = rest.substr(0, dot);
@@ -32,7 +32,7 @@ RowText::RowText(const Shape& shape) : nodes_(1) {
       if (dot == rest.npos) break;
       rest.remove_prefix(dot + 1);
     }
-    if (nodes_[at].value == SIZE_MAX) nodes_[at].value = value;  // one that is named twice has one value
+    if (nodes_[at].value == SIZE_MAX) nodes_[at].value = value;  // if a name occurs twice, both have the same value
   }
 }
 
@@ -42,7 +42,7 @@ std::string_view RowText::write(std::span<const Value> row) {
   return text_.view();
 }
 
-// False: there is nothing in it.
+// Returns false if the node has no values.
 bool RowText::write(const Node& node, std::span<const Value> row) {
   if (node.value != SIZE_MAX && row[node.value].kind != Value::Kind::missing) {
     const Value& value = row[node.value];

@@ -11,19 +11,19 @@
 
 namespace sluice::api {
 
-// Writes a row's values as the JSON object that they would have been read from: for formats that have columns, where
-// "a.b" lies in the object "a". What is missing is left out, and an object that would have nothing in it.
+// Writes a row's values as the JSON object that would contain them. It is used for formats with columns: there, "a.b"
+// is the member "b" of the object "a". Missing values are left out, and so are objects that would be empty.
 class RowText {
  public:
   explicit RowText(const Shape& shape);
-  // Lasts until the next call.
+  // The result is valid until the next call.
   [[nodiscard]] std::string_view write(std::span<const Value> row);
 
  private:
   struct Node {
-    std::string name;  // as it is written, in quotes and with its colon
+    std::string name;  // as written in JSON, in quotes and with its colon
     std::string raw;
-    std::size_t value = SIZE_MAX;  // in the row
+    std::size_t value = SIZE_MAX;  // index in the row
     std::vector<std::size_t> children;
   };
 

@@ -11,8 +11,8 @@
 
 namespace sluice::api {
 
-// What a reader says of a body, a line for each next(): the values of a row, "x" for a string, - for a missing one;
-// bad and broken with LINE:ROW POINTER: REASON; at the end whether it was a single object.
+// A reader's results for a body, one line for each next(): the values of a row, with "x" for a string and - for a
+// missing one; bad and broken with LINE:ROW POINTER: REASON; at the end whether the body was a single object.
 inline std::string said_of(BodyFormat format, const Shape& shape, const RowLimits& limits,
                            const std::vector<std::string_view>& pieces) {
   const auto reader = RowReader::make(format, shape, limits);
@@ -26,7 +26,8 @@ inline std::string said_of(BodyFormat format, const Shape& shape, const RowLimit
           reader->finish();
           break;
         }
-        // Memory that is gone afterwards, exactly as long: the reader may neither keep a view nor read past the end.
+        // The piece is copied to memory of exactly its size, which is freed afterwards. The sanitizer then finds a view
+        // that the reader keeps, and a read past the end.
         const std::string_view piece = pieces[fed++];
         const auto copy = std::make_unique<char[]>(piece.size());
         piece.copy(copy.get(), piece.size());
@@ -63,8 +64,8 @@ inline std::string said_of(BodyFormat format, const Shape& shape, const RowLimit
   }
 }
 
-// The same, after making sure that it does not depend on how the body comes: whole, in two pieces cut at every byte (of
-// a long body: at some), and byte by byte.
+// The same, after checking that it does not depend on how the body is cut: whole, in two pieces cut at every byte (at
+// some bytes of a long body), and byte by byte.
 inline std::string said(BodyFormat format, const std::vector<std::string>& names, std::string_view body,
                         const RowLimits& limits = {}, bool allow_unknown = false) {
   const Shape shape{names, allow_unknown};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-// The length of the well-formed character that the text begins with; 0: there is none (Unicode, table 3-7).
+// The size of the well-formed character at the beginning of the text; 0 if there is none (Unicode, table 3-7).
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
@@ -43,7 +43,7 @@ std::string valid_utf8(std::string_view text) {
 
 void append_line(std::string& out, std::string_view field, std::string_view value) {
   out += field;
-  out += ": ";  // one space, which clients take away
+  out += ": ";  // one space, which clients remove
   out += value;
   out += '\n';
 }
@@ -71,7 +71,7 @@ void append_event(std::string& out, std::string_view id, std::string_view name, 
   }
   append_line(out, "id", id);
   if (!name.empty()) append_line(out, "event", name);
-  // Without a line of data there would be no event.
+  // Clients ignore an event without a data line.
   for (;;) {
     const std::size_t end = data.find_first_of("\r\n");
     append_line(out, "data", data.substr(0, end));

@@ -33,7 +33,7 @@ TEST(ChangesEvent, WhatIsNotUtf8IsReplaced) {
     EXPECT_EQ(framed("a" + one), "id: b-1\ndata: a" + std::string(bad) + "\n\n");
     EXPECT_EQ(framed(one + "\nß"), "id: b-1\ndata: " + std::string(bad) + "\ndata: ß\n\n");
   }
-  // A surrogate, and what is beyond the last character: a replacement for each byte.
+  // A surrogate, and a code beyond the last character: one replacement character per byte.
   EXPECT_EQ(framed("\xED\xA0\x80").size(), std::string("id: b-1\ndata: \n\n").size() + 3 * bad.size());
   EXPECT_EQ(framed("\xF4\x90\x80\x80").size(), std::string("id: b-1\ndata: \n\n").size() + 4 * bad.size());
 }

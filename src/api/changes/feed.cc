@@ -1,5 +1,8 @@
 #include "api/changes/feed.h"
 
+#include <new>
+#include <utility>
+
 #include "base/assert.h"
 
 namespace sluice::api::changes {
@@ -22,8 +25,14 @@ void Feed::add(std::shared_ptr<const Event> event) {
     events_.clear();
     bytes_ = 0;
   }
-  bytes_ += event->frame.size();
-  events_.push_back(std::move(event));
+  const std::size_t bytes = event->frame.size();
+  try {
+    events_.push_back(std::move(event));
+    bytes_ += bytes;
+  } catch (const std::bad_alloc&) {
+    events_.clear();  // clients that have not seen them get a reset
+    bytes_ = 0;
+  }
   while (!events_.empty() && (events_.size() > limits_.events || bytes_ > limits_.bytes)) {
     bytes_ -= events_.front()->frame.size();
     events_.pop_front();
@@ -31,7 +40,7 @@ void Feed::add(std::shared_ptr<const Event> event) {
 }
 
 void Feed::wake_all() {
-  // Those who wait again meanwhile wait for what comes next.
+  // Clients that wait again meanwhile wait for the next event.
   woken_.append_all(waiters_);
   if (!pending()) wake_some();
 }

@@ -21,21 +21,21 @@ namespace sluice::api::changes {
 struct Counters {
   std::uint64_t clients = 0;  // gauge
   std::uint64_t sent = 0;     // events to clients
-  std::uint64_t resets = 0;   // clients that were told to read anew
-  std::uint64_t refused = 0;  // over the limit of clients
+  std::uint64_t resets = 0;   // clients that were told to read again
+  std::uint64_t refused = 0;  // clients above the limit
 
   [[nodiscard]] Readings readings() const;
 };
 
-// One core's view of the changes of one endpoint: the last events, which all its clients read at their own pace, and
-// those who wait for the next. A client has no queue of its own: who is behind the oldest event that is kept gets a
-// reset.
+// One core's view of the changes of one endpoint: the last events, which each client reads at its own pace, and the
+// clients that wait for the next event. Clients have no queues of their own. A client that has missed an event which is
+// no longer kept gets a reset.
 //
-//   first() <= number of each kept event <= last();  first() == last() + 1 where none is kept
+//  first() <= number of each kept event <= last();  first() == last() + 1 if none is kept
 class Feed : core::TurnHook {
  public:
-  // How many clients are woken in one turn of the loop: each writes, and all together they would keep everybody else
-  // waiting. Those whose turn comes later read all that has come by then at once.
+  // How many clients are woken in one turn of the loop. Each of them writes, and all at once would delay everything
+  // else on this core. Clients that are woken later read all events up to then at once.
   static constexpr std::size_t clients_a_turn = 32;
 
   struct Limits {
@@ -49,11 +49,11 @@ class Feed : core::TurnHook {
   Feed(const Feed&) = delete;
   ~Feed();
 
-  // The next event; its number is last() + 1.
+  // Adds the next event; its number is last() + 1.
   void add(std::shared_ptr<const Event> event);
-  // Those who wait go on, after one or more add(), the first of them at once.
+  // Wakes the waiting clients after one or more add(), the first of them at once.
   void wake_all();
-  // The server is ending: those who read are to end too.
+  // The server is shutting down: readers must end.
   void drain();
   [[nodiscard]] bool draining() const { return draining_; }
 
@@ -62,12 +62,12 @@ class Feed : core::TurnHook {
   [[nodiscard]] const std::string& boot() const { return boot_; }
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
 
-  // Where a client goes on that has seen the event `id`; nothing: it has to be reset. Another core may have been ahead
-  // of this one, by less than what is kept.
+  // The number to continue from for a client that has seen the event `id`. Returns nullopt if the client needs a reset.
+  // The id may be greater than last(), if another core was ahead, but at most by Limits::events.
   [[nodiscard]] std::optional<std::uint64_t> resume(std::string_view id) const;
-  // Appends events behind the number `seen`, up to about `most` bytes and at least one, and moves it on.
+  // Appends events after the number `seen`, about `most` bytes but at least one event, and updates `seen`.
   void read(std::uint64_t& seen, Buffer& out, std::size_t most);
-  // Appends a reset to the last event.
+  // Appends a reset and sets `seen` to the last event.
   void reset(std::uint64_t& seen, Buffer& out, std::string_view reason);
 
   Counters counters;
@@ -82,7 +82,7 @@ class Feed : core::TurnHook {
       next = previous = nullptr;
     }
   };
-  // A ring of links; this one is its beginning.
+  // A ring of links; this link is its head.
   struct Ring : Link {
     Ring() { next = previous = this; }
     [[nodiscard]] bool empty() const { return next == this; }
@@ -92,7 +92,7 @@ class Feed : core::TurnHook {
       previous->next = &link;
       previous = &link;
     }
-    // All of `other`, which is empty then.
+    // Moves all links of `other` to the end.
     void append_all(Ring& other) noexcept {
       if (other.empty()) return;
       other.next->previous = previous;
@@ -109,14 +109,14 @@ class Feed : core::TurnHook {
   const std::string boot_;
   const Limits limits_;
   std::deque<std::shared_ptr<const Event>> events_;
-  std::size_t bytes_ = 0;  // of their frames
+  std::size_t bytes_ = 0;  // total size of the kept frames
   std::uint64_t last_ = 0;
   bool draining_ = false;
   Ring waiters_;
-  Ring woken_;  // those that go on, in their order
+  Ring woken_;  // clients still to be woken, in order
 };
 
-// `co_await Feed::Wait(feed, until)`: until there is news, or that time has come. Destroying it cancels.
+// `co_await Feed::Wait(feed, until)` waits for new events or until that time. Destroying it cancels the wait.
 class [[nodiscard]] Feed::Wait : core::Timer, Link {
  public:
   Wait(Feed& feed, Instant until) : Timer(&Wait::fired), feed_(feed), until_(until) {}

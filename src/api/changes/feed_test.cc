@@ -72,7 +72,7 @@ TEST_F(FeedTest, BytesAreBoundedToo) {
   add(std::string(100, 'y'));
   EXPECT_EQ(feed.first(), 2u);
   add(std::string(300, 'z'));
-  EXPECT_EQ(feed.first(), 4u);  // none is kept
+  EXPECT_EQ(feed.first(), 4u);  // no event is kept
   std::uint64_t seen = 2;
   EXPECT_EQ(read(seen), reset_frame("b-3", "behind"));
   add("small");
@@ -101,7 +101,7 @@ TEST_F(FeedTest, ResumesWhereItsEventsAreKept) {
   EXPECT_FALSE(feed.resume("b-5"));
   EXPECT_FALSE(feed.resume("b-0"));
   EXPECT_FALSE(feed.resume("c-10"));
-  // Another core has been quicker than this one.
+  // Another core is ahead of this one.
   EXPECT_EQ(feed.resume("b-14"), 14u);
   EXPECT_FALSE(feed.resume("b-15"));
   EXPECT_FALSE(feed.resume("b-18446744073709551615"));
@@ -134,12 +134,12 @@ TEST_F(FeedTest, WaitsAreWokenOnceByNewsByTimeAndByTheEnd) {
   tasks.spawn(wait_once(feed, *reactor, Duration{}, woken));
   feed.drain();
   EXPECT_EQ(woken, 5);
-  tasks.spawn(wait_once(feed, *reactor, Duration{}, woken));  // there is nothing to wait for any more
+  tasks.spawn(wait_once(feed, *reactor, Duration{}, woken));  // returns at once, because the feed is draining
   EXPECT_EQ(woken, 6);
 }
 
-// A burst of events keeps nobody from the core: as many clients go on in a turn as may, in the order in which they
-// came.
+// A burst of events does not block the core: each turn wakes only a limited number of clients, in the order of their
+// arrival.
 TEST_F(FeedTest, ManyWaitersAreWokenInTurns) {
   constexpr std::size_t clients = 3 * Feed::clients_a_turn + 5;
   int woken = 0;
@@ -151,7 +151,7 @@ TEST_F(FeedTest, ManyWaitersAreWokenInTurns) {
   feed.wake_all();
   EXPECT_EQ(woken, static_cast<int>(Feed::clients_a_turn));
   add("y");
-  feed.wake_all();  // those who wait for their turn read it then
+  feed.wake_all();  // clients that are still to be woken read it then
   EXPECT_EQ(woken, static_cast<int>(Feed::clients_a_turn));
   leaving.cancel();
   for (const std::size_t expected : {2 * Feed::clients_a_turn, 3 * Feed::clients_a_turn, clients, clients}) {

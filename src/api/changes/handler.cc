@@ -12,11 +12,11 @@ namespace {
 constexpr std::size_t pulled_bytes = 16 * 1024;
 }  // namespace
 
-// Nothing is evaluated for no rows, but whether the tables may be read is asked all the same.
+// With LIMIT 0 nothing is evaluated, but the permission to read the tables is checked.
 std::string permission_statement(std::string_view get) {
   if (get.empty()) return "SELECT 1 AS allowed";
   while (!get.empty() && std::string_view(" \t\r\n;").contains(get.back())) get.remove_suffix(1);
-  // A comment at the end of the statement ends with its line.
+  // The line end closes a comment at the end of the statement.
   return "SELECT 1 AS allowed FROM (" + std::string(get) + "\n) AS endpoint LIMIT 0";
 }
 
@@ -29,7 +29,7 @@ class Handler::Stream final : public http::BodySource {
     greeting_.append("retry: " + std::to_string(retry_ms) + "\n");
     const std::string_view last = request.field("last-event-id");
     if (last.empty()) {
-      // A client that is cut off before the first event comes back to here.
+      // A client that is disconnected before the first event can resume from here.
       seen_ = feed_.last();
       greeting_.append("id: " + event_id(feed_.boot(), seen_) + "\n\n");
     } else if (const auto seen = feed_.resume(last)) {
@@ -67,7 +67,7 @@ class Handler::Stream final : public http::BodySource {
       co_await news;
       if (over()) co_return Progress::done;
       if (take(out)) co_return Progress::more;
-      if (feed_.reactor().now() < beat) continue;  // it was news that this client has had from another core
+      if (feed_.reactor().now() < beat) continue;  // the client has already had this event from another core
       out.append(":\n\n");
       co_return Progress::more;
     }
@@ -134,7 +134,7 @@ core::Task<std::optional<http::Response>> Handler::ask_permission(std::span<cons
 }
 
 http::Response Handler::answer(const http::Request& request) {
-  // A browser that is told an error never comes back; while the server ends it gets a stream that ends at once.
+  // A browser does not reconnect after an error. During shutdown it therefore gets a stream that ends at once.
   if (feed_.counters.clients >= plan_->options.clients) {
     ++feed_.counters.refused;
     http::Response response = http::problem(503, "Too many clients listen for changes.");
@@ -143,9 +143,9 @@ http::Response Handler::answer(const http::Request& request) {
   }
   http::Response response;
   response.fields.add_trusted("Content-Type", "text/event-stream");
-  // no-transform: a compressor would hold events back, and each would cost it a window.
+  // no-transform: a compressor would delay events and need a window for each client.
   response.fields.add_trusted("Cache-Control", "no-store, no-transform");
-  response.fields.add_trusted("X-Accel-Buffering", "no");  // nginx in front passes events on as they come
+  response.fields.add_trusted("X-Accel-Buffering", "no");  // tells nginx not to buffer events
   response.body = std::make_unique<Stream>(plan_, feed_, request, retry(), request.findings.claims_end(reactor_));
   return response;
 }

@@ -20,26 +20,26 @@
 
 namespace sluice::api::changes {
 
-// The changes of one endpoint made ready. Immutable, shared by all cores.
+// The prepared changes of one endpoint. Immutable, shared by all cores.
 struct Plan {
-  std::string path;  // of the endpoint, and "/changes"
+  std::string path;  // the endpoint's path plus "/changes"
   Options options;
-  QueryNames query;                        // of what is required
-  std::shared_ptr<const RolePlan> role;    // null: it runs as the login
-  std::shared_ptr<const Guards> guards;    // null: nothing is required
-  std::shared_ptr<const ErrorMap> errors;  // null: codes are answered as ever
-  // With a role: what is asked of the database before a stream begins, all parameters NULL. It returns no rows, and is
-  // refused to whom the endpoint's GET would be refused.
+  QueryNames query;                        // parameters that the requirements use
+  std::shared_ptr<const RolePlan> role;    // null if it runs as the login
+  std::shared_ptr<const Guards> guards;    // null if nothing is required
+  std::shared_ptr<const ErrorMap> errors;  // null if codes get the default answers
+  // With a role: the query that runs before a stream begins, with all parameters NULL. It returns no rows. It fails for
+  // a role that may not run the endpoint's GET.
   std::optional<sql::Statement> permission;
 };
 
-// What Plan::permission is prepared as, of an endpoint's `get`, which may be empty.
+// The text of Plan::permission for an endpoint's `get`, which may be empty.
 [[nodiscard]] std::string permission_statement(std::string_view get);
 
-// One core's handler of GET /x/changes: a stream of the feed's events, without an end.
+// One core's handler of GET /x/changes: an endless stream of the feed's events.
 class Handler final : public http::Handler {
  public:
-  // `trouble`: of the database, as for an endpoint.
+  // `trouble`: as for Endpoint.
   Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& database, core::Reactor& reactor,
           TroubleLog* trouble = nullptr);
 

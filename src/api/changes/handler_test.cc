@@ -10,7 +10,7 @@
 namespace sluice::api::changes {
 namespace {
 
-// Is asked for permission, and has an answer for each.
+// Counts the queries for permission and has an answer for each.
 class FakeDatabase final : public sql::Database {
  public:
   using Answer = sql::Result<std::unique_ptr<sql::Cursor>>;
@@ -78,7 +78,7 @@ class ChangesHandlerTest : public testing::Test {
     feed.add(std::make_shared<const Event>(std::move(event)));
     feed.wake_all();
   }
-  // What the next pull gives; "|done" behind the last.
+  // The result of the next pull; "|done" after the last one.
   std::string pull(http::Response& response) {
     auto& source = *std::get<std::unique_ptr<http::BodySource>>(response.body);
     Buffer out;
@@ -118,7 +118,7 @@ TEST_F(ChangesHandlerTest, BeginsNowAndGoesOnWithWhatComes) {
   EXPECT_EQ(pull(response), "|done");
   response = {};
   EXPECT_EQ(feed.counters.clients, 0u);
-  // A browser that hears 200 comes back by itself.
+  // A browser reconnects after a 200.
   http::Response late = get();
   EXPECT_EQ(late.status, 200);
   EXPECT_EQ(pull(late), "|done");

@@ -19,7 +19,7 @@ struct Options {
   Duration retry = 2s;
   Position position;
 
-  // PostgreSQL cuts longer names, and would then tell of another channel than the one that is listened for.
+  // PostgreSQL truncates longer names, so notifications would name a different channel than the one listened to.
   static std::string check_channel(std::string_view text) {
     if (text.size() > 63) return "must not be longer than 63 bytes";
     return text.find('\0') != text.npos ? "must not hold a NUL" : "";
@@ -28,28 +28,28 @@ struct Options {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("notify", &Options::notify,
-            "PostgreSQL: the channel of NOTIFY. Each notification is an event, and its payload the data. SQLite does "
-            "without it where `tables` is given too.",
+            "PostgreSQL: the channel of NOTIFY. Each notification becomes an event; its payload is the event's data. "
+            "With SQLite, this key is ignored if `tables` is given too.",
             {.check = check_channel});
-    v.field(
-        "tables", &Options::tables,
-        "SQLite: the tables of which commits are told, by this process alone. The data is `{\"tables\":[\"films\"]}`. "
-        "PostgreSQL does without it where `notify` is given too.");
+    v.field("tables", &Options::tables,
+            "SQLite: the tables whose changes are published. Only commits by this process are noticed. The event's "
+            "data is `{\"tables\":[\"films\"]}`. With PostgreSQL, this key is ignored if `notify` is given too.");
     v.field("keep", &Options::keep,
-            "How many events are kept for clients that come back, or are slow. Who is further behind gets a `reset`.",
+            "How many events are kept for clients that reconnect or read slowly. A client that has missed more gets "
+            "the event `reset`.",
             {.min = 16, .max = 1'000'000});
-    v.field("keep_bytes", &Options::keep_bytes, "How many bytes of them.", {.min = 128_KiB, .max = 1_GiB});
-    v.field("clients", &Options::clients, "Streams at the same time, of each core: 503 beyond it.",
+    v.field("keep_bytes", &Options::keep_bytes, "How many bytes of events are kept.", {.min = 128_KiB, .max = 1_GiB});
+    v.field("clients", &Options::clients,
+            "The most streams at the same time on each core. Further ones are answered 503.",
             {.min = 1, .max = 1'000'000});
-    v.field(
-        "heartbeat", &Options::heartbeat,
-        "After so long a silence a client gets a comment, so that both sides, and proxies between, see who is gone.",
-        {.min = 10ms, .max = 24h});
-    v.field(
-        "retry", &Options::retry,
-        "How long a client waits before it comes back; each is told up to half as long more, so that they do not all "
-        "come together.",
-        {.min = 0ms, .max = 24h});
+    v.field("heartbeat", &Options::heartbeat,
+            "After this long without an event, a client is sent a comment, so that both sides, and proxies in "
+            "between, notice a lost connection.",
+            {.min = 10ms, .max = 24h});
+    v.field("retry", &Options::retry,
+            "How long a client waits before it reconnects. Each client is given this time plus up to half of it, so "
+            "that they do not all reconnect at once.",
+            {.min = 0ms, .max = 24h});
     v.position(&Options::position);
   }
 };

@@ -28,7 +28,7 @@ constexpr std::pair<sql::Format, std::string_view> row_types[] = {{sql::Format::
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-// "films by slug" -> "FilmsBySlug", of what names may hold.
+// "films by slug" -> "FilmsBySlug", without characters that names may not contain.
 std::string capitalized(std::string_view text) {
   std::string result;
   bool begins = true;
@@ -61,7 +61,7 @@ Object object_of(Object properties, Array required) {
   if (!required.empty()) schema.emplace_back("required", std::move(required));
   return schema;
 }
-// It has no other members.
+// An object without other members.
 Object closed_object(Object properties, Array required) {
   Object schema = object_of(std::move(properties), std::move(required));
   schema.emplace_back("additionalProperties", false);
@@ -73,7 +73,7 @@ Json::Member content(std::string_view media_type, Json schema) {
   return {std::string(media_type), {{"schema", std::move(schema)}}};
 }
 
-// The names of components are letters, digits, dots, hyphens and underscores.
+// Names of components consist of letters, digits, dots, hyphens and underscores.
 std::string component_name(std::string_view text) {
   std::string name(text);
   for (char& c : name) {
@@ -125,7 +125,7 @@ std::string_view meaning_of(int status) {
   }
 }
 
-// A tree of the names that a body may hold: "a.b" lies in "a".
+// The names of a body's fields as a tree: "a.b" is in "a".
 struct Fields {
   std::optional<Schema> leaf;
   Null null = Null::possible;
@@ -143,7 +143,7 @@ struct Fields {
     if (!field.leaf || field.leaf->type.empty()) field.leaf = std::move(schema);
     if (can_be_null == Null::never) field.null = Null::never;
   }
-  // Of `names`, those that are not there yet: a body may have them, and they are not written.
+  // Adds those of `names` that are missing. A body may contain them, but they are not written.
   void add_unwritten(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       if (!name.empty() && !below.contains(name.substr(0, name.find('.')))) {
@@ -151,7 +151,7 @@ struct Fields {
       }
     }
   }
-  // `nulls`: whether the format has them; a form leaves a field out instead.
+  // `nulls`: whether the format has null; a form omits the field instead.
   [[nodiscard]] Json schema(Null nulls) const {
     if (leaf) return leaf->json(nulls == Null::never ? Null::never : null);
     Object properties;
@@ -279,7 +279,7 @@ class Maker {
     std::string tag;
   };
 
-  // Nothing: the document cannot have it. `called`: what the operator knows it as.
+  // Returns nullopt if the document cannot describe the path. `called`: its name in warnings for the operator.
   std::optional<Place> place_of(const http::Pattern& pattern, const std::string& called) {
     Place place;
     std::string shape;
@@ -305,7 +305,7 @@ class Maker {
     if (tags_.insert(name).second) tag_list_.push_back({{"name", name}});
   }
 
-  // What the file says of a method.
+  // The configured summary and description of a method.
   struct Words {
     std::string_view summary, description;
   };
@@ -338,12 +338,28 @@ class Maker {
     return id;
   }
 
-  // A name of components.schemas that nobody else has.
+  // An unused name in components.schemas.
   std::string schema_name(std::string_view what) {
     const std::string base = names_ + std::string(what);
     std::string name = base;
     for (int n = 2; !schema_names_.insert(name).second; ++n) name = base + std::to_string(n);
     return name;
+  }
+
+  static Object scheme_of(const Security& security) {
+    switch (security.scheme) {
+      case Security::Scheme::bearer:
+        break;
+      case Security::Scheme::basic:
+        return {{"type", "http"}, {"scheme", "basic"}};
+      case Security::Scheme::header:
+        return {{"type", "apiKey"}, {"in", "header"}, {"name", security.name}};
+      case Security::Scheme::query:
+        return {{"type", "apiKey"}, {"in", "query"}, {"name", security.name}};
+      case Security::Scheme::cookie:
+        return {{"type", "apiKey"}, {"in", "cookie"}, {"name", security.name}};
+    }
+    return {{"type", "http"}, {"scheme", "bearer"}, {"bearerFormat", "JWT"}};
   }
 
   void add_security(std::span<const Security> security, Object& into) {
@@ -355,7 +371,7 @@ class Maker {
       all.emplace_back(name, Array());
       optional &= one.optional;
       if (scheme_names_.insert(name).second) {
-        schemes_.push_back({name, {{"type", "http"}, {"scheme", "bearer"}, {"bearerFormat", "JWT"}}});
+        schemes_.push_back({name, scheme_of(one)});
       }
     }
     Array either;
@@ -364,7 +380,7 @@ class Maker {
     into.emplace_back("security", std::move(either));
   }
 
-  // Where a value's type comes from: the configuration, the table's column, PostgreSQL, or SQLite's column that it is
+  // The type of a value comes from the configuration, the table's column, PostgreSQL, or the SQLite column that it is
   // compared with.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
@@ -374,7 +390,7 @@ class Maker {
                         ? schema_of_type_name(column->type, of_server ? sql::Dialect::postgres : sql::Dialect::sqlite)
                     : oid != 0 ? schema_of_oid(oid)
                                : schema_of(source.column);
-    // Blanks alone are missing.
+    // A value that consists of blanks counts as missing.
     if (source.required && source.trim && schema.type == "string" && schema.format.empty()) {
       schema.members = {{"pattern", R"([^ \t\r\n])"}};
     }
@@ -405,7 +421,7 @@ class Maker {
     return all;
   }
 
-  // Query, header and cookie parameters. Those that come from elsewhere are passed over.
+  // Query, header and cookie parameters. Sources of other kinds are skipped.
   class Parameters {
    public:
     void add(const Source& source, const Schema& schema) {
@@ -423,7 +439,7 @@ class Maker {
         default:
           return;
       }
-      // RFC 3.1: a parameter of these names is ignored; what they say is described elsewhere.
+      // OpenAPI 3.1 ignores parameters with these names. Other parts of the document describe them.
       if (in == "header" && (http::same_name(source.key, "accept") || http::same_name(source.key, "content-type") ||
                              http::same_name(source.key, "authorization"))) {
         return;
@@ -442,7 +458,7 @@ class Maker {
       parameter.emplace_back("schema", value.empty() ? of_type("string") : std::move(value));
       list.emplace_back(std::move(parameter));
     }
-    // What else of the query string is known, such as what is required of it.
+    // Adds the remaining known query parameters, such as those of requirements.
     void add_known(const QueryNames& query) {
       for (const std::string_view name : query.all()) {
         if (!seen_.emplace("query", name).second) continue;
@@ -472,7 +488,7 @@ class Maker {
     std::set<std::pair<std::string, std::string>> seen_;
   };
 
-  // Adds `own`, and what every operation may answer.
+  // Adds `own`, and the statuses that every operation can return.
   void add_problems(Object& responses, const Resource& resource, std::set<int> own, const auto& plan) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
     if (plan.guards) {
@@ -492,10 +508,10 @@ class Maker {
     }
   }
 
-  // Whether a row has all of its members, or those that the request has chosen.
+  // Whether a row has all members or only those that the request selects.
   enum class Members : std::uint8_t { all, chosen };
 
-  // `never_null`: of each column; empty: of none is it known.
+  // `never_null`: by column; empty if unknown.
   Json row_schema(std::span<const sql::Column> columns, const std::vector<bool>& never_null,
                   Members members = Members::all) {
     Object properties;
@@ -516,7 +532,7 @@ class Maker {
       object.emplace_back("minProperties", 1);
     }
     const Json schema = std::move(object);
-    // Statements of several methods mostly return the same.
+    // Statements of several methods often return the same rows.
     auto& name = rows_[schema.text()];
     if (name.empty()) {
       name = schema_name("Row");
@@ -534,7 +550,7 @@ class Maker {
 
   enum class Shown : std::uint8_t { object, rows };
 
-  // The content of an answer with rows, in every format that is offered.
+  // The content of an answer with rows, in every available format.
   static Object row_content(const Json& row, Shown shown, sql::FormatSet formats) {
     Object all;
     if (formats.has(sql::Format::json))
@@ -664,7 +680,7 @@ class Maker {
   }
 
   static std::uint32_t oid_of(const sql::Statement& statement, std::size_t index) {
-    // Without a word of PostgreSQL's anything may be sent.
+    // PostgreSQL has not described the parameter, so any value may be sent.
     return index < statement.described_types.size() ? statement.described_types[index] : 0;
   }
 
@@ -673,10 +689,10 @@ class Maker {
     return found == resource.tables.end() ? nullptr : &found->second;
   }
 
-  // How many rows a body has.
+  // The number of rows in a body.
   enum class Taken : std::uint8_t { one, list, either };
 
-  // In every format that is taken. `given`: what the configuration says of the object, or null.
+  // The body in every accepted format. `given`: the configured schema of the object, or null.
   Json request_body(const Json& object, const Json& form, Taken taken, const schema::Schema* given) {
     const std::string name = schema_name("Body");
     const Json one = reference("schemas", name);
@@ -725,7 +741,7 @@ class Maker {
     parameters.add_known(plan.query);
     fields.add_unwritten(plan.shape.names);
     if (plan.current) {
-      // A PUT may say that nothing is there yet instead.
+      // A PUT may state instead that the resource does not exist yet.
       const bool either = plan.method == Method::put;
       add_condition(parameters, "If-Match", "The ETag of the state that is to be changed: 412 where it is another one.",
                     plan.current->required && !either);
@@ -785,9 +801,9 @@ class Maker {
     return operation;
   }
 
-  // A file itself, or a form with files among its fields.
+  // A single file, or a form with files among its fields.
   static Json upload_body(const UploadPlan& uploads, const Fields& fields) {
-    // RFC 3.1: what is no JSON has a media type, and no schema of its own.
+    // OpenAPI 3.1: content that is not JSON has a media type, but no schema of its own.
     if (uploads.whole) {
       Object all;
       const std::vector<std::string>& types = uploads.files[0].types;
@@ -847,7 +863,7 @@ class Maker {
   }
   static Json::Member problem_content() { return content("application/problem+json", reference("schemas", "Problem")); }
 
-  // RFC 9457.
+  // The problem details of RFC 9457.
   static Json problem_schema() {
     const Json string = of_type("string");
     const Json integer = of_type("integer");
@@ -869,10 +885,10 @@ class Maker {
   std::set<std::string> schema_names_ = {"Problem"};
   std::set<std::string> scheme_names_;
   std::set<int> statuses_;
-  std::map<std::string, std::string> shapes_;  // of paths, to those that have them
+  std::map<std::string, std::string> shapes_;  // shapes of paths, to the paths that have them
   std::map<std::string, std::string> rows_;    // schemas of rows, to their names
   std::vector<std::string> warnings_;
-  std::string names_;  // of the operation that is being described
+  std::string names_;  // of the operation being described
 };
 
 }  // namespace

@@ -18,48 +18,52 @@
 #include "http/router.h"
 #include "sql/set/table.h"
 
-// The endpoints and resident tables of a configuration as an OpenAPI 3.1 document, from what their databases have said
-// of the statements.
+// The endpoints and resident tables of a configuration as an OpenAPI 3.1 document. The types come from the databases'
+// descriptions of the statements.
 namespace sluice::api::openapi {
 
-// What a request must bring: a bearer token that a policy of this name verifies.
+// The credentials that a policy of this name requires: a bearer token, a name and a password, or a key.
 struct Security {
+  enum class Scheme : std::uint8_t { bearer, basic, header, query, cookie };
+
   std::string policy;
   bool optional = false;
+  Scheme scheme = Scheme::bearer;
+  std::string name{};  // the name of the field, parameter or cookie with the key
 };
 
-// An endpoint as it is served. Everything is somebody else's and outlives the making of the document.
+// An endpoint as it is served. The pointers must stay valid while the document is created.
 struct Resource {
   const EndpointOptions* options = nullptr;
   const http::Pattern* pattern = nullptr;
-  const EndpointPlan* get = nullptr;  // null: it has none
+  const EndpointPlan* get = nullptr;  // null if it has no GET
   std::span<const std::shared_ptr<const WritePlan>> writes;
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
   std::span<const std::pair<http::Method, sql::Table>> tables;             // of the methods that name one
-  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // of methods' columns, where it is known
+  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // of the columns of each method, where known
   std::vector<Security> security;
-  const changes::Plan* changes = nullptr;  // null: it does not tell of any
+  const changes::Plan* changes = nullptr;  // null if it has no changes
 };
 
-// A table kept in memory. Its plan outlives the making of the document.
+// A resident table. Its plan must stay valid while the document is created.
 struct ResidentResource {
   http::Pattern pattern;
-  std::optional<http::Pattern> key_pattern;  // of one row
+  std::optional<http::Pattern> key_pattern;  // the path of one row
   const resident::Plan* plan = nullptr;
-  std::vector<bool> never_null = {};  // of its columns; empty: it is not known
+  std::vector<bool> never_null = {};  // by column; empty if unknown
   std::vector<Security> security;
 };
 
-// Where several endpoints are called at once.
+// The batch route.
 struct BatchResource {
   std::string path;
-  std::size_t calls = 0;  // at most
+  std::size_t calls = 0;  // maximum number of calls
   std::vector<Security> security;
 };
 
 struct Document {
   std::string text;                   // JSON
-  std::vector<std::string> warnings;  // what OpenAPI cannot say, and the document leaves out
+  std::vector<std::string> warnings;  // what the document omits because OpenAPI cannot express it
 };
 
 [[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources,

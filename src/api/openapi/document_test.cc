@@ -8,7 +8,7 @@
 namespace sluice::api::openapi {
 namespace {
 
-// Endpoints with a GET of one column, by their paths.
+// Endpoints with a GET of one column, by path.
 class Described : public testing::Test {
  protected:
   struct One {
@@ -132,6 +132,19 @@ TEST_F(Described, Security) {
   EXPECT_TRUE(text.contains(R"("securitySchemes":{"my_auth":{"type":"http","scheme":"bearer","bearerFormat":"JWT"}})"));
 }
 
+TEST_F(Described, SecurityOfKeysAndPasswords) {
+  using Scheme = Security::Scheme;
+  add("/a").security = {{.policy = "k", .scheme = Scheme::header, .name = "X-API-Key"}};
+  add("/b").security = {{.policy = "q", .scheme = Scheme::query, .name = "key"}};
+  add("/c").security = {{.policy = "c", .scheme = Scheme::cookie, .name = "key"}};
+  add("/d").security = {{.policy = "p", .scheme = Scheme::basic}};
+  const std::string text = document().text;
+  EXPECT_TRUE(text.contains(R"("k":{"type":"apiKey","in":"header","name":"X-API-Key"})")) << text;
+  EXPECT_TRUE(text.contains(R"("q":{"type":"apiKey","in":"query","name":"key"})"));
+  EXPECT_TRUE(text.contains(R"("c":{"type":"apiKey","in":"cookie","name":"key"})"));
+  EXPECT_TRUE(text.contains(R"("p":{"type":"http","scheme":"basic"})"));
+}
+
 TEST_F(Described, ChangesHaveAPathOfTheirOwn) {
   add("/films/{id:int}").tells = true;
   One& alone = add("/news");
@@ -145,7 +158,7 @@ TEST_F(Described, ChangesHaveAPathOfTheirOwn) {
   EXPECT_FALSE(text.contains(R"("/news":)")) << "it answers nothing";
 }
 
-// A table kept in memory with one column of each kind.
+// A resident table with one column of each kind.
 class DescribedResident : public testing::Test {
  protected:
   DescribedResident() {

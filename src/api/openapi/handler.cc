@@ -20,7 +20,7 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-// RFC 9110, 13.1.2: compared weakly.
+// If-None-Match uses the weak comparison (RFC 9110, 13.1.2).
 bool knows(const http::Request& request, std::string_view tag) {
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "if-none-match")) continue;

@@ -7,7 +7,7 @@
 
 namespace sluice::api::openapi {
 
-// The bytes of a document and what tells it from others; made once, shared by all cores.
+// The bytes of a document and its ETag. Created once, shared by all cores.
 struct Published {
   explicit Published(std::string document);
 
@@ -15,7 +15,7 @@ struct Published {
   std::string tag;  // a strong ETag
 };
 
-// Answers GET with the document, or 304 to who has it already.
+// Answers GET with the document, or with 304 if the client already has it.
 class DocumentHandler final : public http::Handler {
  public:
   explicit DocumentHandler(std::shared_ptr<const Published> published) : published_(std::move(published)) {}

@@ -17,7 +17,7 @@ struct Options {
   std::vector<Located<std::string>> use;
   Position position;
 
-  // What a JSON document cannot hold is found when the file is read.
+  // Text that JSON cannot hold is refused earlier, when the file is read.
   static std::string check_text(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
 
   static std::string check_server(std::string_view text) {
@@ -27,17 +27,16 @@ struct Options {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("path", &Options::path, "Where the description is served, as JSON.", {.check = check_text});
-    v.field("title", &Options::title, "What the API is called.", {.check = check_text});
-    v.field("version", &Options::version, "The version of the API, in its owner's own words.", {.check = check_text});
-    v.field("description", &Options::description, "What the API is for; Markdown.");
-    v.field(
-        "servers", &Options::servers,
-        "The URLs at which clients reach the API, such as `https://api.example.com`. Without it `/`: the server that "
-        "the description comes from.",
-        {.check = check_server});
+    v.field("path", &Options::path, "The path that serves the description, as JSON.", {.check = check_text});
+    v.field("title", &Options::title, "The name of the API.", {.check = check_text});
+    v.field("version", &Options::version, "The version of the API. Any text is allowed.", {.check = check_text});
+    v.field("description", &Options::description, "What the API is for, in Markdown.");
+    v.field("servers", &Options::servers,
+            "The URLs at which clients reach the API, such as `https://api.example.com`. Without it, `/`: the server "
+            "that serves the description.",
+            {.check = check_server});
     v.field("use", &Options::use,
-            "The names of the policies ([policy.NAME]) that a request for the description must pass, in this order.");
+            "The names of the policies ([policy.NAME]) that apply to a request for the description, in this order.");
     v.position(&Options::position);
   }
 };

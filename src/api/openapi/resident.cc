@@ -16,7 +16,7 @@ namespace {
 using resident::Kind;
 using resident::ValueType;
 
-// The columns that rows are found by, in the order of the query.
+// The columns with an index, in the order of the query.
 std::vector<const sql::Column*> indexed_columns(const resident::Plan& plan) {
   std::vector<const sql::Column*> columns;
   for (const sql::Column& column : plan.statement.columns) {
@@ -27,15 +27,15 @@ std::vector<const sql::Column*> indexed_columns(const resident::Plan& plan) {
   return columns;
 }
 
-// A regular expression for values, without commas or quotes among them. Empty: any text is taken. It may leave out
-// spellings that the server takes too.
+// A regular expression for single values. It excludes commas and quotes, and may exclude notations that the server also
+// accepts. Empty if every text is accepted.
 std::string_view pattern_of(const ValueType& type) {
   constexpr std::string_view number = R"(-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]{1,3})?|NaN|-?Infinity)";
   if (type.spelling == ValueType::Spelling::numeric) return number;
   if (type.spelling == ValueType::Spelling::boolean) return "true|false";
   switch (type.kind) {
     case Kind::integer:
-      return "-?([0-9]{1,18}|[0-8][0-9]{18})";  // 64 bits, all but the last 0.2e18
+      return "-?([0-9]{1,18}|[0-8][0-9]{18})";  // 64 bits, except for the values from 9e18 on
     case Kind::number:
       return number;
     case Kind::boolean:
@@ -64,7 +64,7 @@ Json condition_schema(const ValueType& type) {
             {"pattern",
              fmt::format(R"(^((({0})\.)?({1})|in\.\((({1})(,({1}))*)?\)|is\.(not_)?null)$)", operators, pattern)}};
   }
-  // A text that begins like an operator is one.
+  // A text with the beginning of an operator is read as an operator.
   const std::string_view begins = type.orders() ? R"(^i[ns]\.)" : R"(^(i[ns]|[gl]te?)\.)";
   constexpr std::string_view item = R"(([^",][^,]*|"([^"\\]|\\.)*"))";
   return {{"type", "string"},
@@ -79,7 +79,7 @@ Json condition(const sql::Column& column, const ValueType& type, std::size_t cou
                                  resident::describe(type), resident::most_values);
   if (type.orders()) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";
   text += "; `eq.` before what looks like one of these. Several conditions hold together.";
-  // What all of them together may never pass.
+  // With this limit per column, all columns together stay within most_conditions.
   const std::size_t most = std::max<std::size_t>(1, resident::most_conditions / count);
   return {{"name", column.name},
           {"in", "query"},
@@ -88,7 +88,7 @@ Json condition(const sql::Column& column, const ValueType& type, std::size_t cou
           {"schema", {{"type", "array"}, {"items", condition_schema(type)}, {"maxItems", most}}}};
 }
 
-// A list of different names between commas. `more`: further members of its schema.
+// A comma-separated list of distinct names. `more`: further members of its schema.
 Json list_parameter(std::string_view name, std::string_view description, Json::Array names,
                     const Json::Object& more = {}) {
   Json::Object schema = {
@@ -98,7 +98,7 @@ Json list_parameter(std::string_view name, std::string_view description, Json::A
       {"name", name}, {"in", "query"}, {"description", description}, {"explode", false}, {"schema", std::move(schema)}};
 }
 
-// Within a list there is no way to write it.
+// A list has no way to escape a comma.
 bool is_listable(const sql::Column& column) { return !column.name.contains(','); }
 
 void add_sort(const std::vector<const sql::Column*>& columns, Json::Array& parameters) {

@@ -3,14 +3,14 @@
 #include "api/openapi/json.h"
 #include "api/resident/resident.h"
 
-// What a `[[resident]]` takes, as OpenAPI says it.
+// The parameters of a `[[resident]]` as OpenAPI describes them.
 namespace sluice::api::openapi {
 
-// Of a key in the path.
+// The schema of a key in the path.
 [[nodiscard]] Json resident_key_schema(const resident::Plan& plan);
-// Of the query string of `/NAME`: conditions, sort, limit, offset, fields.
+// The query parameters of `/NAME`: conditions, sort, limit, offset, fields.
 void add_resident_parameters(const resident::Plan& plan, Json::Array& parameters);
-// `fields` alone, which `/NAME/KEY` takes.
+// Only `fields`, which `/NAME/KEY` accepts.
 void add_fields_parameter(const resident::Plan& plan, Json::Array& parameters);
 
 }  // namespace sluice::api::openapi

@@ -26,10 +26,10 @@ Schema boolean() { return {.type = "boolean"}; }
 Schema string(std::string_view format = {}) { return {.type = "string", .format = std::string(format)}; }
 Schema anything() { return {}; }
 Schema finite() { return {.type = "number"}; }
-// JSON has no NaN: it is a string.
+// JSON has no NaN, so NaN is a string.
 Schema number() { return {.type = "number", .members = {{"pattern", "^(NaN|-?Infinity)$"}}, .or_else = "string"}; }
 
-// What a type's OID says beyond its form; PostgreSQL's pg_type.dat.
+// What a type's OID says beyond its form. The OIDs are from PostgreSQL's pg_type.dat.
 struct Known {
   std::uint32_t oid;
   Schema (*schema)();
@@ -46,7 +46,7 @@ constexpr std::array known{
     Known{2950, [] { return string("uuid"); }},
 };
 
-// The elements of arrays whose types say more than their form.
+// Array types whose elements have more properties than their form.
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 6> elements{
     {{1005, 21}, {1007, 23}, {1016, 20}, {1182, 1082}, {1185, 1184}, {2951, 2950}}};
 
@@ -64,7 +64,7 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
     case Form::dynamic:
       return anything();
     case Form::array: {
-      // PostgreSQL's arrays have as many dimensions as whoever wrote them liked.
+      // PostgreSQL does not restrict the dimensions of an array.
       const auto element = std::ranges::find(elements, oid, &decltype(elements)::value_type::first);
       const Schema item = of_type(*type.element, element == elements.end() ? 0 : element->second);
       Json::Object items;
@@ -100,7 +100,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> al
   return std::ranges::find(all, text) != all.end();
 }
 
-// A JSON number is not all that sql::fits() takes: "+1", "007", ".5".
+// sql::fits() also accepts numbers that are not JSON: "+1", "007", ".5".
 bool is_json_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -136,7 +136,7 @@ Json::Object Schema::json(Null null) const {
 
 Schema schema_of(const sql::Column& column) {
   if (column.type->form != Form::dynamic) return of_type(*column.type, column.type_id);
-  // A value of SQLite has a type of its own, but columns mostly hold what they were declared for.
+  // Each SQLite value has its own type, but columns mostly contain values of their declared type.
   if (column.declared_type.empty()) return anything();
   const Schema schema = schema_of_type_name(column.declared_type, sql::Dialect::sqlite);
   return schema.type == "number" ? number() : schema;
@@ -187,7 +187,7 @@ Schema schema_of_oid(std::uint32_t oid) {
     case 1042:  // bpchar
     case 1043:  // varchar
       return string();
-    default:  // of a domain only the server knows what it is made of
+    default:  // only the server knows the base type of a domain
       return anything();
   }
 }

@@ -11,7 +11,7 @@ using Null = Schema::Null;
 
 std::string text_of(const Schema& schema, Null null) { return Json(schema.json(null)).text(); }
 
-// Empty: it is none.
+// Returns an empty string if the text is not a valid default.
 std::string default_of(const Schema& schema, std::string_view text) {
   const auto value = default_json(schema, text);
   return value ? value->text() : "";

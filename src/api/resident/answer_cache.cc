@@ -9,7 +9,7 @@ namespace sluice::api::resident {
 std::size_t AnswerCache::Hash::operator()(std::string_view text) const { return XXH3_64bits(text.data(), text.size()); }
 
 std::size_t AnswerCache::cost(const Entry& entry) {
-  constexpr std::size_t around = 256;  // the nodes, and what the allocator adds
+  constexpr std::size_t around = 256;  // the nodes and the allocator's overhead
   return entry.answer->bytes.capacity() + entry.key.capacity() + around;
 }
 

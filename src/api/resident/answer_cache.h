@@ -14,20 +14,20 @@ namespace sluice::api::resident {
 
 // One whole answer, ready to be sent.
 struct Answer {
-  std::shared_ptr<const void> tags;  // what its fields are views of
+  std::shared_ptr<const void> tags;  // owns the memory that its fields point into
   Buffer bytes;
-  std::string total;  // of X-Total-Count
+  std::string total;  // the value of X-Total-Count
 };
 
-// One core's answers to queries that have come before, of one version of a table: the least recently used go when they
-// take more than the limit. A query is worth a place when it comes the second time.
+// One core's answers to repeated queries of one version of a table. When they exceed the limit, the least recently used
+// are evicted. An answer is stored when its query comes the second time.
 class AnswerCache {
  public:
   explicit AnswerCache(std::size_t limit) : limit_(limit) {}
 
-  // Null: it is not there. Counts.
+  // Returns null if there is no answer. Counts a hit or a miss.
   [[nodiscard]] const std::shared_ptr<const Answer>* find(std::string_view key);
-  // Whether an answer of that size is to be kept: the query has come before, as far as is remembered.
+  // Whether to store an answer of that size: its query has come before, as far as this is remembered.
   [[nodiscard]] bool admits(std::string_view key, std::uint64_t size);
   void store(std::string_view key, std::shared_ptr<const Answer> answer);
   void clear();
@@ -55,7 +55,7 @@ class AnswerCache {
   const std::size_t limit_;
   Order order_;  // the most recently used first
   std::unordered_map<std::string_view, Order::iterator, Hash, std::equal_to<>> entries_;
-  std::array<std::uint32_t, 1024> seen_{};  // hashes of queries that have come, by their lowest bits
+  std::array<std::uint32_t, 1024> seen_{};  // hashes of past queries, indexed by their lowest bits
   Counters counters_;
 };
 

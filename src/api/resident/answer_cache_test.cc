@@ -37,7 +37,7 @@ TEST(ResidentAnswerCache, WhatIsTooLargeIsNeverKept) {
   EXPECT_EQ(none.counters().bytes, 0u);
 }
 
-// Queries that come once push each other out of what is remembered; none of them is kept.
+// Queries that come only once displace each other from the remembered ones. None of their answers is stored.
 TEST(ResidentAnswerCache, QueriesThatComeOnceStayOutside) {
   AnswerCache cache(1 << 20);
   for (int i = 0; i < 20'000; ++i) ASSERT_FALSE(cache.admits("q" + std::to_string(i), 100)) << i;
@@ -57,7 +57,7 @@ TEST(ResidentAnswerCache, FindsWhatWasStored) {
   EXPECT_EQ(cache.find("a query"), nullptr);
   EXPECT_EQ(cache.counters().hits, 1u);
   EXPECT_EQ(cache.counters().misses, 2u);
-  // What is there stays.
+  // A stored answer stays.
   const std::uint64_t bytes = cache.counters().bytes;
   EXPECT_GE(bytes, 100u);
   cache.store("a query that is longer than what a string holds within", answer_of(5000));
@@ -78,7 +78,7 @@ TEST(ResidentAnswerCache, TheLeastRecentlyUsedGo) {
   EXPECT_EQ(cache.counters().bytes, cost * 3);
   EXPECT_EQ(cache.find("1"), nullptr);
   for (const char* key : {"0", "2", "3"}) EXPECT_NE(cache.find(key), nullptr) << key;
-  // A larger one takes the place of several: 0 and 2 are the oldest.
+  // A larger answer replaces several. The oldest are 0 and 2.
   cache.store("4", answer_of(1000 + cost));
   EXPECT_EQ(cache.find("0"), nullptr);
   EXPECT_EQ(cache.find("2"), nullptr);

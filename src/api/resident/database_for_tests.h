@@ -13,14 +13,14 @@
 
 namespace sluice::api::resident {
 
-// A database for tests: each query is given what was put in last, or an error.
+// A database for tests. Every query returns the rows that were set last, or an error.
 class TestDatabase final : public sql::Database {
  public:
   void gives(TestRows rows) {
     rows_ = std::make_shared<const TestRows>(std::move(rows));
     error_.reset();
   }
-  // `rows`: how many come before it.
+  // `rows`: how many rows come before the error.
   void fails(sql::Error error, std::size_t rows = 0) {
     error_ = std::move(error);
     rows_before_error_ = rows;
@@ -45,10 +45,10 @@ class TestDatabase final : public sql::Database {
   std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override { return nullptr; }
   core::Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
-  std::vector<std::string> asked;  // the statements, with their arguments behind
+  std::vector<std::string> asked;  // the statements, each followed by its arguments
 
  private:
-  // In blocks of two rows.
+  // Returns blocks of two rows.
   class TestCursor final : public sql::Cursor {
    public:
     explicit TestCursor(TestDatabase& database) : database_(database), rows_(database.rows_) {}

@@ -16,7 +16,7 @@ std::optional<std::size_t> find(std::span<const sql::Column> columns, std::strin
   return static_cast<std::size_t>(found - columns.begin());
 }
 
-// Whether their values are written and compared in the same way.
+// Whether values of both columns are written and compared in the same way.
 bool same_type(const sql::Column& a, const sql::Column& b) {
   if (a.type_id != b.type_id || (a.type == nullptr) != (b.type == nullptr)) return false;
   if (a.type && a.type->form != b.type->form) return false;
@@ -24,7 +24,7 @@ bool same_type(const sql::Column& a, const sql::Column& b) {
   return std::ranges::equal(a.declared_type, b.declared_type, {}, lower, lower);
 }
 
-// A boolean, a number that is 0 or not, or anything else that is NULL or not (`deleted_at`).
+// False for false, 0 and NULL. Any other value is true, such as a timestamp in `deleted_at`.
 bool is_true(const sql::Column& column, const sql::Field& field) {
   if (field.is_null()) return false;
   const sql::Form form = column.type && column.type->form != sql::Form::dynamic ? column.type->form : field.form;
@@ -33,7 +33,7 @@ bool is_true(const sql::Column& column, const sql::Field& field) {
   return true;
 }
 
-// Whether a row of one table is the same as one of another, in each of its values.
+// Compares a row of one table with a row of another, value by value.
 class Comparison {
  public:
   Comparison(const Table& old, const Table& changed) : old_(old), changed_(changed) {
@@ -58,7 +58,7 @@ class Comparison {
   std::optional<PackedRows::Reader> changed_reader_;
 };
 
-// Of two rows or more.
+// The order of the keys. Precondition: at least two rows.
 KeyOrder order_of(const Index& key, std::uint32_t rows) {
   bool ascending = true;
   bool descending = true;
@@ -100,12 +100,12 @@ std::string check_changes(const TableShape& shape, const ChangesShape& changes_s
   return {};
 }
 
-// What becomes of the old rows, in the order in which they stand.
+// A change at an old row; edits are in the order of the old rows.
 struct Delta::Edit {
   std::uint32_t position = 0;  // an old row
-  bool inserts = false;        // before it, and all other edits of it; else it goes, or gives way to `changed`
+  bool inserts = false;        // before the old row and its other edits; if false, deletes or replaces it
   std::uint32_t changed = none;
-  std::uint32_t turn = 0;  // among those that are inserted there
+  std::uint32_t turn = 0;  // order among the rows inserted at the same position
 };
 
 Delta::Delta(const TableShape& shape, const ChangesShape& changes_shape, std::shared_ptr<const Table> old,
@@ -154,7 +154,7 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed, KeyOrder order)
     }
     const std::uint32_t before = *keys.rows_of(id).begin();
     const bool same = comparison.same(before, row);
-    // Also where it is the same: it must not go.
+    // Also if the row is the same, so that it is not deleted.
     edits.push_back({.position = before, .inserts = false, .changed = same ? none : row, .turn = 0});
   }
   const auto less = [](const Edit& a, const Edit& b) { return a.position < b.position; };
@@ -203,7 +203,7 @@ std::expected<std::shared_ptr<const Table>, std::string> Delta::apply() {
   table->key_order_ = order;
   std::vector<std::uint32_t> old_places(old_->size(), none);
   std::vector<std::uint32_t> changed_places(changed.size(), none);
-  std::optional<PackedRows::Reader> reader;  // of what has changed: its words are others
+  std::optional<PackedRows::Reader> reader;  // for the changed rows, which have other words
   if (old_->packed_) {
     table->packed_ = PackedRows::with_words_of(*old_->packed_);
     reader.emplace(*changed.packed_);

@@ -16,34 +16,35 @@
 
 namespace sluice::api::resident {
 
-// What tells which rows have changed, and how.
+// The columns with which a statement reports changes.
 struct ChangesShape {
-  std::string version;  // a column of both statements: greater in what has changed later
-  std::string deleted;  // a column of the changes; empty: no row ever goes
+  std::string version;  // a column of both statements; later changes have greater values
+  std::string deleted;  // a column of the changes; empty if rows are never deleted
 };
 
-// What is wrong with a statement that gives `changes`, for a table of `columns`: in the words of an error of the
-// configuration. Empty: nothing. Precondition: check_shape() has nothing to say of the table.
+// Checks the columns of a statement for `changes` against a table of `columns`. Returns what is wrong, worded as an
+// error of the configuration, or an empty string. Precondition: check_shape() accepts the table.
 [[nodiscard]] std::string check_changes(const TableShape& shape, const ChangesShape& changes_shape,
                                         std::span<const sql::Column> columns, std::span<const sql::Column> changes);
 
-// The next version of a table, made from the one before and the rows that are new or other since: what has not changed
-// is copied, with what finds it, and neither encoded nor sorted again.
+// Makes the next version of a table from the previous version and the rows that are new or changed since. Unchanged
+// rows and their index entries are copied. They are neither encoded nor sorted again.
 //
-// A changed row stands where the one of its key stood. A new one stands where its key belongs if the rows are in
-// ascending or descending order of their keys, and at the end otherwise. Which it is, is seen of the first version that
-// changes come to and that has two rows or more, and handed on from there: a table that has lost all but one of its
-// rows is still in the order of its query. What began with fewer counts as ascending. A key that comes as a row and as
-// deleted too is there.
+// A changed row keeps the place of the old row with its key. A new row goes to the place of its key if the rows are
+// sorted by key, ascending or descending, and otherwise to the end. The order is determined once: from the first
+// version with two or more rows that gets changes. Later versions inherit it, so it stays known when all rows but one
+// are deleted. A table with fewer rows at first counts as ascending. A key that is reported both as a row and as
+// deleted is kept.
 class Delta {
  public:
-  // Precondition: check_changes() has nothing to say of the table's columns and these.
+  // Precondition: check_changes() accepts these columns.
   Delta(const TableShape& shape, const ChangesShape& changes_shape, std::shared_ptr<const Table> old,
         std::span<const sql::Column> changes);
 
-  // A block of the changes, whose versions are noted. Errors are sentences for the log.
+  // Adds a block of the changes and notes its versions in `since`. Errors are sentences for the log.
   [[nodiscard]] std::expected<void, std::string> add(const sql::Block& block, Since& since);
-  // Takes its time, on any thread. Once. The table before, where nothing is other than it was.
+  // Builds the new version. May take long and may run on any thread. Call it once. Returns the previous version if
+  // nothing has changed.
   [[nodiscard]] std::expected<std::shared_ptr<const Table>, std::string> apply();
 
  private:
@@ -54,9 +55,9 @@ class Delta {
   const std::shared_ptr<const Table> old_;
   TableBuilder changed_;
   std::vector<std::size_t> places_;  // of the table's columns in the changes
-  std::size_t version_ = 0;          // likewise
+  std::size_t version_ = 0;          // place of the version column in the changes
   std::optional<std::size_t> deleted_;
-  std::vector<std::uint32_t> gone_;  // rows of the old table
+  std::vector<std::uint32_t> gone_;  // deleted rows of the old table
   std::vector<sql::Field> fields_;
   std::string scratch_;
 };

@@ -25,7 +25,7 @@ const ChangesShape changes_shape{.version = "at", .deleted = "gone"};
 
 struct Row {
   std::string name;
-  std::string tags;                  // an array; empty: NULL
+  std::string tags;                  // an array; empty for NULL
   std::optional<std::string> score;  //
   std::uint64_t at = 0;
 };
@@ -36,7 +36,7 @@ std::vector<sql::Column> table_columns() {
           column_of("at", sql::Form::number, 20)};
 }
 
-// In another order, and with more.
+// The columns in another order, with additional ones.
 std::vector<sql::Column> changes_columns() {
   auto columns = table_columns();
   std::swap(columns[0], columns[4]);
@@ -63,14 +63,14 @@ std::expected<std::shared_ptr<const Table>, std::string> apply(std::shared_ptr<c
                                                                const TableShape& of = shape) {
   EXPECT_EQ(check_changes(of, changes_shape, old->columns(), changes.columns), "");
   Delta delta(of, changes_shape, std::move(old), changes.columns);
-  // In two blocks, as a database may give them.
+  // In two blocks, as a database may return them.
   const std::size_t half = changes.size() / 2;
   if (auto added = delta.add(changes.block(0, half), since); !added) return std::unexpected(added.error());
   if (auto added = delta.add(changes.block(half, changes.size()), since); !added) return std::unexpected(added.error());
   return delta.apply();
 }
 
-// All that can be asked of an index, in words.
+// All results of an index, as text.
 std::string show(const Index& index, std::uint32_t rows) {
   std::string text = index.unique() ? "unique" : "";
   for (std::uint32_t rank = 0; rank < index.values(); ++rank) {
@@ -100,7 +100,7 @@ void expect_same(const Table& made, const Table& wanted) {
   EXPECT_EQ(written(made, sql::Format::csv), written(wanted, sql::Format::csv));
   EXPECT_EQ(made.state(), wanted.state());
   EXPECT_EQ(made.json_bytes(), wanted.json_bytes());
-  // Short texts are rounded up; words stay that no row has any more.
+  // Short texts are rounded up. Words stay even if no row has them any more.
   if (made.packed() == nullptr) EXPECT_LT(made.memory(), wanted.memory() + 256);
   for (std::size_t column = 0; column < wanted.columns().size(); ++column) {
     const Index* const index = wanted.index_of(column);
@@ -128,14 +128,13 @@ class RandomDelta : public testing::TestWithParam<int> {
   std::mt19937 random{static_cast<unsigned>(GetParam())};
 };
 
-// The rows as a query would give them: in the order of the keys, against it, or in no order that keys have. Each second
-// table is kept packed.
+// The rows in the order of a query: ascending keys, descending keys, or neither. Every second table is packed.
 TEST_P(RandomDelta, MakesTheTableThatTheRowsMake) {
   TableShape its = shape;
   its.on_demand = GetParam() % 2 != 0;
   for (const int order : {1, -1, 0}) {
     std::map<int, Row> rows;
-    std::vector<int> places;  // where there is no order
+    std::vector<int> places;  // positions if the rows are in neither order
     std::uint64_t at = 0;
     const std::size_t begins_with = random() % 3 == 0 ? 2 : 40;
     while (rows.size() < begins_with) {
@@ -177,12 +176,12 @@ TEST_P(RandomDelta, MakesTheTableThatTheRowsMake) {
             if (rows.erase(id) != 0) std::erase(places, id);
             break;
           case 1:
-            if (rows.contains(id)) add_change(changes, id, rows.at(id));  // again as it was
+            if (rows.contains(id)) add_change(changes, id, rows.at(id));  // unchanged
             break;
           default:
             if (!rows.contains(id)) places.push_back(id);
             rows[id] = random_row(++at);
-            // Also one that was deleted, and is there again.
+            // Including a row that was deleted and then inserted again.
             if (random() % 4 == 0) add_tombstone(changes, id, at);
             add_change(changes, id, rows.at(id));
         }
@@ -242,7 +241,7 @@ TEST_F(DeltaTest, TakesAwayAllRows) {
   expect_same(**last, *table_of(shape, rows));
 }
 
-// The ids of a table of these rows after one delta that deletes and another one that adds.
+// The ids of a table with these rows after one delta that deletes rows and another one that adds rows.
 std::string ids_after(const std::vector<int>& ids, const std::vector<int>& deleted, const std::vector<int>& added) {
   TestRows rows(table_columns());
   for (const int id : ids) add_row(rows, id, {.name = "a", .tags = {}, .score = {}, .at = 1});

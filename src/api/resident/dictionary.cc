@@ -23,14 +23,14 @@ bool Dictionary::equal(std::uint32_t id, const Key& key) const {
 
 namespace {
 
-// The upper half of a product maps the hash to the slots evenly, however many there are.
+// The upper half of the product maps the hash evenly to the slots, for any number of slots.
 std::size_t home_of(std::uint64_t hash, std::size_t slots) {
   return static_cast<std::size_t>(static_cast<unsigned __int128>(hash) * slots >> 64);
 }
 
 std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
 
-// Of the first empty slot from `slot` on.
+// The first empty slot from `slot` on.
 template <class Slots, class IsEmpty>
 std::size_t next_empty(const Slots& slots, std::size_t slot, IsEmpty is_empty) {
   while (!is_empty(slots[slot])) slot = slot + 1 == slots.size() ? 0 : slot + 1;
@@ -61,7 +61,7 @@ std::uint32_t Dictionary::find(const Key& key) const {
 }
 
 std::uint32_t Dictionary::intern(const Key& key) {
-  // Numbers that come in order, as keys and times of entry do, are new each time: nobody has to look.
+  // Ascending numbers, such as serial keys and timestamps, are always new, so no lookup is needed.
   if (fixed_ && growing_.empty() && (numbers_.empty() || key.number > numbers_.back())) {
     numbers_.push_back(key.number);
     return size() - 1;
@@ -86,7 +86,7 @@ std::uint32_t Dictionary::intern(const Key& key) {
 
 void Dictionary::grow() {
   const std::size_t slots = std::max(std::bit_ceil(std::size_t{size()} * 2 + 32), growing_.size() * 2);
-  growing_ = std::vector<Tagged>();  // an empty list assigned would leave the memory where it is
+  growing_ = std::vector<Tagged>();  // assigning an empty list would not free the memory
   growing_.resize(slots);
   for (std::uint32_t id = 0; id < size(); ++id) {
     const std::uint64_t hashed = hash(at(id));

@@ -12,21 +12,21 @@
 
 namespace sluice::api::resident {
 
-// The distinct keys of a column, numbered in the order in which they first came, and found by hash. Numbers take 8
-// bytes a key, texts their length and 4 bytes; the table of the hash another 5, once it has been trimmed.
+// The distinct keys of a column, numbered in the order of their first appearance and found by hash. A numeric key takes
+// 8 bytes, and a text its length and 4 bytes. The hash table takes another 5 bytes per key after trim().
 class Dictionary {
  public:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   explicit Dictionary(bool fixed) : fixed_(fixed) {}
 
-  // The key's number, which is new where size() has grown. `none`: the texts are longer than 4 GiB together.
+  // Returns the key's number. If size() has grown, the key is new. Returns `none` if all texts together exceed 4 GiB.
   [[nodiscard]] std::uint32_t intern(const Key& key);
   [[nodiscard]] std::uint32_t find(const Key& key) const;
-  // All keys at once, of an empty dictionary, and no two the same; they get the numbers 0, 1, 2. It is trimmed
-  // afterwards. False: as above.
+  // Adds all keys to an empty dictionary. They must be distinct, and get the numbers 0, 1, 2 and so on. The dictionary
+  // is trimmed afterwards. Returns false if all texts together exceed 4 GiB.
   [[nodiscard]] bool fill(std::span<const Key> keys);
-  // Gives back what was room to grow. No intern() follows.
+  // Frees memory that was reserved for growth. No intern() may follow.
   void trim();
 
   [[nodiscard]] std::uint32_t size() const {
@@ -36,15 +36,15 @@ class Dictionary {
   [[nodiscard]] Key at(std::uint32_t id) const;
   [[nodiscard]] bool less(const Key& a, const Key& b) const { return fixed_ ? a.number < b.number : a.bytes < b.bytes; }
   [[nodiscard]] std::size_t memory() const;
-  // Likewise, without what is room to grow.
+  // The used memory, without what is reserved for growth.
   [[nodiscard]] std::size_t used() const {
     return numbers_.size() * sizeof(std::uint64_t) + bytes_.size() + ends_.size() * sizeof(std::uint32_t) +
            growing_.size() * sizeof(Tagged) + slots_.size() * sizeof(std::uint32_t);
   }
 
  private:
-  // A slot while keys come: the lower half of the key's hash, so that other keys are passed by without a look at them,
-  // and its number.
+  // A slot while keys are added: the lower half of the key's hash and the key's number. The hash makes it possible to
+  // skip other keys without comparing them.
   struct Tagged {
     std::uint32_t tag = 0;
     std::uint32_t id = none;
@@ -58,9 +58,9 @@ class Dictionary {
   const bool fixed_;
   std::vector<std::uint64_t> numbers_;
   std::string bytes_;
-  std::vector<std::uint32_t> ends_;   // of each key in bytes_
-  std::vector<Tagged> growing_;       // until trim(): linear probing; empty as well while numbers come in order
-  std::vector<std::uint32_t> slots_;  // from then on, likewise; `none`: empty
+  std::vector<std::uint32_t> ends_;   // the end of each key in bytes_
+  std::vector<Tagged> growing_;       // until trim(): linear probing; also empty while numeric keys come in order
+  std::vector<std::uint32_t> slots_;  // after trim(): linear probing; `none` marks an empty slot
 };
 
 }  // namespace sluice::api::resident

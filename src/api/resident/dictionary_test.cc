@@ -50,7 +50,7 @@ TEST(ResidentDictionary, ManyNumbersAndTexts) {
   std::map<std::uint64_t, std::uint32_t> known;
   std::map<std::string, std::uint32_t> spelled;
   for (int i = 0; i < 20'000; ++i) {
-    // Small ones come again, large ones hardly.
+    // Small values repeat, large ones rarely do.
     const std::uint64_t value = i % 3 == 0 ? random() % 100 : random();
     const auto at = known.try_emplace(value, static_cast<std::uint32_t>(known.size())).first->second;
     ASSERT_EQ(numbers.intern(number(value)), at);
@@ -80,7 +80,7 @@ TEST(ResidentDictionary, ManyNumbersAndTexts) {
       ASSERT_EQ(numbers.find(number(value)) != Dictionary::none, known.contains(value));
     }
   }
-  // As the header says: 8 bytes and another 5, with what the last slot and rounding take.
+  // As the header says: 8 bytes and another 5, plus the last slot and rounding.
   EXPECT_LE(numbers.memory(), numbers.size() * std::size_t{13} + 64);
 }
 

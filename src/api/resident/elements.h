@@ -5,11 +5,12 @@
 
 #include "api/resident/row_text.h"
 
-// The elements of arrays as databases write them, for indexes.
+// Iterates over the elements of arrays in the databases' formats, for indexes.
 namespace sluice::api::resident {
 
-// Calls `each` with every element of an array in PostgreSQL's text form (`{a,"b c",NULL}`) that is not NULL, of all its
-// dimensions; what is quoted is unescaped in `scratch`. False: `each` gave false, or the text is no array.
+// Calls `each` with every element that is not NULL of an array in PostgreSQL's text form (`{a,"b c",NULL}`), in all
+// dimensions. Quoted elements are unescaped in `scratch`. Returns false if `each` returns false or the text is not an
+// array.
 template <class Each>
 bool each_array_element(std::string_view text, char delimiter, std::string& scratch, Each each) {
   if (const std::size_t bounds = text.find("]={"); text.starts_with('[') && bounds != text.npos) {
@@ -38,8 +39,8 @@ bool each_array_element(std::string_view text, char delimiter, std::string& scra
   return true;
 }
 
-// Likewise with a JSON value: each element of an array, or the value itself. Strings are unescaped; null, arrays and
-// objects are passed over.
+// The same for a JSON value: calls `each` with every element of an array, or with the value itself if it is not an
+// array. Strings are unescaped. null, nested arrays and objects are skipped.
 template <class Each>
 bool each_json_element(std::string_view text, std::string& scratch, Each each) {
   const auto give = [&](std::string_view value) {

@@ -10,7 +10,7 @@ namespace sluice::api::resident {
 bool Index::add(const Key& key) {
   const std::uint32_t id = values_.intern(key);
   if (id == Dictionary::none) return false;
-  // As long as each row brings one new value there is nothing to remember.
+  // While each row has exactly one new value, owners_ is not needed.
   if (unique_ && (id != row_ || values_.size() != row_ + 1)) {
     unique_ = false;
     ids_.resize(row_);
@@ -18,7 +18,7 @@ bool Index::add(const Key& key) {
     std::iota(ids_.begin(), ids_.end(), 0U);
     std::iota(owners_.begin(), owners_.end(), 0U);
     if (values_.size() > row_ && id != row_) {
-      // This row has brought its first value already.
+      // The row already has its first value.
       ids_.push_back(row_);
       owners_.push_back(row_);
     }
@@ -33,7 +33,7 @@ void Index::end_row() {
   std::size_t begin = ids_.size();
   while (begin > 0 && owners_[begin - 1] == row_) --begin;
   if (ids_.size() - begin > 1) {
-    // An array may name a value twice.
+    // An array may contain a value twice.
     const auto first = ids_.begin() + static_cast<std::ptrdiff_t>(begin);
     std::sort(first, ids_.end());
     ids_.erase(std::unique(first, ids_.end()), ids_.end());
@@ -41,7 +41,7 @@ void Index::end_row() {
   }
   ++row_;
   if (unique_ && values_.size() != row_) {
-    // It had none.
+    // The row had no value.
     unique_ = false;
     ids_.resize(row_ - 1);
     owners_.resize(row_ - 1);
@@ -66,7 +66,7 @@ void Index::build() {
   order_.resize(count);
   std::iota(order_.begin(), order_.end(), 0U);
   if (is_fixed(type_.kind)) {
-    // The keys beside the ids: sorting does not jump about in memory.
+    // Copies the keys next to the ids, so that sorting accesses memory sequentially.
     std::vector<std::pair<std::uint64_t, std::uint32_t>> keys(count);
     for (std::uint32_t id = 0; id < count; ++id) keys[id] = {values_.at(id).number, id};
     if (!std::ranges::is_sorted(keys)) std::ranges::sort(keys);
@@ -78,12 +78,12 @@ void Index::build() {
     for (std::uint32_t i = 0; i < count; ++i) order_[i] = keys[i].second;
   }
   rank_rows(std::ranges::is_sorted(order_));
-  // An empty list assigned would leave the memory where it is.
+  // Assigning an empty list would not free the memory.
   ids_ = std::vector<std::uint32_t>();
   owners_ = std::vector<std::uint32_t>();
 }
 
-// The ranks of rows, from `order_`, which is not needed where all are in order.
+// Computes the ranks of rows from `order_`, which is not needed if the values are in order.
 void Index::rank_rows(bool in_order) {
   const std::uint32_t count = values_.size();
   if (type_.is_single() && !(unique_ && in_order)) {

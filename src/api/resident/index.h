@@ -12,9 +12,9 @@
 
 namespace sluice::api::resident {
 
-// Rows in ascending order, of one value: a view into the index, or one row by itself.
+// The rows with one value, in ascending order: a view into the index, or a single row without a list.
 struct Postings {
-  const std::uint32_t* rows = nullptr;  // null: `single` is the only one
+  const std::uint32_t* rows = nullptr;  // null if `single` is the only row
   std::uint32_t count = 0;
   std::uint32_t single = 0;
 
@@ -23,53 +23,53 @@ struct Postings {
   [[nodiscard]] const std::uint32_t* end() const { return begin() + count; }
 };
 
-// Which rows have which value in one column: by hash for equality, and in order. Immutable once it is built.
+// The rows of each value in one column, with a hash table for equality and a sorted order. Immutable once it is built.
 //
-// Values are called by their id, in order of appearance, or by their rank, in order of size. A column in which each row
-// has a value of its own costs no postings; one that comes in order costs no ranks either.
+// A value is identified by its id, in order of appearance, or by its rank, in sorted order. A unique column needs no
+// postings. If its values also come in sorted order, it needs no ranks either.
 class Index {
  public:
   explicit Index(const ValueType& type) : type_(type), values_(is_fixed(type.kind)) {}
 
-  // ---- While rows come, in order. False: the values are longer than 4 GiB together.
+  // ---- Building: values are added in the order of the rows. Returns false if all values together exceed 4 GiB.
   [[nodiscard]] bool add(const Key& key);
   void add_null() { nulls_.push_back(row_); }
   void end_row();
-  // What rows have filled so far, with what is there for the building alone.
+  // The memory used so far, including what only the build needs.
   [[nodiscard]] std::size_t used() const;
-  // When all are there: puts the values in order. Takes its time, on any thread.
+  // Sorts the values after all rows have been added. May take long and may run on any thread.
   void build();
 
-  // The index that a table would have which was made of rows of two others: `places` says of each row where it is now,
-  // Dictionary::none of one that is not there any more; those of `old` keep their order. Both are of one type. It sorts
-  // nothing. Null: the values are longer than 4 GiB.
+  // Makes the index of a table that consists of rows of two others, without sorting. For each row of such a
+  // table, its places give the row in the new table, or Dictionary::none if the row was removed. Rows of `old` keep
+  // their order. Both indexes have the same type. Returns null if the values exceed 4 GiB.
   [[nodiscard]] static std::unique_ptr<Index> merged(const Index& old, std::span<const std::uint32_t> old_places,
                                                      const Index& other, std::span<const std::uint32_t> other_places,
                                                      std::uint32_t rows);
 
-  // ---- Afterwards.
+  // ---- After build() or merged().
   [[nodiscard]] const ValueType& type() const { return type_; }
   [[nodiscard]] std::uint32_t values() const { return values_.size(); }
-  // Dictionary::none: no row has it.
+  // Returns Dictionary::none if no row has the value.
   [[nodiscard]] std::uint32_t find(const Key& key) const { return values_.find(key); }
   [[nodiscard]] Postings rows_of(std::uint32_t id) const;
-  // A view. Precondition: unique().
+  // The result is a view. Precondition: unique().
   [[nodiscard]] Key value_of_row(std::uint32_t row) const { return values_.at(row); }
   [[nodiscard]] const std::vector<std::uint32_t>& nulls() const { return nulls_; }
-  // Each row has a value, and no two the same.
+  // Each row has exactly one value, and all values are different.
   [[nodiscard]] bool unique() const { return unique_; }
 
-  // Ranks from `first` up to, not including, `last`.
+  // The ranks [first, last).
   struct Range {
     std::uint32_t first = 0;
     std::uint32_t last = 0;
   };
-  // The first rank that is not below the key, or, with `above`, the first that is above it.
+  // The first rank whose value is not less than the key; with `above`, the first whose value is greater.
   [[nodiscard]] std::uint32_t rank(const Key& key, bool above) const;
   [[nodiscard]] Postings rows_of_rank(std::uint32_t rank) const { return rows_of(id_of(rank)); }
-  // How many rows the ranks of a range have together.
+  // The total number of rows that the ranks have.
   [[nodiscard]] std::uint64_t count(Range range) const;
-  // Where the row's value stands in the order; values() for NULL. Only of a type that is_single().
+  // The rank of the row's value, or values() for NULL. Precondition: the type is_single().
   [[nodiscard]] std::uint32_t rank_of_row(std::uint32_t row) const;
 
   [[nodiscard]] std::size_t memory() const;
@@ -80,15 +80,15 @@ class Index {
 
   ValueType type_;
   Dictionary values_;
-  std::uint32_t row_ = 0;              // while they come
-  std::vector<std::uint32_t> ids_;     // while rows come, their values; parallel to row_ids_ where rows have several
-  std::vector<std::uint32_t> owners_;  // of ids_, from the first row on that has not exactly one new value
+  std::uint32_t row_ = 0;              // the current row while building
+  std::vector<std::uint32_t> ids_;     // the values of the rows while building
+  std::vector<std::uint32_t> owners_;  // the rows of ids_, from the first row that does not have exactly one new value
   bool unique_ = true;
   std::vector<std::uint32_t> nulls_;
-  std::vector<std::uint32_t> starts_;  // of each id in rows_, and the end; empty: id and row are the same number
+  std::vector<std::uint32_t> starts_;  // start of each id in rows_, and the end; empty if each id is its row
   std::vector<std::uint32_t> rows_;
-  std::vector<std::uint32_t> order_;      // rank to id; empty: the same number
-  std::vector<std::uint32_t> row_ranks_;  // one of these three, by how many values there are; empty: the row itself
+  std::vector<std::uint32_t> order_;      // rank to id; empty if they are the same number
+  std::vector<std::uint32_t> row_ranks_;  // one of the three, by the number of values; none if the rank is the row
   std::vector<std::uint16_t> row_ranks16_;
   std::vector<std::uint8_t> row_ranks8_;
 };

@@ -12,8 +12,7 @@ bool less(bool fixed, const Key& a, const Key& b) { return fixed ? a.number < b.
 
 }  // namespace
 
-// Both have their values in order, so the values of the two together are, too, and so are the rows of each: the hash is
-// all that is made anew.
+// The values and the rows of both indexes are sorted, so merging them needs no sorting. Only the hash table is rebuilt.
 std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint32_t> old_places, const Index& other,
                                      std::span<const std::uint32_t> other_places, std::uint32_t rows) {
   const bool fixed = is_fixed(old.type_.kind);
@@ -46,7 +45,7 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
       its_rows.clear();
       take(other.rows_of_rank(its++), other_places, its_rows);
       std::ranges::sort(its_rows);
-      // From behind, where there is room for them.
+      // Merges from the end, where there is room.
       std::size_t from = found.size();
       std::size_t left = its_rows.size();
       found.resize(from + left);
@@ -54,7 +53,7 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
         found[--to] = from > begin && found[from - 1] > its_rows[left - 1] ? found[--from] : its_rows[--left];
       }
     }
-    if (found.size() == begin) continue;  // nobody has the value any more
+    if (found.size() == begin) continue;  // no remaining row has the value
     keys.push_back(takes_mine ? key : other_key);
     starts.push_back(static_cast<std::uint32_t>(begin));
   }
@@ -67,13 +66,13 @@ std::unique_ptr<Index> Index::merged(const Index& old, std::span<const std::uint
 
   made->unique_ = keys.size() == rows && found.size() == rows && made->nulls_.empty();
   if (made->unique_ && !old.type_.is_single()) {
-    // Of arrays one row may have two values, and another none.
+    // With arrays, one row may have two values and another none.
     std::vector<bool> seen(rows);
     for (const std::uint32_t row : found) seen[row] = true;
     made->unique_ = std::ranges::find(seen, false) == seen.end();
   }
   if (made->unique_) {
-    // Values are called by their row.
+    // The id of a value is its row.
     std::vector<Key> by_row(rows);
     for (std::uint32_t rank = 0; rank < rows; ++rank) by_row[found[rank]] = keys[rank];
     keys = std::move(by_row);

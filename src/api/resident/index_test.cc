@@ -14,7 +14,7 @@
 namespace sluice::api::resident {
 namespace {
 
-// A row's values; nothing: NULL.
+// A row's values; nullopt for NULL.
 using Row = std::optional<std::vector<int>>;
 const Row empty{std::in_place};
 
@@ -23,7 +23,7 @@ constexpr ValueType several{.kind = Kind::integer, .shape = ValueType::Shape::ar
 constexpr ValueType words{.kind = Kind::text};
 constexpr ValueType lists{.kind = Kind::text, .shape = ValueType::Shape::array};
 
-// Spelled so that the order is that of the numbers, for both.
+// Texts with the same order as the numbers, for both types.
 std::string spelled(int value) {
   return std::string(static_cast<std::size_t>(value / 10), 'z') + std::to_string(value % 10);
 }
@@ -49,7 +49,7 @@ Index index_of(const ValueType& type, const std::vector<Row>& rows) {
 
 std::vector<std::uint32_t> list(const Postings& postings) { return {postings.begin(), postings.end()}; }
 
-// Everything that can be asked of the index, against the rows themselves.
+// Compares all results of the index with the rows themselves.
 void expect_agrees(const ValueType& type, const std::vector<Row>& rows) {
   const Index index = index_of(type, rows);
   std::map<int, std::vector<std::uint32_t>> owners;
@@ -85,7 +85,7 @@ void expect_agrees(const ValueType& type, const std::vector<Row>& rows) {
     ASSERT_EQ(index.count({rank - 1, rank}), expected.size());
   }
   EXPECT_EQ(index.count({0, rank}), before);
-  // Between the values, and beyond them.
+  // Including values between and beyond those of the rows.
   for (int value = -1; value < (owners.empty() ? 3 : owners.rbegin()->first + 3); ++value) {
     if (value < 0 || owners.contains(value)) continue;
     with_key(type, value, [&](const Key& key) {
@@ -121,7 +121,7 @@ TEST(ResidentIndex, EachRowAValueOfItsOwn) {
   expect_agrees_of_each_kind({{{1}}, {{2}}, {{5}}});
   expect_agrees_of_each_kind({{{5}}, {{2}}, {{1}}});
   expect_agrees_of_each_kind({{{2}}, {{5}}, {{1}}, {{4}}});
-  // No postings, and no ranks where they come in order: the values, the slots of the hash, and nothing else.
+  // Without postings, and without ranks for values in order: only the values and the hash table's slots need memory.
   std::vector<Row> rows;
   for (int i = 0; i < 1000; ++i) rows.push_back({{i}});
   const Index ordered = index_of(numbers, rows);
@@ -135,7 +135,7 @@ TEST(ResidentIndex, AnArrayMayBeLongAndNameValuesAgain) {
   expect_agrees_of_each_kind(rows);
 }
 
-// Each place at which a column stops to be unique.
+// A column may stop being unique at any row.
 TEST(ResidentIndex, NotUniqueAnyMoreFromSomeRowOn) {
   const std::vector<Row> unique = {{{3}}, {{1}}, {{2}}};
   const std::vector<Row> breaking = {std::nullopt,   empty,       {{1}},       {{3}},       {{2}},
@@ -157,14 +157,14 @@ TEST(ResidentIndex, NotUniqueAnyMoreFromSomeRowOn) {
   }
 }
 
-// Ranks of rows take a byte, two or four, by how many values there are: on both sides of each step, with and without
-// NULL, whose rank is one more.
+// Ranks of rows take one, two or four bytes, depending on the number of values. Tests both sides of each limit, with
+// and without NULL, whose rank is one more.
 TEST(ResidentIndex, RanksOfEachWidth) {
   for (const int count : {253, 254, 255, 256, 257, 65'533, 65'534, 65'535, 65'536, 65'537}) {
     for (const bool with_null : {false, true}) {
       Index index(numbers);
       const auto values = static_cast<std::uint32_t>(count);
-      // 7 divides none of the counts' neighbours that matter: each value once, out of order.
+      // 7 has no common factor with these counts, so each value occurs once, out of order.
       std::vector<std::uint32_t> expected;
       for (std::uint32_t i = 0; i < values; ++i) {
         const std::uint32_t value = values - 1 - i;
@@ -195,7 +195,7 @@ TEST(ResidentIndex, RandomRows) {
     const int most = round % 2 == 0 ? 1 : 4;
     const int nulls = below(3);
     const bool ascending = below(3) == 0;
-    const int unique = below(30);  // so many rows at first have a value of their own
+    const int unique = below(30);  // this many rows at the beginning have unique values
     std::vector<Row> rows;
     for (int i = 0, n = below(120); i < n; ++i) {
       if (i < unique) {

@@ -20,7 +20,7 @@ std::unexpected<LoadError> failed(const sql::Error& error) {
 
 std::unexpected<LoadError> failed(std::string text) { return std::unexpected(LoadError{.text = std::move(text)}); }
 
-// On a thread.
+// Runs on a thread of the pool.
 template <class Make>
 core::Task<std::expected<std::shared_ptr<const Table>, LoadError>> make_table(Make make, core::Mailbox& mailbox,
                                                                               core::BlockingPool& threads) {
@@ -38,7 +38,7 @@ core::Task<std::expected<std::shared_ptr<const Table>, LoadError>> make_table(Ma
   co_return std::move(**made);
 }
 
-// Notes the versions of a block's rows; `column` is theirs.
+// Notes the versions of a block's rows; `column` contains them.
 std::expected<void, std::string> note(Since& since, const sql::Block& block, std::size_t column) {
   const auto type = ValueType::of(block.columns[column]);
   if (!type || !type->orders()) return std::unexpected("the version's type has changed");
@@ -86,7 +86,7 @@ core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Databas
   } catch (const std::bad_alloc&) {
     co_return failed("there is not enough memory");
   }
-  cursor->reset();  // the connection is free while the indexes are made
+  cursor->reset();  // frees the connection before the indexes are built
   if (auto fed = co_await feed->finish(); !fed) co_return failed(std::move(fed.error()));
   auto make = [builder] { return builder->finish(); };
   auto made = co_await make_table(std::move(make), mailbox, threads);
@@ -101,7 +101,7 @@ core::Task<std::expected<Loaded, LoadError>> load_changes(const Plan& plan, std:
   const sql::Argument argument = since.argument();
   auto cursor = co_await database.query(changes.statement, {&argument, 1}, {.deadline = reactor.now() + plan.timeout});
   if (!cursor) co_return failed(cursor.error());
-  // What is filled on a thread.
+  // Filled on a thread of the pool.
   struct Changed {
     Delta delta;
     Since since;

@@ -17,21 +17,22 @@ namespace sluice::api::resident {
 // Why there is no new version: a sentence for the log.
 struct LoadError {
   std::string text;
-  bool may_pass = false;  // the database cannot be reached
+  bool may_pass = false;  // the cause may be temporary, such as a database that cannot be reached
 };
 
 struct Loaded {
   std::shared_ptr<const Table> table;
-  Since since;  // where the plan says what the changes are
+  Since since;  // known only if the plan has `changes`
 };
 
-// Runs the query and makes a version of its rows, on threads of the pool; here they are only read, block by block. All
-// outlive the task.
+// Runs the query and builds a version of the table from its rows. This core only reads the rows, block by block; the
+// pool's threads do the rest. All arguments must outlive the task.
 [[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load(const Plan& plan, sql::Database& database,
                                                                 core::Reactor& reactor, core::Mailbox& mailbox,
                                                                 core::BlockingPool& threads);
 
-// Likewise from the version before and what has changed since then; the version before itself, where nothing has.
+// The same, but from the previous version and the rows that have changed since. Returns the previous version itself if
+// nothing has changed.
 // Precondition: plan.changes, since.known().
 [[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load_changes(const Plan& plan,
                                                                         std::shared_ptr<const Table> old, Since since,

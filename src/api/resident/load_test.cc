@@ -43,7 +43,7 @@ class ResidentLoad : public testing::Test {
     return core::run_to_end(reactor, &mailbox,
                             load_changes(plan, before.table, before.since, database, reactor, mailbox, threads));
   }
-  // Of what cannot be loaded.
+  // The error of a load that fails.
   std::string trouble() {
     const auto loaded = run();
     return loaded ? "none" : loaded.error().text + (loaded.error().may_pass ? " (may pass)" : "");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/declare.h"
+#include "base/host.h"
 
 namespace sluice::api::resident {
 
@@ -13,51 +14,54 @@ namespace sluice::api::resident {
 struct RefreshOptions {
   static constexpr Duration least_every = 10ms;
 
-  Located<Duration> every{};  // 0: never; else not below `least_every`
+  Located<Duration> every{};  // 0 for never; otherwise at least `least_every`
   Located<std::string> notify;
   Located<std::string> changes;
   Located<std::string> version;
   Located<std::string> deleted;
   Located<Duration> full{1h};   // 0: never
-  Located<Duration> hold{10s};  // 0: for ever
+  Located<Duration> hold{10s};  // 0: no limit
   Position position;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("every", &RefreshOptions::every,
-            "How often the query is run again, every `10ms` at most. `0`: only when `notify` says so.",
+            "The interval at which the query is run again, at least `10ms`. `0`: it is run again only after a "
+            "notification (`notify`).",
             {.max = 365 * 24h});
     v.field("notify", &RefreshOptions::notify,
-            "PostgreSQL: the channel of NOTIFY. A notification lets the query run again.");
+            "PostgreSQL: the channel of NOTIFY. Each notification causes the query to be run again.");
     v.field("changes", &RefreshOptions::changes,
-            "Instead of the query: the statement whose rows are new or other since the version `:since`. It has the "
-            "columns of the query, and that of `deleted`; others do not matter. The table needs a `key`.");
+            "A statement that is run in place of the query: it selects the rows that are new or changed since the "
+            "version `:since`. It returns the columns of the query and the column `deleted`; other columns are "
+            "ignored. The table needs a `key`.");
     v.field("version", &RefreshOptions::version,
-            "The column of both statements whose greatest value so far is `:since`: a version, or the time of the "
-            "last change.");
+            "The column, of both statements, that holds a row's version or the time of its last change. Its greatest "
+            "value so far is `:since`.");
     v.field("deleted", &RefreshOptions::deleted,
-            "The column of `changes` that says of a row that it goes: true, a number other than 0, or anything else "
-            "that is not NULL, such as a time.");
+            "The column of `changes` that marks a row as deleted: by true, by a number other than 0, or by any other "
+            "value that is not NULL, such as a time.");
     v.field("full", &RefreshOptions::full,
-            "After so long the query is run all the same, with `changes` and with SQLite, where else it is run only "
-            "after a commit. `0`: never.",
+            "After this time the whole query is run in any case. This matters with `changes`, and with SQLite, where "
+            "the query is otherwise run only after a commit. `0`: never.",
             {.max = 365 * 24h});
-    v.field(
-        "hold", &RefreshOptions::hold,
-        "How long answers of rows that are served no more may still be read while four versions of such rows keep the "
-        "next one waiting: then those of the oldest are cut. `0`: as long as they take.",
-        {.max = 365 * 24h});
+    v.field("hold", &RefreshOptions::hold,
+            "How long clients may still read answers from a replaced version. This limit applies only while four "
+            "replaced versions are in use and the next version has to wait for one of them: then answers from the "
+            "oldest version are cut off. `0`: they are never cut off.",
+            {.max = 365 * 24h});
     v.position(&RefreshOptions::position);
   }
 };
 
-// When rows become JSON.
+// When rows are encoded as JSON.
 enum class Encode : std::uint8_t { load, on_demand };
 inline NameOf<Encode> names_of(Encode) { return {{"load", Encode::load}, {"on-demand", Encode::on_demand}}; }
 
 // [[resident]]
 struct ResidentOptions {
   Located<std::string> name;
+  Located<std::string> host;
   Located<std::string> database;
   Located<std::string> query;
   Located<std::string> key;
@@ -71,6 +75,7 @@ struct ResidentOptions {
   ByteSize cache = 16_MiB;
   std::optional<Located<std::string>> cache_control;
   std::vector<Located<std::string>> use;
+  Located<bool> serve{true};
   Position position;
 
   static std::string check_name(std::string_view text) {
@@ -88,48 +93,49 @@ struct ResidentOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("name", &ResidentOptions::name,
-            "It is served at `/NAME`, and each row at `/NAME/KEY`. The path's end chooses the format, as Accept does.",
+            "The name of the table. It is served at `/NAME`, and each row at `/NAME/KEY`. An ending such as `.csv` "
+            "chooses the format, as Accept does.",
             {.required = true, .check = check_name});
+    v.field("host", &ResidentOptions::host, host_meaning, {.check = check_host});
     v.field("database", &ResidentOptions::database,
-            "The name of the database that it is loaded from. Where there is only one, it is the default.");
+            "The name of the database that the rows are loaded from. If there is only one database, it is the "
+            "default.");
     v.field("query", &ResidentOptions::query,
-            "The statement whose rows are kept in memory. They are answered in its order. It has no parameters.",
+            "The statement whose rows are kept in memory and answered in its order. It has no parameters.",
             {.required = true});
     v.field("key", &ResidentOptions::key,
-            "The column that tells one row from all others: not NULL, and different in each. Rows are found by it, at "
-            "`/NAME/KEY` and as by `index`.");
+            "The column that identifies a row: not NULL, and different in each row. Clients find a row by it at "
+            "`/NAME/KEY`, or with a query parameter as for the columns of `index`.");
     v.field("index", &ResidentOptions::index,
-            "The columns that rows are found by (`?roles=admin`, `?popularity=gte.10`) and sorted by "
-            "(`?sort=-popularity`). Of an array, rows are found by each of its elements.");
+            "The columns that clients can filter by (`?roles=admin`, `?popularity=gte.10`) and sort by "
+            "(`?sort=-popularity`). A filter on an array finds the rows in which an element matches.");
     v.field("encode", &ResidentOptions::encode,
-            "`load`: rows are encoded once, when they are loaded, and answers are made of them without copying. "
-            "`on-demand`: rows are kept as values, in about half the memory, and encoded for each answer; for large "
-            "tables.");
-    v.field(
-        "csv", &ResidentOptions::csv,
-        "Whether it is also answered as CSV, for which rows are kept a second time, unless they are encoded on demand. "
-        "JSON, NDJSON and CSJ are there anyway.");
+            "`load`: rows are encoded once, when they are loaded, and sent without copying. `on-demand`: rows are "
+            "kept as values, in about half the memory, and encoded for each answer; for large tables.");
+    v.field("csv", &ResidentOptions::csv,
+            "Whether the table is also offered as CSV. The rows are then kept a second time, unless they are encoded "
+            "on demand. JSON, NDJSON and CSJ are always offered.");
     v.field("refresh", &ResidentOptions::refresh,
-            "When the query is run again, in the background. Without it the rows stay as they are until the program "
-            "starts again.");
+            "When the query is run again, in the background. Without it, the rows stay unchanged until the program "
+            "is restarted.");
     v.field("stale_after", &ResidentOptions::stale_after,
-            "After so long without a successful refresh it is answered 503. `0`: what there is, however old it is, "
-            "with an Age.",
+            "After this time without a successful refresh, requests are answered 503. `0`: they are answered with "
+            "the rows in memory, however old, and with an Age field.",
             {.max = 365 * 24h});
-    v.field("timeout", &ResidentOptions::timeout, "How long the database may take for the first rows of the query.",
-            {.min = 1ms, .max = 24h});
+    v.field("timeout", &ResidentOptions::timeout,
+            "How long the database may take to return the first rows of the query.", {.min = 1ms, .max = 24h});
     v.field("memory", &ResidentOptions::memory,
-            "The most memory that the rows and indexes of one version may take; while one is loaded there are two. A "
-            "load that takes more fails.",
+            "The most memory that the rows and indexes of one version may take; while a new version is loaded, there "
+            "are two. A load that takes more fails.",
             {.min = 64_KiB, .max = 1024_GiB});
     v.field("cache", &ResidentOptions::cache,
-            "The most memory, of each core: half of it for whole answers to queries that come again, half for rows as "
-            "answers have them "
-            "that are not there so anyway (`fields`, CSV, on demand). `0`: none.",
+            "The most memory that each core uses to cache answers: half for whole answers to repeated queries, half "
+            "for rows in encodings that are not kept anyway (`fields`, CSV, on demand). `0`: nothing is cached.",
             {.max = 64_GiB});
-    v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control of successful answers.");
+    v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control field of successful answers.");
     v.field("use", &ResidentOptions::use,
-            "The names of the policies ([policy.NAME]) that a request must pass, in this order.");
+            "The names of the policies ([policy.NAME]) that apply to a request, in this order.");
+    v.field("serve", &ResidentOptions::serve, "`false`: the table has no path and is used only by policies.");
     v.position(&ResidentOptions::position);
   }
 };

@@ -9,16 +9,17 @@
 namespace sluice::api::resident {
 namespace {
 
-// Of one column: a few pages, so that a reader has them at hand.
+// Per column: a few pages, so that they stay in a reader's cache.
 constexpr std::uint32_t most_words = 4096;
 constexpr std::size_t most_word_bytes = 64 * 1024;
-// What is longer is no word.
+// Longer texts are not stored as words.
 constexpr std::size_t longest_word = 256;
-// Where the words are full, and so many values later fewer than one in four have been found, nobody looks any more.
+// When the words are full, this many more values are looked up. If fewer than one in four of them is found, lookups
+// stop.
 constexpr std::uint64_t trial = 1024;
 constexpr std::uint64_t worthwhile = 4;
 
-// Words that have a first byte of their own, and those that have a byte behind it.
+// The number of words with a first byte of their own. Other words need a second byte.
 constexpr std::uint32_t head_words = pack::short_text - pack::word;
 constexpr std::uint32_t byte_words = 256;
 
@@ -99,8 +100,8 @@ void PackedRows::append(std::span<const sql::Field> fields) {
   rows_.append(row_);
 }
 
-// In a column whose fields say their own form, what is packed as a number is one, and what is packed as anything else
-// but a word is text.
+// In a column whose fields have their own form, a packed number is a number, and other packed values except words are
+// text.
 void PackedRows::pack(std::size_t column, const sql::Field& field) {
   if (field.is_null()) {
     row_.push_back(static_cast<char>(pack::null));

@@ -13,13 +13,13 @@
 
 namespace sluice::api::resident {
 
-// The texts that come again and again in one column. They have the numbers in which they first came.
+// Frequent texts of one column, numbered in the order of their first appearance.
 class Words {
  public:
   static constexpr std::uint32_t none = Dictionary::none;
 
-  // The number of a text, which is new where there is room for more; none: there is not, or looking for words has
-  // turned out not to pay here.
+  // Returns the number of a text, and adds the text if there is room. Returns `none` if there is no room, or if
+  // searching has stopped because this column has too few repeated texts.
   [[nodiscard]] std::uint32_t intern(sql::Form form, std::string_view text);
   [[nodiscard]] std::string_view text(std::uint32_t word) const { return texts_.at(word).bytes.substr(1); }
   [[nodiscard]] sql::Form form(std::uint32_t word) const {
@@ -28,29 +28,29 @@ class Words {
   [[nodiscard]] std::size_t memory() const { return texts_.memory(); }
 
  private:
-  Dictionary texts_{false};  // behind a byte for the form
+  Dictionary texts_{false};  // each text follows a byte with its form
   std::size_t bytes_ = 0;
-  std::uint64_t tried_ = 0;  // since there is no room for more
+  std::uint64_t tried_ = 0;  // since there is no more room
   std::uint64_t found_ = 0;
   std::string scratch_;
 };
 
-// Rows as values: without names, quotes and escapes, numbers and times in binary (see value_pack.h), and words by their
-// numbers. Fields come out as they went in, byte by byte.
+// Rows as packed values: without names, quotes and escapes, with numbers and times in binary (see value_pack.h) and
+// frequent texts as numbers. Unpacked fields are identical to the original fields, byte for byte.
 class PackedRows {
  public:
   explicit PackedRows(std::span<const sql::Column> columns);
-  // No rows yet, and the words of `other`, so that its rows can be taken over as they are.
+  // Creates an empty object with the words of `other`, so that packed rows can be copied from it.
   [[nodiscard]] static std::unique_ptr<PackedRows> with_words_of(const PackedRows& other);
 
-  // What one row's values are shorter than together.
+  // The values of one row together are shorter than this.
   static constexpr std::size_t row_limit = RowStore::row_limit / 2;
 
-  // Throws std::bad_alloc, as RowStore does. Precondition: as many fields as columns, shorter than row_limit together.
+  // Throws std::bad_alloc, as RowStore does. Precondition: one field per column, together shorter than row_limit.
   void append(std::span<const sql::Field> fields);
-  // Precondition: these were made with the words of `from`.
+  // Precondition: this object was made with the words of `from`.
   void append_row(const PackedRows& from, std::uint32_t row) { rows_.append(from.rows_.row(row)); }
-  // Gives back what was room to grow. No append() follows.
+  // Frees memory that was reserved for growth. No append() may follow.
   void trim() { rows_.trim(); }
 
   [[nodiscard]] std::uint32_t size() const { return rows_.size(); }
@@ -62,15 +62,15 @@ class PackedRows {
   class Reader {
    public:
     explicit Reader(const PackedRows& rows);
-    // Its fields: views of the rows and of the reader, until the next call. Of columns from `columns` on nothing is
-    // said.
+    // The row's fields. They are views into the rows and the reader, valid until the next call. Only the first
+    // `columns` fields are set.
     [[nodiscard]] std::span<const sql::Field> row(std::uint32_t row, std::size_t columns);
     [[nodiscard]] std::span<const sql::Field> row(std::uint32_t row) { return this->row(row, fields_.size()); }
 
    private:
     const PackedRows& rows_;
     std::vector<sql::Field> fields_;
-    std::unique_ptr<char[]> texts_;  // most_unpacked bytes a column
+    std::unique_ptr<char[]> texts_;  // most_unpacked bytes per column
   };
 
  private:
@@ -79,7 +79,7 @@ class PackedRows {
 
   RowStore rows_;
   std::vector<Words> words_;   // by column
-  std::vector<bool> dynamic_;  // by column: its fields say their own form
+  std::vector<bool> dynamic_;  // by column: each field has its own form
   std::string row_;
 };
 

@@ -64,7 +64,7 @@ TEST(PackedRows, FieldsKeepTheirForm) {
   expect_rows(pack(rows), rows);
 }
 
-// More words than have numbers of one byte, and of two; and more than there is room for.
+// More words than there are one-byte numbers, two-byte numbers, and places for words.
 TEST(PackedRows, Words) {
   for (const int distinct : {2, 47, 48, 303, 304, 4096, 5000}) {
     TestRows rows({column_of("word", sql::Form::text, 25), sqlite_column("other", "")});
@@ -75,7 +75,7 @@ TEST(PackedRows, Words) {
     const PackedRows packed = pack(rows);
     expect_rows(packed, rows);
     if (distinct == 2) EXPECT_EQ(packed.bytes(), rows.size() * 2) << distinct;
-    // Each word is there once, for each of its forms; what is too much for words is there as text.
+    // Each word is stored once for each of its forms. Further texts are stored as texts.
     if (distinct <= 304) EXPECT_LT(packed.bytes() + packed.memory(), rows.size() * 40u + 20'000) << distinct;
   }
 }
@@ -83,7 +83,7 @@ TEST(PackedRows, Words) {
 TEST(PackedRows, WhatNeverComesAgainIsNotLookedForForEver) {
   TestRows rows({column_of("word", sql::Form::text, 25)});
   for (int i = 0; i < 20'000; ++i) rows.row({"text " + std::to_string(i) + "."});
-  for (int i = 0; i < 100; ++i) rows.row({"text 1."});  // which once was a word
+  for (int i = 0; i < 100; ++i) rows.row({"text 1."});  // was a word before
   const PackedRows packed = pack(rows);
   expect_rows(packed, rows);
   EXPECT_LT(packed.memory(), packed.bytes() + 20'100 * 4 + 300'000);

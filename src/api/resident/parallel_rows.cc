@@ -1,6 +1,7 @@
 #include "api/resident/parallel_rows.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace sluice::api::resident {
@@ -21,7 +22,7 @@ struct Wake {
   void operator()() const { work->wake(); }
 };
 
-// One of RowsWork::helpers, wherever it ends.
+// Counts as one of RowsWork::helpers until its destruction.
 class Helping {
  public:
   explicit Helping(std::shared_ptr<RowsWork> work) : work_(std::move(work)) {
@@ -38,7 +39,7 @@ class Helping {
   std::shared_ptr<RowsWork> work_;
 };
 
-// On another core, until there is nothing to claim.
+// Runs on another core until there is nothing to claim.
 struct EncodeThere {
   Helping helping;
   unsigned home;
@@ -50,7 +51,7 @@ struct EncodeThere {
       const auto chunk = helping->claim();
       if (!chunk) co_return;
       helping->encode(*chunk, true);
-      // Where that core is ending nobody waits any more.
+      // The post fails if that core is shutting down. Nobody waits then.
       if (helping->is_awaited(*chunk)) (void)co_await here.post(home, Wake{helping.work()});
     }
   }
@@ -82,10 +83,16 @@ void RowsWork::encode(std::uint64_t chunk, bool elsewhere) {
   piece.bytes.clear();
   piece.next = first_of(chunk);
   piece.elsewhere = elsewhere;
-  RowWriter writer(*table, wanted);
-  if (piece.next != 0) writer.follow();
-  for (const std::uint64_t last = last_of(chunk); piece.next < last && piece.bytes.size() < piece_bytes; ++piece.next) {
-    writer.row(selection.at(piece.next), piece.bytes);
+  try {
+    RowWriter writer(*table, wanted);
+    if (piece.next != 0) writer.follow();
+    for (const std::uint64_t last = last_of(chunk); piece.next < last && piece.bytes.size() < piece_bytes;
+         ++piece.next) {
+      writer.row(selection.at(piece.next), piece.bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    piece.bytes.clear();
+    piece.next = first_of(chunk);  // the answering core continues from here
   }
   place.chunk.store(chunk);
 }
@@ -121,18 +128,18 @@ bool Helpers::ask(const std::shared_ptr<RowsWork>& work) {
 }
 
 std::size_t Helpers::reserve() {
-  // One or two would only be given back and forth.
+  // All or none, because one or two chunks would only be passed back and forth.
   const std::size_t chunks = ahead_ + most_ahead_of_answer <= most_ahead_of_core ? most_ahead_of_answer : 0;
   ahead_ += chunks;
   return chunks;
 }
 
 core::Task<void> Helpers::help(unsigned core, std::shared_ptr<RowsWork> work) {
-  // Without a deadline: no answer waits for the call, because chunks that the other core has not claimed are encoded
-  // here. While it holds the order it must count as busy, or orders without bound could gather there.
+  // The call has no deadline, because no answer waits for it: chunks that the other core has not claimed are encoded
+  // here. Until the other core drops the call it must count as busy. Otherwise calls could pile up there without bound.
   (void)co_await mesh_.call(core, never, EncodeThere{.helping = Helping(work), .home = mesh_.core()});
   --busy_[core];
-  work->wake();  // it may have ended before it could say that it is done
+  work->wake();  // it may have ended without reporting that it is done
 }
 
 ParallelRows::ParallelRows(std::shared_ptr<const void> owner, std::shared_ptr<Helpers> helpers,
@@ -151,12 +158,12 @@ bool ParallelRows::worth(const Table& table, const Selection& selection, const R
   return selection.size() > 2 * rows_of_chunk(table, wanted);
 }
 
-// True: another core was asked, and is told so at the end of the turn.
+// Returns true if another core was asked. It gets the message at the end of the turn.
 bool ParallelRows::open() {
   if (ahead_ == 0) ahead_ = helpers_->reserve();
   const std::uint64_t chunks = (work_->selection.size() + work_->chunk_rows - 1) / work_->chunk_rows;
   work_->open(std::min<std::uint64_t>(chunks, chunk_ + std::max<std::size_t>(ahead_, 1)), ahead_);
-  // Who has left comes back once there is more than a little to do.
+  // A helper that has finished is asked again only if there is enough to do.
   bool asked = false;
   if (ahead_ == 0 || work_->unclaimed() < ahead_ / 2) return asked;
   while (work_->helpers.load(std::memory_order_relaxed) < helpers_->count() && helpers_->ask(work_)) asked = true;
@@ -166,7 +173,7 @@ bool ParallelRows::open() {
 core::Async<Result<http::BodySource::Progress>> ParallelRows::pull(Buffer& out) {
   if (!std::exchange(begun_, true)) writer_.begin(out);
   if (row_ < mine_) return Result<Progress>(encode(out));
-  // Who was asked hears of it at the end of the turn.
+  // The message to another core is sent at the end of the turn.
   if (open()) return wait(true, std::nullopt, out);
   if (const RowsWork::Piece* const piece = work_->find(chunk_)) return Result<Progress>(take(*piece, out));
   const auto claimed = work_->claim();
@@ -178,7 +185,7 @@ core::Task<Result<http::BodySource::Progress>> ParallelRows::wait(bool turns, st
                                                                   Buffer& out) {
   for (;;) {
     if (claimed) {
-      // The time until the other core is done is not lost. What was claimed is encoded in any case.
+      // Encodes while the other core works. A claimed chunk must be encoded in any case.
       work_->encode(*claimed, false);
       turns = true;
     }
@@ -196,16 +203,16 @@ http::BodySource::Progress ParallelRows::take(const RowsWork::Piece& piece, Buff
   out.append(piece.bytes.view());
   row_ = piece.next;
   mine_ = work_->last_of(chunk_);
-  return row_ < mine_ ? Progress::more : encode(out);
+  return row_ < mine_ && !piece.bytes.empty() ? Progress::more : encode(out);
 }
 
-// The chunk is this core's.
+// Begins to encode the chunk on this core.
 http::BodySource::Progress ParallelRows::begin(Buffer& out) {
   mine_ = work_->last_of(chunk_);
   return encode(out);
 }
 
-// What is left of the chunk's rows, up to a piece.
+// Encodes the rest of the chunk's rows, up to a piece.
 http::BodySource::Progress ParallelRows::encode(Buffer& out) {
   if (row_ != 0) writer_.follow();
   for (const std::size_t begin = out.size(); row_ < mine_ && out.size() < begin + piece_bytes; ++row_) {

@@ -16,30 +16,29 @@
 #include "core/task.h"
 #include "http/response.h"
 
-// Long answers of packed rows, encoded by several cores.
+// Encodes long answers of packed rows on several cores.
 //
-// The rows are cut into chunks, which are claimed in order by whoever is free: the core that answers, where the chunk
-// that is to be sent next is nobody's or still another core's, and the cores that help it. It sends all in order. A
-// chunk is up to piece_bytes long and a row; what it has no room for the answering core encodes. So much is kept at
-// most:
+// The rows are cut into chunks, which cores claim in order. Helping cores claim chunks whenever they are free. The
+// answering core sends all chunks in order, and claims one itself if the chunk to be sent next is not ready. A chunk's
+// encoded rows take up to piece_bytes plus one row. The answering core encodes the rows that do not fit. The limits
+// are:
 //
-//   of one answer:                        most_ahead_of_answer chunks that have not been sent
-//   of one core and table, of all answers: most_ahead_of_core chunks; further answers are encoded where they are sent
-//   at one other core, of this core and table: two answers are helped. It does one chunk of all that it was asked for
-//   in
-//                                          each turn of its loop
+//  one answer:                             most_ahead_of_answer encoded chunks that have not been sent
+//  all answers of one core and table:      most_ahead_of_core chunks; further answers use only the answering core
+//  one helping core, per core and table:   it helps two answers, and encodes one chunk of all its
+//                                          work in each turn of its loop
 //
-// A core that has not begun a chunk has not claimed it, so one that is busy holds up no other's answers. A client that
-// takes nothing lets nobody encode more than that. The table's version is held until the last helper has left, also
-// where the client has gone.
+// A helper claims a chunk only when it begins to encode it, so a busy core does not delay the answers of others. If a
+// client stops reading, no more than these chunks are encoded. The table's version is kept until the last helper has
+// finished, even if the client has disconnected.
 namespace sluice::api::resident {
 
-inline constexpr std::size_t chunk_bytes = 48 * 1024;  // that a chunk's rows are expected to take
+inline constexpr std::size_t chunk_bytes = 48 * 1024;  // expected size of a chunk's rows
 inline constexpr std::size_t piece_bytes = 64 * 1024;
 inline constexpr std::size_t most_ahead_of_answer = 16;
 inline constexpr std::size_t most_ahead_of_core = 128;
 
-// One answer's rows, shared by the cores that encode them.
+// The rows of one answer, shared by the cores that encode them.
 class RowsWork {
  public:
   RowsWork(std::shared_ptr<const Table> of, Selection rows, RowWriter::Wanted how);
@@ -52,34 +51,35 @@ class RowsWork {
   [[nodiscard]] std::uint64_t first_of(std::uint64_t chunk) const { return chunk * chunk_rows; }
   [[nodiscard]] std::uint64_t last_of(std::uint64_t chunk) const;
 
-  // Of all cores.
+  // For all cores.
 
-  // The first chunk that nobody has and that may be encoded already; the caller encodes it.
+  // Claims the first unclaimed chunk below the end that open() set. The caller must encode it.
   [[nodiscard]] std::optional<std::uint64_t> claim();
-  // Encodes a chunk that was claimed, and leaves it for the answering core. `elsewhere`: the caller is another one.
+  // Encodes a claimed chunk for the answering core. `elsewhere`: the caller is another core.
   void encode(std::uint64_t chunk, bool elsewhere);
   [[nodiscard]] bool is_awaited(std::uint64_t chunk) const { return awaited_.load() == chunk; }
 
-  std::atomic<bool> abandoned{false};  // nobody waits for chunks any more
-  std::atomic<unsigned> helpers{0};    // that were asked and have not left
+  std::atomic<bool> abandoned{false};  // no more chunks are needed
+  std::atomic<unsigned> helpers{0};    // cores that have been asked and have not finished
 
-  // Of the answering core.
+  // Only for the answering core.
 
-  // Chunks below `end` may be claimed. `ahead`: how many of them may be encoded and not taken, the same in each call
-  // but the first ones, where it may be 0: then one at a time, and never by encode().
+  // Allows cores to claim chunks below `end`. `ahead` is the number of chunks that may be encoded but not yet taken. It
+  // is 0 in the first calls if there is no room: the answering core then encodes one chunk at a time without encode().
+  // Once it is positive, it stays the same.
   void open(std::uint64_t end, std::size_t ahead);
-  // Of those below open()'s end.
+  // Chunks below the end that open() set.
   [[nodiscard]] std::uint64_t unclaimed() const;
-  // Rows encoded, up to, not including, `next`.
+  // Encoded rows before `next`.
   struct Piece {
     Buffer bytes;
     std::uint64_t next = 0;
     bool elsewhere = false;
   };
-  // A chunk that somebody has left, until open() is called for more.
+  // Returns a chunk that has been encoded, or null. It is valid until the next open().
   [[nodiscard]] const Piece* find(std::uint64_t chunk) const;
 
-  // co_await work.arrival(chunk): goes on when it may have been left.
+  // co_await work.arrival(chunk) resumes when the chunk may have been encoded.
   struct Arrival {
     RowsWork& work;
     std::uint64_t chunk;
@@ -100,35 +100,35 @@ class RowsWork {
  private:
   static constexpr std::uint64_t none = UINT64_MAX;
   struct Place {
-    std::atomic<std::uint64_t> chunk{none};  // whose piece is whole
+    std::atomic<std::uint64_t> chunk{none};  // the number of the chunk whose piece is complete
     Piece piece;
   };
 
-  std::atomic<std::uint64_t> next_{0};  // the first chunk that nobody has claimed
+  std::atomic<std::uint64_t> next_{0};  // the first unclaimed chunk
   std::atomic<std::uint64_t> end_{0};
-  std::unique_ptr<Place[]> places_;  // of a chunk, by its number modulo ahead_; published by end_
+  std::unique_ptr<Place[]> places_;  // indexed by the chunk's number modulo ahead_; published by end_
   std::size_t ahead_ = 0;
   std::atomic<std::uint64_t> awaited_{none};
   std::coroutine_handle<> waiter_;
 };
 
-// The other cores, as far as they encode rows of one table for this one.
+// The other cores as helpers for one table of this core.
 class Helpers {
  public:
   // The mesh outlives it.
   explicit Helpers(core::MeshPort& mesh) : mesh_(mesh), busy_(mesh.size()) {}
 
-  // Asks another core to help. False: the others have enough to do, or are ending. Who is asked changes each time.
+  // Asks another core to help, a different one each time. Returns false if all others are busy or shutting down.
   [[nodiscard]] bool ask(const std::shared_ptr<RowsWork>& work);
   [[nodiscard]] unsigned count() const { return mesh_.size() - 1; }
-  // Of this core's errands.
+  // A turn among this core's errands.
   [[nodiscard]] core::Errands::Turn turn() { return mesh_.errands().turn(); }
-  // For an answer: how many chunks it may keep, 0 where the others keep all. To be released.
+  // Reserves chunks for one answer. Returns how many it may keep, or 0 if none are left. Call release() for them later.
   [[nodiscard]] std::size_t reserve();
   void release(std::size_t chunks) { ahead_ -= chunks; }
-  // Chunks that are reserved for answers.
+  // Chunks reserved for answers.
   [[nodiscard]] std::size_t ahead() const { return ahead_; }
-  // Chunks that others have encoded and that were sent.
+  // Chunks that other cores have encoded and this core has sent.
   void count_chunk() { ++chunks_; }
   [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 
@@ -136,24 +136,24 @@ class Helpers {
   core::Task<void> help(unsigned core, std::shared_ptr<RowsWork> work);
 
   core::MeshPort& mesh_;
-  std::vector<std::uint8_t> busy_;  // answers that each core helps
+  std::vector<std::uint8_t> busy_;  // how many answers each core is helping
   unsigned next_ = 0;
   std::size_t ahead_ = 0;
   std::uint64_t chunks_ = 0;
-  core::TaskGroup tasks_;  // which use all of the above
+  core::TaskGroup tasks_;  // the tasks use all members above
 };
 
 // The body of such an answer. Precondition: the table is packed.
 class ParallelRows final : public http::BodySource {
  public:
-  // `owner` is held as long as the body: what the answer's fields are views of.
+  // `owner` owns the memory that the answer's fields point into. The body keeps it alive.
   ParallelRows(std::shared_ptr<const void> owner, std::shared_ptr<Helpers> helpers, std::shared_ptr<RowsWork> work);
   ~ParallelRows() override;
 
   core::Async<Result<Progress>> pull(Buffer& out) override;
   [[nodiscard]] const void* owner() const override { return owner_.get(); }
 
-  // Whether there is more in an answer than two chunks.
+  // Whether an answer has more than two chunks.
   [[nodiscard]] static bool worth(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted);
 
  private:
@@ -167,10 +167,10 @@ class ParallelRows final : public http::BodySource {
   const std::shared_ptr<Helpers> helpers_;
   const std::shared_ptr<RowsWork> work_;
   RowWriter writer_;
-  std::size_t ahead_ = 0;    // chunks that are reserved
-  std::uint64_t chunk_ = 0;  // that is sent next
-  std::uint64_t row_ = 0;    // likewise
-  std::uint64_t mine_ = 0;   // rows before this one are encoded here
+  std::size_t ahead_ = 0;    // reserved chunks
+  std::uint64_t chunk_ = 0;  // the chunk to be sent next
+  std::uint64_t row_ = 0;    // the row to be sent next
+  std::uint64_t mine_ = 0;   // rows before this one are encoded on this core
   bool begun_ = false;
 };
 

@@ -46,7 +46,7 @@ TestRows generated(std::uint32_t count, unsigned seed) {
   return rows;
 }
 
-// Of long texts the difference is no use to anybody, and takes long to find.
+// Does not print the difference of long texts, which is not helpful and takes long to compute.
 void expect_equal(const std::string& made, const std::string& wanted) {
   const auto [differs, _] = std::ranges::mismatch(made, wanted);
   EXPECT_TRUE(made == wanted) << made.size() << " bytes for " << wanted.size() << ", the same up to "
@@ -54,7 +54,7 @@ void expect_equal(const std::string& made, const std::string& wanted) {
                               << made.substr(static_cast<std::size_t>(differs - made.begin()), 100);
 }
 
-// A core of several, all on this thread; a resident table on the first.
+// Several cores on this thread, with a resident table on the first.
 class TwoModes : public testing::Test {
  protected:
   std::unique_ptr<Resident> resident(const TestRows& rows, bool on_demand, std::size_t cache = 0) {
@@ -101,7 +101,7 @@ class TwoModes : public testing::Test {
     result.emplace(co_await std::move(async));
   }
 
-  // A body as the client has it. `between` is called after each piece.
+  // The body as the client receives it. `between` is called after each piece.
   std::string drain(http::Body& body, const std::function<void()>& between = {}) {
     if (auto* bytes = std::get_if<http::SharedBytes>(&body)) return std::string(bytes->bytes);
     if (auto* bytes = std::get_if<Buffer>(&body)) return std::string(bytes->view());
@@ -118,12 +118,12 @@ class TwoModes : public testing::Test {
       EXPECT_TRUE(!out.empty() || *progress == Progress::done);
       text += out.view();
       if (!progress || *progress == Progress::done) return text;
-      for (int i = 0; i < 3; ++i) step();  // while it is sent
+      for (int i = 0; i < 3; ++i) step();  // while the piece is sent
       if (between) between();
     }
   }
 
-  // One answer, in words.
+  // One answer as text.
   std::string show(http::Response response) {
     std::string text = std::to_string(response.status);
     for (const http::Field& field : response.fields.items()) {
@@ -144,7 +144,7 @@ class TwoModes : public testing::Test {
   core::TaskGroup tasks_;
 };
 
-// The same answers, whether rows are encoded when they are loaded or when they are asked for.
+// Answers are the same, whether rows are encoded when they are loaded or on request.
 TEST_F(TwoModes, AnswerTheSame) {
   std::mt19937 random(1);
   const std::string conditions[] = {"name=Ann",
@@ -192,7 +192,7 @@ TEST_F(TwoModes, AnswerTheSame) {
       if (random() % 2 == 0)
         query += "limit=" + std::to_string(random() % 100) + "&offset=" + std::to_string(random() % 50);
       const char* const extension = extensions[random() % 4];
-      // Also from what is kept.
+      // Also from the cache.
       for (int again = random() % 3 == 0 ? 3 : 1; again > 0; --again) expect_same(query, extension);
       if (HasFailure()) return;
     }
@@ -217,7 +217,7 @@ class ParallelRowsTest : public TwoModes {
     EXPECT_EQ(response.status, 200);
     return std::move(std::get<std::unique_ptr<http::BodySource>>(response.body));
   }
-  // What all rows are.
+  // The expected text of all rows.
   std::string wanted() const { return encoded(sql::Format::ndjson, rows_); }
 
   const TestRows rows_ = generated(count, 5);
@@ -228,7 +228,7 @@ TEST_F(ParallelRowsTest, OtherCoresEncode) {
   http::Body body = ask(*packed);
   expect_equal(drain(body), wanted());
   EXPECT_GT(packed->counters().chunks_elsewhere, 10u);
-  // In any order.
+  // In another order.
   body = ask(*packed, "sort=-id");
   std::string text = drain(body);
   EXPECT_EQ(text.size(), wanted().size());
@@ -247,7 +247,7 @@ TEST_F(ParallelRowsTest, WhoTakesNothingLetsNobodyEncode) {
   }
   EXPECT_EQ(packed->chunks_ahead(), most_ahead_of_core);
   EXPECT_LE(packed->counters().chunks_elsewhere, most_ahead_of_core);
-  // Those for whom there was no room get everything all the same.
+  // Answers without reserved chunks are complete too.
   http::Body last = std::move(bodies.back());
   bodies.pop_back();
   const std::string rest = drain(last);
@@ -301,7 +301,7 @@ TEST_F(ParallelRowsTest, CoresThatEndAreDoneWithout) {
   const std::string text = drain(body, [&] {
     ++pieces;
     if (pieces != 3 && pieces != 8) return;
-    // With chunks that it was to encode.
+    // While that core still has chunks to encode.
     auto& ending = cores_[pieces == 3 ? 1 : 2];
     ending->mesh().refuse_new();
     for (int i = 0; i < 50 && !ending->mesh().quiet(); ++i) step();

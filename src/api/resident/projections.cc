@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::size_t block_bytes = 16 * 1024;
 constexpr std::size_t most_entries = 64;
-constexpr std::size_t most_left = 2;  // each of up to half of the limit
+constexpr std::size_t most_left = 2;  // each takes up to half of the limit
 
 bool is_objects(sql::Format format) { return format == sql::Format::json || format == sql::Format::ndjson; }
 
-// Of the rows as they are kept: JSON and NDJSON are made of the same.
+// The key of the cached rows. JSON and NDJSON share them.
 std::string key_of(const RowWriter::Wanted& wanted) {
   std::string key(1, is_objects(wanted.format) ? 'o' : static_cast<char>('0' + static_cast<int>(wanted.format)));
   key += wanted.header == sql::Header::present || is_objects(wanted.format) ? 'h' : '-';
@@ -26,18 +26,18 @@ std::string key_of(const RowWriter::Wanted& wanted) {
 
 }  // namespace
 
-// Rows with memory of their own, which stay where they are.
+// Encoded rows, which never move in memory.
 class Projections::Rows {
  public:
   explicit Rows(std::shared_ptr<const void> tags) : tags_(std::move(tags)) {}
 
-  // Empty: it is not there.
+  // Returns an empty view if the row is not there.
   [[nodiscard]] std::string_view find(std::uint32_t row) const {
     if (places_.empty()) return {};
     const Place& place = places_[slot_of(row)];
     return {place.text, place.size};
   }
-  // Precondition: it is not there, and the text is not empty.
+  // Precondition: the row is not there, and the text is not empty.
   std::string_view add(std::uint32_t row, std::string_view text) {
     if (room_ < text.size()) {
       room_ = std::max(block_bytes, text.size());
@@ -56,16 +56,16 @@ class Projections::Rows {
   }
   [[nodiscard]] std::size_t memory() const { return kept_ + places_.size() * sizeof(Place); }
 
-  std::string head{};  // what CSV and CSJ begin with
+  std::string head{};  // the beginning of CSV and CSJ
 
  private:
   struct Place {
-    const char* text = nullptr;  // null: it is empty
+    const char* text = nullptr;  // null if the place is empty
     std::uint32_t size = 0;
     std::uint32_t row = 0;
   };
 
-  // Where the row is, or would be.
+  // The place of the row, or the place to insert it.
   [[nodiscard]] std::size_t slot_of(std::uint32_t row) const {
     const std::size_t mask = places_.size() - 1;
     std::size_t slot = row * 0x9e3779b97f4a7c15U >> 32 & mask;
@@ -81,11 +81,11 @@ class Projections::Rows {
   }
 
   const std::shared_ptr<const void> tags_;
-  std::vector<Place> places_;  // linear probing; a power of two
+  std::vector<Place> places_;  // linear probing; the size is a power of two
   std::size_t count_ = 0;
   std::vector<std::unique_ptr<char[]>> blocks_;
-  std::size_t kept_ = 0;  // bytes of the blocks
-  std::size_t room_ = 0;  // in the last one
+  std::size_t kept_ = 0;  // total size of the blocks
+  std::size_t room_ = 0;  // free bytes in the last block
   char* end_ = nullptr;
 };
 
@@ -108,7 +108,7 @@ Projections::Rows* Projections::find(std::string_view key, const std::shared_ptr
   return entry.rows.get();
 }
 
-// Answers that are being sent keep what they are made of.
+// Removes the entry. Answers that are being sent keep its rows.
 void Projections::leave(Entry& entry) {
   bytes_ -= entry.rows->memory();
   if (entry.rows.use_count() > 1) left_.push_back(entry.rows);

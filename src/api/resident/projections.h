@@ -15,23 +15,24 @@
 
 namespace sluice::api::resident {
 
-// One core's rows of one version as answers have them: with some of the fields, as CSV, or of a table that is encoded
-// on demand. A row is encoded when it is first asked for; from then on answers are made of it without copying. What
-// fields and format ask for is worth a place when it comes the second time. What has been used least recently goes
-// where all take more than the limit, and what alone takes more than half of it begins anew. What goes is held by
-// answers that are being sent: while there is much of that, nothing is kept.
+// One core's cache of encoded rows of one version. It serves answers with some of the fields, answers in CSV, and
+// answers from a table that is encoded on demand. A row is encoded at the first request for it. Later answers use it
+// without copying. A combination of fields and format is cached when it is requested the second time. If all
+// combinations together exceed the limit, the least recently used is evicted. If one alone exceeds half the limit, its
+// rows are dropped and cached anew. Answers that are being sent keep evicted rows in memory. While these take much
+// memory, nothing new is cached.
 class Projections {
  public:
   explicit Projections(std::size_t limit) : limit_(limit) {}
   Projections(const Projections&) = delete;
   ~Projections();
 
-  // The answer; nothing: it is not made of rows that are kept, or is longer than `most_bytes`. `tags`, what its fields
-  // are views of, are held as long as it; the table is not.
+  // Returns nullopt if the answer cannot use cached rows or exceeds `most_bytes`. The answer keeps `tags`
+  // alive, because its fields point into them, but not the table.
   [[nodiscard]] std::optional<http::SharedSpans> answer(const std::shared_ptr<const void>& tags, const Table& table,
                                                         const Selection& selection, const RowWriter::Wanted& wanted,
                                                         std::size_t most_bytes = SIZE_MAX);
-  // When there is a new version.
+  // Called when there is a new version.
   void clear();
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -49,9 +50,9 @@ class Projections {
   [[nodiscard]] bool much_is_left();
 
   const std::size_t limit_;
-  std::list<Entry> entries_;               // the most recently used first; a few
-  std::vector<std::weak_ptr<Rows>> left_;  // no longer kept, but held by answers that are being sent
-  std::array<std::uint64_t, 64> seen_{};   // hashes of what has come, by their lowest bits
+  std::list<Entry> entries_;               // the most recently used first; only a few
+  std::vector<std::weak_ptr<Rows>> left_;  // evicted, but kept by answers that are being sent
+  std::array<std::uint64_t, 64> seen_{};   // hashes of past requests, indexed by their lowest bits
   std::uint64_t bytes_ = 0;
 };
 

@@ -85,7 +85,7 @@ TEST_P(ProjectionsTest, TheFirstTimeNothingIsKept) {
   EXPECT_TRUE(kept.answer(version_, *of, rows_of({2}), names));
   const std::uint64_t bytes = kept.bytes();
   EXPECT_GT(bytes, 0u);
-  // The same row again takes nothing, and NDJSON is made of the same.
+  // The same row again needs no more memory, and NDJSON uses the same text.
   EXPECT_TRUE(kept.answer(version_, *of, rows_of({2}), {.format = sql::Format::ndjson, .fields = {1}}));
   EXPECT_EQ(kept.bytes(), bytes);
   kept.clear();
@@ -95,7 +95,7 @@ TEST_P(ProjectionsTest, TheFirstTimeNothingIsKept) {
   EXPECT_FALSE(none.answer(version_, *of, rows_of({1}), names));
 }
 
-// The limit holds, and what is being sent stays as it is.
+// The limit holds, and answers that are being sent do not change.
 TEST_P(ProjectionsTest, KeepsToItsLimit) {
   const auto of = table(5000);
   constexpr std::size_t limit = 128 * 1024;
@@ -113,7 +113,7 @@ TEST_P(ProjectionsTest, KeepsToItsLimit) {
     EXPECT_LE(kept.bytes(), limit);
     if (round < 3) continue;
     if (!spans) {
-      // What went is still held by too many answers.
+      // Too many answers still hold the evicted rows.
       ++without;
       all_are_right();
       EXPECT_GT(sent.size(), 2u);
@@ -126,7 +126,7 @@ TEST_P(ProjectionsTest, KeepsToItsLimit) {
   EXPECT_GT(without, 2);
   EXPECT_LT(without, 100);
   sent.clear();
-  // More than there is room for in one answer.
+  // One answer that exceeds the limit.
   Selection all;
   all.is_range = true;
   all.last = 5000;

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api/query_string.h"
+#include "http/query_string.h"
 
 namespace sluice::api::resident {
 namespace {
@@ -23,7 +23,7 @@ constexpr Operator operators[] = {
     {"eq", Operator::Kind::eq}, {"in", Operator::Kind::in},   {"gt", Operator::Kind::gt}, {"gte", Operator::Kind::gte},
     {"lt", Operator::Kind::lt}, {"lte", Operator::Kind::lte}, {"is", Operator::Kind::is}};
 
-// The operator that the text begins with, which is taken off; equality where there is none.
+// Removes the operator at the beginning of the text. Without an operator it is equality.
 Operator::Kind take_operator(std::string_view& text) {
   const std::size_t dot = text.find('.');
   if (dot == text.npos || dot > 3) return Operator::Kind::eq;
@@ -70,7 +70,7 @@ class Parser {
 
   static bool decode(std::string_view raw, std::string& out) {
     out.clear();
-    return append_decoded(raw, out);
+    return http::append_decoded(raw, out);
   }
 
   bool take() {
@@ -81,7 +81,7 @@ class Parser {
     return take_condition();
   }
 
-  // Those that rows can be found by.
+  // The names of the columns for which `is` is true.
   template <class Is>
   std::string columns_that(Is is) const {
     std::vector<std::string_view> names;
@@ -105,7 +105,7 @@ class Parser {
     return fail("a whole number from 0 on is possible");
   }
 
-  // Names between commas; nothing: none is left.
+  // The comma-separated list of names; nullopt if it is empty.
   std::optional<std::string_view> whole_value() const {
     return value_.empty() ? std::nullopt : std::optional<std::string_view>(value_);
   }
@@ -219,7 +219,7 @@ class Parser {
     }
   }
 
-  // `(1,2,"a,b")`; within quotes a backslash stands before a quote or a backslash.
+  // `(1,2,"a,b")`. In quotes, a backslash escapes a quote or a backslash.
   bool take_list(const Index& index, std::string_view text, Condition& condition) {
     if (!text.starts_with('(') || !text.ends_with(')') || text.size() < 2) return fail("a list is written in.(1,2,3)");
     text = text.substr(1, text.size() - 2);

@@ -8,24 +8,24 @@
 
 #include "api/resident/table.h"
 
-// What a request asks of a resident table, by its query string:
+// The query string of a request for a resident table:
 //
-//   roles=admin                 rows in whose `roles` there is admin
+//   roles=admin                 rows whose `roles` contains admin
 //   popularity=gte.10           a range: gt, gte, lt, lte
-//   id=in.(1,2,"a,b")           one of them
+//   id=in.(1,2,"a,b")           one of these values
 //   email=is.null               or is.not_null
-//   name=eq.gte.10              eq, for values that look like something else
-//   sort=-popularity,name       descending, ascending; NULL comes last, first where it is descending
+//   name=eq.gte.10              eq, for values that look like an operator
+//   sort=-popularity,name       descending, ascending; NULL comes last, or first if descending
 //   limit=20&offset=40
-//   fields=id,name              these members alone
+//   fields=id,name              only these members
 //
-// Several conditions hold together. Only columns that have an index can be asked for.
+// A row must meet all conditions. Conditions are possible only on columns with an index.
 namespace sluice::api::resident {
 
 struct Condition {
   const Index* index = nullptr;
   enum class Kind : std::uint8_t { values, range, null, not_null } kind = Kind::values;
-  std::vector<std::uint32_t> values;  // ids, each once; what no row has is not among them
+  std::vector<std::uint32_t> values;  // distinct ids; values that no row has are left out
   Index::Range range;                 // of ranks
 };
 
@@ -39,10 +39,10 @@ struct Query {
   std::vector<Order> order;
   std::uint64_t offset = 0;
   std::uint64_t limit = UINT64_MAX;
-  std::vector<std::uint32_t> fields;  // columns; empty: all of them
+  std::vector<std::uint32_t> fields;  // columns; empty for all
 };
 
-// What cannot be asked: 400, with the parameter's name and what is possible.
+// An invalid query: 400, with the parameter's name and the allowed values.
 struct Refused {
   std::string parameter;
   std::string detail;

@@ -28,7 +28,7 @@ std::shared_ptr<const Table> films() {
   return table_of({.key = "id", .index = {"title", "rating", "genres", "seen", "day", "more"}}, rows);
 }
 
-// ---- What is asked for ----
+// ---- Accepted queries ----
 
 Rows found(const Table& table, std::string_view query) {
   const auto parsed = parse_query(table, query);
@@ -77,10 +77,10 @@ TEST(ResidentQuery, ValuesThatLookLikeSomethingElse) {
   EXPECT_EQ(rows("title=a,b"), (Rows{2}));
   EXPECT_EQ(rows("titl%65=Alien"), (Rows{0}));
   EXPECT_EQ(rows("title=say+%22hi%5C%22"), (Rows{4}));
-  EXPECT_EQ(rows("title=like.Alien"), (Rows{}));  // no operator of that name: a value
+  EXPECT_EQ(rows("title=like.Alien"), (Rows{}));  // not an operator, so it is part of the value
 }
 
-// A column of SQLite that declares no type may hold the text 007 as well as the number 7.
+// A SQLite column without a declared type may contain the text 007 as well as the number 7.
 TEST(ResidentQuery, TextsThatLookLikeNumbers) {
   TestRows rows({column_of("id", sql::Form::number, 23), sqlite_column("any", "")});
   rows.row({"1", TestValue("007", sql::Form::text)})
@@ -93,7 +93,7 @@ TEST(ResidentQuery, TextsThatLookLikeNumbers) {
   EXPECT_EQ(found(*table, "any=in.(007,7)"), (Rows{0, 1, 2}));
 }
 
-// As PostgreSQL reads them.
+// Other notations are read as PostgreSQL reads them.
 TEST(ResidentQuery, TimesAndAddressesInOtherSpellings) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("at", sql::Form::text, 1083),
                  column_of("mac", sql::Form::text, 829)});
@@ -143,7 +143,7 @@ TEST(ResidentQuery, Order) {
   const auto rows = [&](std::string_view query) { return found(*table, query); };
   EXPECT_EQ(rows(""), (Rows{0, 1, 2, 3, 4}));
   EXPECT_EQ(rows("sort=-id"), (Rows{4, 3, 2, 1, 0}));
-  EXPECT_EQ(rows("sort=rating"), (Rows{4, 1, 0, 3, 2}));   // NULL last; equal ones as the table has them
+  EXPECT_EQ(rows("sort=rating"), (Rows{4, 1, 0, 3, 2}));   // NULL last; equal values in the order of the table
   EXPECT_EQ(rows("sort=-rating"), (Rows{2, 0, 3, 1, 4}));  // NULL first
   EXPECT_EQ(rows("sort=rating,-id"), (Rows{4, 1, 3, 0, 2}));
   EXPECT_EQ(rows("sort=rating&sort=-id"), (Rows{4, 1, 3, 0, 2}));
@@ -180,11 +180,11 @@ TEST(ResidentQuery, Fields) {
   };
   EXPECT_EQ(fields(""), (Rows{}));
   EXPECT_EQ(fields("fields=id"), (Rows{0}));
-  EXPECT_EQ(fields("fields=note,id"), (Rows{6, 0}));  // in the order that is asked for, indexed or not
+  EXPECT_EQ(fields("fields=note,id"), (Rows{6, 0}));  // in the requested order, with or without an index
   EXPECT_EQ(fields("fields=note&fields=id"), (Rows{6, 0}));
 }
 
-// ---- What cannot be asked for ----
+// ---- Refused queries ----
 
 TEST(ResidentQuery, RefusalsNameTheParameterAndWhatIsPossible) {
   const auto table = films();
@@ -250,7 +250,7 @@ TEST(ResidentQuery, RefusalsNameTheParameterAndWhatIsPossible) {
     EXPECT_EQ(parsed.error().parameter, one.parameter) << one.query;
     EXPECT_EQ(parsed.error().detail, one.detail) << one.query;
   }
-  // What was refused is repeated in part only.
+  // The refusal repeats only a part of a long name.
   const auto long_name = parse_query(*table, std::string(1000, 'n') + "=1");
   ASSERT_FALSE(long_name);
   EXPECT_EQ(long_name.error().parameter, std::string(64, 'n'));
@@ -259,7 +259,7 @@ TEST(ResidentQuery, RefusalsNameTheParameterAndWhatIsPossible) {
   EXPECT_LT(long_field.error().detail.size(), 200u);
 }
 
-// An interval, which is ordered as a text nowhere, and a UUID.
+// An interval, whose order is not that of its text, and a UUID.
 TEST(ResidentQuery, TypesThatOnlyTheDatabaseCanOrder) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("span", sql::Form::text, 1186),
                  column_of("code", sql::Form::text, 2950)});

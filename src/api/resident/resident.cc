@@ -8,18 +8,18 @@
 #include <fmt/format.h>
 
 #include "api/query_names.h"
-#include "api/query_string.h"
+#include "http/query_string.h"
 #include "api/refusals.h"
 #include "base/json.h"
 
 namespace sluice::api::resident {
 namespace {
 
-// Rows that select() may look at on the core itself.
+// Up to this many rows, select() runs on the core itself.
 constexpr std::uint64_t effort_here = 16 * 1024;
-// Answers up to here are made whole; longer ones are written piece by piece, as the client takes them.
+// Answers up to this size are encoded at once. Longer ones are encoded piece by piece as the client reads them.
 constexpr std::uint64_t whole_rows = 2000;
-constexpr std::size_t whole_bytes = 1 << 20;  // likewise; so long does a core encode without doing anything else
+constexpr std::size_t whole_bytes = 1 << 20;  // it also bounds how long a core encodes without a pause
 
 http::Response refuse(const Refused& refused) { return refuse_parameter(refused.parameter, refused.detail); }
 
@@ -30,7 +30,7 @@ http::Response without_csv(const Wish& wish) {
   return refused;
 }
 
-// Whether an answer is likely to take whole_bytes at most: of rows that are kept as JSON it is known.
+// Whether an answer probably takes at most whole_bytes. For rows kept as JSON the size is known exactly.
 bool fits_whole(const Table& table, const Selection& selection) {
   if (table.packed() != nullptr) {
     return table.json_bytes() / std::max<std::uint64_t>(table.size(), 1) * selection.size() <= whole_bytes;
@@ -42,7 +42,7 @@ bool fits_whole(const Table& table, const Selection& selection) {
   return bytes <= whole_bytes;
 }
 
-// False: it takes more.
+// Returns false if the answer exceeds whole_bytes.
 bool encode_whole(const Table& table, const Selection& selection, const RowWriter::Wanted& wanted, Buffer& bytes) {
   RowWriter writer(table, wanted);
   writer.begin(bytes);
@@ -59,14 +59,14 @@ std::string other_than_fields(std::string_view query) {
   for (const auto part : std::views::split(query, '&')) {
     const std::string_view pair(part.begin(), part.end());
     std::string name;
-    if (append_decoded(pair.substr(0, pair.find('=')), name) && !name.empty() && name != "fields") return name;
+    if (http::append_decoded(pair.substr(0, pair.find('=')), name) && !name.empty() && name != "fields") return name;
   }
   return "query";
 }
 
 }  // namespace
 
-// A long answer. It keeps its version, whatever is published meanwhile.
+// A long answer. It keeps its version when a new one is published.
 class Resident::RowsBody final : public http::BodySource {
  public:
   RowsBody(std::shared_ptr<const Version> version, RowWriter::Wanted wanted, Selection selection)
@@ -170,7 +170,7 @@ AnswerHead Resident::head_of(const Wish& wish) const {
   return head;
 }
 
-// The body keeps the version, whose the tag is.
+// The body keeps its version of the table alive; the ETag belongs to that version.
 void Resident::fill_head(http::Response& response, const Wish& wish, const Version& version) const {
   response.fields.add_trusted("ETag", tag_of(version, wish));
   response.tag_takes_suffix = true;
@@ -190,7 +190,7 @@ core::Async<http::Response> Resident::list(http::Request& request) {
     if (!parsed) return refuse(parsed.error());
     query = std::move(*parsed);
   }
-  // Conditions count for what would be answered without them.
+  // Conditions apply only if the answer without them would be a success.
   if (auto refusal = judge(request, *wish)) return std::move(*refusal);
   if (kept != nullptr) {
     core::Async<http::Response> response(200);
@@ -210,7 +210,7 @@ core::Task<http::Response> Resident::select_elsewhere(Wish wish, std::string key
   const std::shared_ptr<const Version> version = version_;
   auto query = parse_query(*version->table, std::string_view(key).substr(1));
   if (!query) co_return refuse(query.error());
-  // The work may go on when nobody waits for it any more, so it has the table for itself.
+  // The work may outlive the request, so it holds the table itself.
   auto work = [table = version->table, query = *query] { return select(*table, query); };
   auto selected = co_await threads_.run(mailbox_, std::move(work));
   if (!selected) {
@@ -278,7 +278,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
     response.body = std::make_unique<RowsBody>(version, std::move(wanted), std::move(selection));
     return response;
   }
-  // What is asked for the second time is kept.
+  // An answer is cached at the second request for it.
   auto whole =
       std::make_shared<Answer>(Answer{.tags = version->tags, .bytes = std::move(bytes), .total = std::move(total)});
   response.fields.add_trusted("X-Total-Count", whole->total);
@@ -289,7 +289,7 @@ http::Response Resident::answer(const Wish& wish, Query query, Selection selecti
   return response;
 }
 
-// The row of a key that a client asks for; Dictionary::none: there is none.
+// The row with a key from the client, or Dictionary::none.
 std::uint32_t Resident::id_of(std::string_view text) {
   const Index& index = *version_->table->key();
   Key key;
@@ -304,7 +304,7 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   const Table& table = *version_->table;
   std::uint32_t id = Dictionary::none;
   if (!request.extension.empty()) {
-    // A key may end as a format's name does.
+    // A key may end like the extension of a format.
     id = id_of(std::string(request.path_values[0]).append(request.extension));
     if (id != Dictionary::none) request.extension = {};
   }

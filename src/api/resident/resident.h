@@ -32,41 +32,42 @@
 
 namespace sluice::api::resident {
 
-// What has changed since a version.
+// How to query the changes since a version.
 struct Changes {
   sql::Statement statement;
   ChangesShape shape;
 };
 
-// A [[resident]] made ready. Immutable, shared by all cores.
+// A prepared [[resident]]. Immutable, shared by all cores.
 struct Plan {
   std::string name;
   TableShape shape;
   std::string cache_control;
-  Duration stale_after{};  // 0: never
-  std::size_t cache = 0;   // bytes of each core
+  Duration stale_after{};  // 0 for never
+  std::size_t cache = 0;   // bytes per core
   sql::Statement statement;
   Duration timeout{};
   std::optional<Changes> changes;
 };
 
-// What is told to each core about a table.
+// The state of a table that is sent to each core.
 struct Edition {
   std::shared_ptr<const Table> table;
-  Instant checked{};     // when the database last said that this is how it is
-  bool failing = false;  // it could not be asked since
+  Instant checked{};     // when the database last confirmed this content
+  bool failing = false;  // the last attempt to ask the database failed
 };
 
-// One core's view of a resident table: the version that it answers with, and the answers it keeps. Requests that have
-// begun keep the version that they began with.
+// One core's view of a resident table: the current version and the cached answers. A request in progress keeps the
+// version with which it began.
 class Resident {
  public:
-  // All outlive it; `edition` has a table. With a mesh other cores help to encode long answers of packed rows.
+  // All arguments outlive this; `edition` has a table. With a mesh, other cores help to encode long answers of packed
+  // rows.
   Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
            core::BlockingPool& threads, core::MeshPort* mesh = nullptr);
 
   void publish(const Edition& edition);
-  // Calls `each` with what keeps the table alive for answers that are being sent: http::owner_of() of their bodies.
+  // Calls `each` with every owner that keeps the table alive for answers being sent: http::owner_of() of their bodies.
   template <class Each>
   void each_owner_of(const Table* table, Each each) const {
     for (const auto& version : retired_) {
@@ -81,8 +82,8 @@ class Resident {
 
   struct Counters {
     AnswerCache::Counters answers;
-    std::uint64_t rows_bytes = 0;        // of rows that are kept as answers have them
-    std::uint64_t chunks_elsewhere = 0;  // of long answers, that other cores have encoded for this one
+    std::uint64_t rows_bytes = 0;        // of cached encoded rows
+    std::uint64_t chunks_elsewhere = 0;  // of long answers, encoded by other cores for this one
 
     [[nodiscard]] Readings readings() const;
   };
@@ -91,35 +92,39 @@ class Resident {
             .rows_bytes = projections_.bytes(),
             .chunks_elsewhere = helpers_ ? helpers_->chunks() : 0};
   }
-  // Chunks that are kept for answers that are being sent.
+  // Chunks kept for answers that are being sent.
   [[nodiscard]] std::size_t chunks_ahead() const { return helpers_ ? helpers_->ahead() : 0; }
   [[nodiscard]] std::shared_ptr<const Table> table() const { return version_->table; }
+  // Valid until the next publish().
+  [[nodiscard]] const Table& current() const { return *version_->table; }
+  // Whether the last confirmation is older than `stale_after`.
+  [[nodiscard]] bool is_stale() const;
   [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
-  using Tags = std::array<std::string, 8>;  // by format, with a header line or without
-  // The table with what answers say of it. Its count of owners is this core's own: requests of several cores would
-  // fight for one. Answers that are made of no bytes of the table have the tags alone, and it can go before them.
+  using Tags = std::array<std::string, 8>;  // by format, with or without a header line
+  // The table with its ETags. Each core has its own reference count, because requests on several cores would contend
+  // for a shared one. Answers that contain no bytes of the table hold only the tags, so the table can be freed before
+  // them.
   struct Version {
     std::shared_ptr<const Table> table;
     std::shared_ptr<const Tags> tags;
   };
   class RowsBody;
 
-  [[nodiscard]] bool is_stale() const;
   [[nodiscard]] static http::Response too_old();
   [[nodiscard]] std::uint32_t id_of(std::string_view text);
   [[nodiscard]] static const std::string& tag_of(const Version& version, const Wish& wish) {
     return (*version.tags)[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
   }
-  // What the request's conditions ask for; nothing: the answer.
+  // Evaluates the request's conditions. Returns nullopt if the full answer is to be sent.
   [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
   [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
   void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
-  // `key`: of the cache. It begins when it is awaited, and holds no version before: that may be when the client has
-  // taken the answers to the requests before.
+  // `key`: the key for the cache. The task begins when it is awaited. It holds no version before that, because the
+  // client may first have to read the answers to its earlier requests.
   core::Task<http::Response> select_elsewhere(Wish wish, std::string key);
-  // The rows as they lie in the table: nothing is copied.
+  // The rows as views into the table, without copying.
   [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
                                                 const std::shared_ptr<const Version>& version);
   [[nodiscard]] http::Response answer(const Wish& wish, Query query, Selection selection, std::string_view key,
@@ -130,13 +135,13 @@ class Resident {
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   std::shared_ptr<const Version> version_;
-  std::vector<std::weak_ptr<const Version>> retired_;  // a few, which answers may still be made of
+  std::vector<std::weak_ptr<const Version>> retired_;  // a few, which answers may still use
   Instant checked_{};
   bool failing_ = false;
   AnswerCache cache_;
   Projections projections_;
-  std::string key_;                   // of the cache, while one is looked for
-  std::shared_ptr<Helpers> helpers_;  // null: nobody is there to help; shared with the answers
+  std::string key_;                   // key of the current cache lookup
+  std::shared_ptr<Helpers> helpers_;  // null without other cores; shared with the answers
 };
 
 // The handlers of the two routes.

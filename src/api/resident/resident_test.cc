@@ -29,7 +29,7 @@ class ResidentTest : public testing::Test {
     plan = std::move(made);
     make(3);
   }
-  // Rows 1 to `count`, called a, b, a, b ...
+  // Rows 1 to `count`, named a, b, a, b and so on.
   std::shared_ptr<const Table> table(int count, std::string more = "") const {
     TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
     for (int id = 1; id <= count; ++id) rows.row({std::to_string(id), (id % 2 == 1 ? "a" : "b") + more});
@@ -106,7 +106,7 @@ TEST_F(ResidentTest, AnswersWithWhatItFinds) {
   EXPECT_EQ(ask("", {}, ".csv").status, 406) << "rows are not kept as CSV";
 }
 
-// What is kept is worth keeping in its compressed form too.
+// Only cached answers are worth compressing for reuse.
 TEST_F(ResidentTest, WhatIsNotKeptIsSentOnce) {
   const auto once = [&](const http::Response& response) { return std::get<http::SharedBytes>(response.body).once; };
   EXPECT_TRUE(once(ask("fields=id")));
@@ -116,7 +116,7 @@ TEST_F(ResidentTest, WhatIsNotKeptIsSentOnce) {
   EXPECT_FALSE(once(ask("", {}, ".csj")));
   EXPECT_TRUE(std::holds_alternative<http::SharedSpans>(ask("name=a").body));
   EXPECT_FALSE(once(ask("name=a")));
-  // A row lies in the table; a part of it is made.
+  // A whole row is a view into the table. A part of a row is new text.
   EXPECT_FALSE(once(find("1")));
   EXPECT_TRUE(once(find("1", "fields=id")));
   EXPECT_TRUE(once(find("1", "fields=id")));
@@ -149,7 +149,7 @@ TEST_F(ResidentTest, AnswersThatAreKnown) {
   EXPECT_EQ(find("1", "", {{"If-None-Match", tag}}).status, 304);
   EXPECT_EQ(find("9", "", {{"If-None-Match", tag}}).status, 404);
   EXPECT_EQ(ask("", {{"If-Match", "\"x\""}}).status, 412);
-  // RFC 9110, 13.2.1: of what would be refused without them conditions say nothing.
+  // RFC 9110, 13.2.1: conditions are ignored if the request would be refused without them.
   for (const char* const field : {"If-None-Match", "If-Match"}) {
     EXPECT_EQ(ask("nothing=1", {{field, "*"}}).status, 400);
     EXPECT_EQ(ask("limit=-1", {{field, tag}}).status, 400);
@@ -157,7 +157,7 @@ TEST_F(ResidentTest, AnswersThatAreKnown) {
   EXPECT_EQ(ask("limit=1", {{"If-None-Match", tag}}).status, 304);
 }
 
-// A row of which the key ends as a format's name does is found by it all the same.
+// A row is found even if its key ends like the extension of a format.
 TEST_F(ResidentTest, KeysThatEndAsFormatsDo) {
   auto by_name = std::make_shared<Plan>(*plan);
   by_name->shape = {.key = "name", .index = {}, .csv = true, .memory_limit = 1 << 30};
@@ -174,7 +174,7 @@ TEST_F(ResidentTest, KeysThatEndAsFormatsDo) {
   EXPECT_EQ(find("y", "", {}, ".json").status, 404);
 }
 
-// Whatever is answered while the database cannot be asked says so.
+// All answers have an Age while the database cannot be queried.
 TEST_F(ResidentTest, WhatMayBeOldSaysItsAge) {
   const std::string tag(ask("").fields.get("etag"));
   edition.failing = true;
@@ -210,7 +210,7 @@ TEST_F(ResidentTest, WhatIsTooOldIsNotAnswered) {
   EXPECT_EQ(ask("").status, 200);
 }
 
-// What takes long is done by a thread, and is of the version that it began with.
+// A thread does long work. Its result is of the version with which it began.
 TEST_F(ResidentTest, MuchIsSortedElsewhere) {
   make(20'000);
   http::Request request;
@@ -240,7 +240,7 @@ TEST_F(ResidentTest, MuchIsSortedElsewhere) {
   EXPECT_NE(response->fields.get("etag"), now.fields.get("etag"));
 }
 
-// Until then it holds none, and takes what there is.
+// Work that has not begun holds no version. When it begins, it takes the current version.
 TEST_F(ResidentTest, WhatHasNotBegunHoldsNoVersion) {
   make(20'000);
   const std::weak_ptr<const Table> first = edition.table;
@@ -270,7 +270,7 @@ TEST_F(ResidentTest, WithoutAThreadItIsBusy) {
   EXPECT_EQ(ask("limit=1").status, 200);
 }
 
-// Few rows may be a long answer, too.
+// A few rows may also be a long answer.
 TEST_F(ResidentTest, WideRowsComePieceByPiece) {
   for (const bool on_demand : {false, true}) {
     auto wide = std::make_shared<Plan>(*plan);
@@ -284,7 +284,7 @@ TEST_F(ResidentTest, WideRowsComePieceByPiece) {
       EXPECT_FALSE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("fields=name&limit=2").body));
     }
   }
-  // Most are short, and those that are asked for are not.
+  // Most rows are short, but the requested ones are long.
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
   for (int id = 0; id < 20'000; ++id) rows.row({std::to_string(id), std::string(id < 100 ? 50'000 : 1, 'x')});
   edition.table = table_of(plan->shape, rows);

@@ -47,7 +47,7 @@ core::Task<std::expected<void, std::string>> RowFeed::finish() {
 core::Task<void> RowFeed::idle() {
   if (!busy_) co_return;
   co_await Idle{*this};
-  // This was resumed by a task of the group, which must end before anybody may destroy the feed.
+  // A task of the group has resumed this one. It must end before the feed can be destroyed.
   co_await errands_.turn();
 }
 
@@ -69,7 +69,7 @@ core::Task<void> RowFeed::run(std::shared_ptr<Piece> piece) {
   if (added) {
     result_ = std::move(*added);
   } else if (added.error().code == Errc::limit) {
-    result_ = again();  // the threads have too much to do; here a piece holds up others for a moment
+    result_ = again();  // the pool is full, so the piece is added here and briefly blocks the loop
   } else {
     result_ = std::unexpected("the server is ending");
   }

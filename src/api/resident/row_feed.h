@@ -18,32 +18,33 @@
 
 namespace sluice::api::resident {
 
-// Brings the blocks of an answer to whoever makes something of them, on threads of the pool, one piece after the other
-// and each while the next is read. The loop copies what a block's views say, and gives way after each block: a table of
-// any size holds up nobody else.
+// Passes the blocks of an answer to a consumer on the pool's threads, one piece at a time, while the next piece is
+// read. The loop copies the data of a block's views and yields after each block, so a large table does not delay other
+// work.
 //
-//   copied and not added yet:  two pieces, each up to piece_bytes and one block long
+//  copied and not yet added:  two pieces, each up to piece_bytes plus one block
 class RowFeed {
  public:
-  static constexpr std::size_t piece_bytes = 1024 * 1024;  // to hand one over costs as much as some KiB of it
-  // Runs on a thread, never twice at once. It owns what it adds to. Errors are sentences for the log.
+  static constexpr std::size_t piece_bytes = 1024 * 1024;  // handing over costs as much as copying some KiB
+  // Runs on a thread, never concurrently. It owns the object that it adds to. Errors are sentences for the log.
   using Add = std::function<std::expected<void, std::string>(const sql::Block&)>;
 
-  // All but `add` outlive it. Destroying it lets what a thread has begun come to its end.
+  // All arguments except `add` outlive this. If this is destroyed, a running `add` still finishes.
   RowFeed(Add add, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads)
       : add_(std::make_shared<Add>(std::move(add))), errands_(reactor), mailbox_(mailbox), threads_(threads) {}
 
-  // A block, whose views are free afterwards; all have the same columns. An error is that of a block before.
+  // Adds a block, whose views may be freed afterwards. All blocks have the same columns. An error may come from an
+  // earlier block.
   [[nodiscard]] core::Task<std::expected<void, std::string>> give(const sql::Block& block);
-  // When all that was given has been added. Once, at the end.
+  // Waits until all blocks have been added. Call it once, at the end.
   [[nodiscard]] core::Task<std::expected<void, std::string>> finish();
 
  private:
-  // Rows with memory of their own.
+  // Copied rows.
   struct Piece {
     std::shared_ptr<const std::vector<sql::Column>> columns;
     std::vector<sql::Field> fields;
-    std::vector<std::size_t> starts;  // of the fields in `bytes`, which moves while it grows
+    std::vector<std::size_t> starts;  // of the fields in `bytes`, which moves as it grows
     Buffer bytes;
     std::size_t rows = 0;
 
@@ -57,7 +58,7 @@ class RowFeed {
     void await_resume() const noexcept {}
   };
 
-  // Until nothing is being added.
+  // Waits until no piece is being added.
   [[nodiscard]] core::Task<void> idle();
   void start();
   [[nodiscard]] core::Task<void> run(std::shared_ptr<Piece> piece);
@@ -67,7 +68,7 @@ class RowFeed {
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   std::shared_ptr<const std::vector<sql::Column>> columns_;
-  std::shared_ptr<Piece> next_;  // what is being filled
+  std::shared_ptr<Piece> next_;  // the piece that is being filled
   bool busy_ = false;
   std::coroutine_handle<> waiter_;
   std::expected<void, std::string> result_;

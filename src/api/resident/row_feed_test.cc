@@ -16,7 +16,7 @@ namespace {
 
 using Outcome = std::expected<void, std::string>;
 
-// What has come, in words.
+// The received rows as text.
 struct Log {
   std::vector<std::string> rows;
   std::size_t pieces = 0;
@@ -39,7 +39,7 @@ RowFeed::Add into(const std::shared_ptr<Log>& log) {
 
 class RowFeedTest : public testing::Test {
  protected:
-  // Blocks of so many rows.
+  // Gives the rows in blocks of `block_rows` rows.
   core::Task<Outcome> feed(RowFeed::Add add, const TestRows& rows, std::size_t block_rows) {
     RowFeed feed(std::move(add), *reactor_, mailbox_, threads_);
     for (std::size_t first = 0; first < rows.size(); first += block_rows) {
@@ -60,7 +60,7 @@ class RowFeedTest : public testing::Test {
 TEST_F(RowFeedTest, BringsAllRowsInOrder) {
   TestRows rows(columns_);
   std::vector<std::string> wanted;
-  constexpr std::size_t each = RowFeed::piece_bytes >> 16;  // 3.8 pieces in all
+  constexpr std::size_t each = RowFeed::piece_bytes >> 16;  // 3.8 pieces in total
   for (int i = 0; i < 1000; ++i) {
     const std::string text = std::to_string(i) + std::string(static_cast<std::size_t>(i % 500) * each, 'x');
     rows.row({text, i % 7 == 0 ? TestValue(nullptr) : TestValue("")});
@@ -96,7 +96,7 @@ TEST_F(RowFeedTest, TellsOfAnError) {
   EXPECT_EQ(run(feed(too_much, rows, 1)).error(), "there is not enough memory");
 }
 
-// Where no thread is to be had it is done here.
+// If the pool has no room, the loop's own thread does the work.
 TEST_F(RowFeedTest, GoesOnWhereThereAreTooManyWorks) {
   std::atomic<bool> begun = false;
   std::atomic<bool> ends = false;
@@ -111,7 +111,7 @@ TEST_F(RowFeedTest, GoesOnWhereThereAreTooManyWorks) {
   };
   tasks.spawn(block());
   while (!begun) std::this_thread::yield();
-  tasks.spawn(block());  // which waits
+  tasks.spawn(block());  // waits until the pool has room
   TestRows rows(columns_);
   for (int i = 0; i < 9; ++i) rows.row({std::string(RowFeed::piece_bytes / 3, 'x'), "y"});
   const auto log = std::make_shared<Log>();
@@ -128,7 +128,7 @@ TEST_F(RowFeedTest, GoesOnWhereThereAreTooManyWorks) {
   ends = true;
 }
 
-// What a thread has begun owns all that it needs.
+// Work that a thread has begun owns all that it needs.
 TEST_F(RowFeedTest, IsGivenUp) {
   const auto log = std::make_shared<Log>();
   {

@@ -60,7 +60,7 @@ void RowStore::trim() {
     ::munmap(data_, capacity_);
     data_ = nullptr;
   } else if (::mremap(data_, capacity_, needed, 0) == MAP_FAILED) {
-    return;  // it stays as it is
+    return;  // keeps its size
   }
   capacity_ = needed;
 }

@@ -9,8 +9,8 @@
 
 namespace sluice::api::resident {
 
-// Rows as texts, one behind the other in one piece of memory, so that neighbours are one view. 4 bytes a row beside the
-// texts.
+// Rows as adjacent texts in one block of memory, so that consecutive rows are one view. Needs 4 bytes per row in
+// addition to the texts.
 class RowStore {
  public:
   RowStore() = default;
@@ -21,12 +21,12 @@ class RowStore {
   }
   ~RowStore();
 
-  // What one row is shorter than.
+  // Each row is shorter than this.
   static constexpr std::size_t row_limit = std::size_t{1} << 31;
 
-  // Throws std::bad_alloc, also where 256 rows are longer than 4 GiB.
+  // Throws std::bad_alloc, also if 256 consecutive rows exceed 4 GiB.
   void append(std::string_view row);
-  // Gives back what was room to grow. No append() follows.
+  // Frees memory that was reserved for growth. No append() may follow.
   void trim();
 
   [[nodiscard]] std::uint32_t size() const { return count_; }
@@ -35,7 +35,7 @@ class RowStore {
     const std::size_t begin = start_of(index);
     return {data_ + begin, start_of(index + 1) - begin};
   }
-  // Rows from `first` up to, not including, `last`.
+  // The rows [first, last).
   [[nodiscard]] std::string_view rows(std::uint32_t first, std::uint32_t last) const {
     SLUICE_ASSERT(first <= last && last <= count_);
     const std::size_t begin = start_of(first);
@@ -47,7 +47,7 @@ class RowStore {
   }
 
  private:
-  // Starts are counted from that of the first row of their group.
+  // Starts are relative to the first row of their group.
   static constexpr std::uint32_t group_bits = 8;
   static constexpr std::uint32_t group_mask = (1u << group_bits) - 1;
 
@@ -57,7 +57,7 @@ class RowStore {
   void grow(std::size_t wanted);
   void swap(RowStore& other) noexcept;
 
-  char* data_ = nullptr;  // mapped: it grows by moving pages and not bytes, and what is not touched costs nothing
+  char* data_ = nullptr;  // mapped: growing moves pages instead of copying, and untouched pages cost nothing
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
   std::uint32_t count_ = 0;

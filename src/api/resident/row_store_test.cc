@@ -48,7 +48,7 @@ TEST(ResidentRowStore, RowsWithoutBytes) {
   expect_holds(store, rows);
 }
 
-// Starts are kept by groups of 256.
+// Starts are stored in groups of 256.
 TEST(ResidentRowStore, AroundTheEndsOfGroups) {
   for (const std::size_t count : {1, 255, 256, 257, 511, 512, 513, 1024}) {
     RowStore store;
@@ -69,7 +69,7 @@ TEST(ResidentRowStore, GrowsByPagesAndGivesThemBack) {
   std::mt19937 random(2);
   std::size_t bytes = 0;
   for (int i = 0; i < 300; ++i) {
-    // From a few bytes to more than all before together.
+    // From a few bytes to more than all previous rows together.
     rows.emplace_back(i == 200 ? 3'000'000 : random() % (i % 10 == 0 ? 40'000 : 100), static_cast<char>('a' + i % 26));
     bytes += rows.back().size();
     store.append(rows.back());

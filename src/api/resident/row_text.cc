@@ -13,7 +13,7 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Behind the closing quote of a string that begins here.
+// The size of the string at the beginning of the text, with its quotes.
 std::size_t string_size(std::string_view text) {
   for (std::size_t at = 1; at < text.size();) {
     const char* const quote = static_cast<const char*>(std::memchr(text.data() + at, '"', text.size() - at));
@@ -27,7 +27,7 @@ std::size_t string_size(std::string_view text) {
   return text.size();
 }
 
-// Of four digits, which an encoder has written.
+// The value of four hexadecimal digits, which are valid because the encoder wrote them.
 std::uint32_t unit_of(std::string_view digits) {
   std::uint32_t unit = 0;
   for (const char digit : digits.substr(0, 4)) unit = unit * 16 + (static_cast<std::uint32_t>(hex_digit(digit)) & 0xf);
@@ -49,7 +49,7 @@ RowText::RowText(std::span<const sql::Column> columns) {
 void RowText::cut(std::string_view row, std::span<std::string_view> values) const {
   std::size_t at = 0;
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    at = std::min(row.size(), at + 1 + names_[i].size());  // `{` or `,`
+    at = std::min(row.size(), at + 1 + names_[i].size());  // skips `{` or `,` and the name
     const std::size_t size = value_size(row.substr(at));
     values[i] = row.substr(at, size);
     at += size;
@@ -110,7 +110,7 @@ void append_unescaped(std::string_view inside, std::string& out) {
             i += 6;
           }
         }
-        if (is_high_surrogate(code) || is_low_surrogate(code)) code = 0xfffd;  // half of a pair
+        if (is_high_surrogate(code) || is_low_surrogate(code)) code = 0xfffd;  // a lone surrogate
         append_utf8(out, code);
         break;
       }

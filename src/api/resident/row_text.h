@@ -17,10 +17,10 @@ class RowText {
  public:
   explicit RowText(std::span<const sql::Column> columns);
 
-  // Cuts one row into the texts of its members' values, JSON as they stand; `values` has a place for each column. The
-  // row is one that the encoder has written.
+  // Cuts a row into the JSON texts of its values; `values` has one element per column. Precondition: the encoder has
+  // written the row.
   void cut(std::string_view row, std::span<std::string_view> values) const;
-  // What stands before the value of a column: `"name":`.
+  // The text before the value of a column: `"name":`.
   [[nodiscard]] std::string_view name(std::size_t column) const { return names_[column]; }
   [[nodiscard]] std::size_t columns() const { return names_.size(); }
 
@@ -28,11 +28,11 @@ class RowText {
   std::vector<std::string> names_;
 };
 
-// Where the JSON value that `text` begins with ends, blanks around it included.
+// The size of the JSON value at the beginning of `text`, including blanks around it.
 [[nodiscard]] std::size_t value_size(std::string_view text);
 // Without the blanks around it.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
-// Appends the inside of a JSON string, unescaped. Precondition: it is one, without its quotes.
+// Appends the unescaped content of a JSON string. Precondition: `inside` is a valid JSON string without its quotes.
 void append_unescaped(std::string_view inside, std::string& out);
 
 }  // namespace sluice::api::resident

@@ -27,10 +27,10 @@ const std::vector<sql::Column> three = {column_of("id", sql::Form::number), colu
 TEST(ResidentRowText, CutsWhatTheEncoderWrites) {
   EXPECT_EQ(cut(three, R"({"id":1,"a \"name\"":"x","j":null})"), (Texts{"1", "\"x\"", "null"}));
   EXPECT_EQ(cut(three, "{\"id\":-1.5e3,\"a \\\"name\\\"\":\"\",\"j\":[]}\n"), (Texts{"-1.5e3", "\"\"", "[]"}));
-  // Strings that look like the end of something.
+  // Strings that contain closing characters.
   EXPECT_EQ(cut(three, R"({"id":1,"a \"name\"":"a,b}]{[\"","j":"\\"})"), (Texts{"1", R"("a,b}]{[\"")", R"("\\")"}));
   EXPECT_EQ(cut(three, R"({"id":1,"a \"name\"":"\\\\\"","j":"\\\""})"), (Texts{"1", R"("\\\\\"")", R"("\\\"")"}));
-  // jsonb as PostgreSQL prints it, and json as somebody wrote it.
+  // jsonb as PostgreSQL prints it, and json as a user wrote it.
   EXPECT_EQ(cut(three, R"({"id":1,"a \"name\"":null,"j":{"a": [1, {"b": "}"}], "c": ",", "d": []}})"),
             (Texts{"1", "null", R"({"a": [1, {"b": "}"}], "c": ",", "d": []})"}));
   EXPECT_EQ(cut(three, "{\"id\":1,\"a \\\"name\\\"\":null,\"j\": \t[ 1 , [ 2 ] ] }"),
@@ -93,7 +93,7 @@ TEST(ResidentRowText, Unescapes) {
   EXPECT_EQ(unescaped(R"(\u0000)"), std::string(1, '\0'));
 }
 
-// JSON allows halves of a pair (PostgreSQL's json keeps them as they stand): they are no character.
+// JSON allows lone surrogates, and PostgreSQL's json keeps them, but they are not characters.
 TEST(ResidentRowText, HalfASurrogatePairIsNoCharacter) {
   EXPECT_EQ(unescaped(R"(\ud83d)"), "\xef\xbf\xbd");
   EXPECT_EQ(unescaped(R"(\ude00)"), "\xef\xbf\xbd");
@@ -104,7 +104,7 @@ TEST(ResidentRowText, HalfASurrogatePairIsNoCharacter) {
   EXPECT_EQ(unescaped(R"(\ud83dx)"), "\xef\xbf\xbdx");
 }
 
-// Whatever it is that comes: no read past the end, and texts of it alone.
+// Invalid text must not cause a read past the end, and the results must be views into it.
 TEST(ResidentRowText, BrokenTextsAreCutToo) {
   std::mt19937 random(5);
   static constexpr std::string_view letters = "\"\\{}[],: u0d8\n";

@@ -111,7 +111,7 @@ void RowWriter::csv(std::uint32_t row, Buffer& out) {
   const std::string_view line = table_.csv(row, row + 1);
   if (all_) return out.append(line);
   cut_csv(line, values_);
-  // Alone in its line it would end a COPY.
+  // Alone in a line it would end a COPY.
   if (wanted_.fields.size() == 1 && values_[wanted_.fields.front()] == "\\.") return out.append("\"\\.\"\n");
   for (std::size_t i = 0; i < wanted_.fields.size(); ++i) {
     if (i != 0) out.push_back(',');
@@ -127,10 +127,10 @@ void RowWriter::end(Buffer& out) const {
 void cut_csv(std::string_view line, std::span<std::string_view> values) {
   std::size_t at = 0;
   for (std::string_view& value : values) {
-    const std::size_t begin = std::min(at, line.size());  // a line that is too short leaves places empty
+    const std::size_t begin = std::min(at, line.size());  // a line that is too short leaves values empty
     bool quoted = false;
     for (; at < line.size(); ++at) {
-      if (line[at] == '"') quoted = !quoted;  // a quote within is two
+      if (line[at] == '"') quoted = !quoted;  // a quote within the value is doubled
       if (!quoted && (line[at] == ',' || line[at] == '\n')) break;
     }
     value = line.substr(begin, at - begin);

@@ -11,20 +11,20 @@
 
 namespace sluice::api::resident {
 
-// Writes rows of a table as an answer has them: begin(), rows, end(). Appends whole rows only.
+// Writes rows of a table in the form of an answer: begin(), rows, end(). Appends only whole rows.
 class RowWriter {
  public:
   struct Wanted {
     sql::Format format = sql::Format::json;
     sql::Header header = sql::Header::present;
-    bool object = false;                  // one row, in JSON without the array around it
-    std::vector<std::uint32_t> fields{};  // empty: all
+    bool object = false;                  // JSON: one row without the array around it
+    std::vector<std::uint32_t> fields{};  // empty for all
   };
-  // The table outlives it. Precondition: CSV is of a table that has it.
+  // The table outlives this. Precondition: if CSV is wanted, the table has CSV.
   RowWriter(const Table& table, Wanted wanted);
 
   void begin(Buffer& out) const;
-  // The next row is not the first one of the answer.
+  // The next row is not the first row of the answer.
   void follow() { first_ = false; }
   void row(std::uint32_t row, Buffer& out);
   void end(Buffer& out) const;
@@ -40,15 +40,15 @@ class RowWriter {
   const bool all_;
   bool first_ = true;
   std::vector<std::string_view> values_;
-  // Of packed rows.
+  // For packed rows.
   std::optional<PackedRows::Reader> reader_;
-  std::vector<sql::Column> columns_;  // those that are wanted; not where all are
-  std::size_t read_ = 0;              // columns up to the last that is wanted
+  std::vector<sql::Column> columns_;  // the wanted columns; unused if all are wanted
+  std::size_t read_ = 0;              // columns up to the last wanted one
   std::vector<sql::Field> fields_;
   std::optional<sql::Encoder> encoder_;
 };
 
-// Cuts a line of CSV, its end included, into its values as they stand there; `values` has a place for each.
+// Cuts a line of CSV, including its line end, into its raw values; `values` has one element per value.
 void cut_csv(std::string_view line, std::span<std::string_view> values);
 
 }  // namespace sluice::api::resident

@@ -16,7 +16,7 @@ struct Cell {
   std::vector<TestValue> values;
 };
 
-// Column by column, so that the same values can be had with fewer columns.
+// By column, so that the same values are available with fewer columns.
 const std::vector<Cell>& cells() {
   static const std::vector<Cell> all = {
       {column_of("id", sql::Form::number, 23), {"1", "2", "3", nullptr}},
@@ -51,7 +51,7 @@ std::string written(const Table& table, const RowWriter::Wanted& wanted, const s
   return std::string(out.view());
 }
 
-// What is answered is what the encoder would write of these rows and columns, whatever is left out.
+// The answer is what the encoder writes for these rows and columns.
 TEST(ResidentRowWriter, WritesWhatTheEncoderWrites) {
   const auto table = table_of({.csv = true}, rows_of(every_field, {0, 1, 2, 3}));
   for (const std::vector<std::uint32_t>& fields :
@@ -66,7 +66,7 @@ TEST(ResidentRowWriter, WritesWhatTheEncoderWrites) {
               << testing::PrintToString(fields) << testing::PrintToString(rows) << static_cast<int>(format);
         }
       }
-      // JSON differs in where its lines end alone.
+      // JSON differs only in its line ends.
       std::string lines = encoded(sql::Format::ndjson, expected);
       std::string json = "[";
       for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {

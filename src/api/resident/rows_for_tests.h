@@ -14,10 +14,10 @@
 #include "api/resident/table.h"
 #include "sql/rows.h"
 
-// Rows that no database has given, for tests and fuzz targets.
+// Rows without a database, for tests and fuzz targets.
 namespace sluice::api::resident {
 
-// A value as a database writes it; null: NULL.
+// A value as a database writes it; null for NULL.
 struct TestValue {
   TestValue(std::nullptr_t) {}                                  // NOLINT: as it is written
   TestValue(const char* written) : text(written) {}             // NOLINT
@@ -51,7 +51,7 @@ inline sql::Column sqlite_column(std::string name, std::string declared) {
       .name = std::move(name), .type = type_of(sql::Form::dynamic), .type_id = 0, .declared_type = std::move(declared)};
 }
 
-// Every value has memory of its own, exactly as long as it is: a read past its end is a finding.
+// Every value has memory of exactly its size, so the sanitizer finds a read past its end.
 class TestRows {
  public:
   explicit TestRows(std::vector<sql::Column> header) : columns(std::move(header)) {}
@@ -71,7 +71,7 @@ class TestRows {
 
   [[nodiscard]] std::size_t size() const { return fields_.size() / columns.size(); }
   [[nodiscard]] sql::Block block() const { return block(0, size()); }
-  // Rows from `first` up to, not including, `last`.
+  // The rows [first, last).
   [[nodiscard]] sql::Block block(std::size_t first, std::size_t last) const {
     return {.columns = columns,
             .fields = std::span(fields_).subspan(first * columns.size(), (last - first) * columns.size()),
@@ -93,7 +93,7 @@ inline std::expected<std::shared_ptr<const Table>, std::string> build(TableShape
   return builder.finish();
 }
 
-// Rows of which it is known that they make a table.
+// Builds a table. Precondition: the rows are valid.
 inline std::shared_ptr<const Table> table_of(TableShape shape, const TestRows& rows) {
   return build(std::move(shape), rows).value();
 }
@@ -104,7 +104,7 @@ inline std::vector<std::uint32_t> rows_of(const Selection& selection) {
   return rows;
 }
 
-// A format's bytes as the encoder writes them.
+// The bytes that the encoder writes in a format.
 inline std::string encoded(sql::Format format, const TestRows& rows, sql::Header header = sql::Header::present) {
   Buffer out;
   sql::Encoder encoder(format, rows.columns);

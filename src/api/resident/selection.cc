@@ -42,7 +42,7 @@ std::uint64_t count_of(const Table& table, const Condition& condition) {
   return 0;
 }
 
-// Calls `each` with the condition's rows, list by list; a list is in order.
+// Calls `each` with lists of the condition's rows. Each list is sorted.
 template <class Each>
 void each_list(const Condition& condition, Each each) {
   const auto all = [&](const std::vector<std::uint32_t>& rows) {
@@ -61,11 +61,11 @@ void each_list(const Condition& condition, Each each) {
       if (!condition.index->nulls().empty()) all(condition.index->nulls());
       break;
     case Condition::Kind::not_null:
-      break;  // never asked for: see rows_of()
+      break;  // never needed: see rows_of()
   }
 }
 
-// The condition's rows in order. `count`: how many there are at most.
+// The condition's rows, sorted. `count`: their maximum number.
 std::vector<std::uint32_t> rows_of(const Table& table, const Condition& condition, std::uint64_t count) {
   std::vector<std::uint32_t> rows;
   if (condition.kind == Condition::Kind::not_null) {
@@ -97,12 +97,12 @@ std::vector<std::uint32_t> rows_of(const Table& table, const Condition& conditio
   });
   if (lists > 1) {
     std::ranges::sort(rows);
-    rows.erase(std::ranges::unique(rows).begin(), rows.end());  // an array may hold several of the values
+    rows.erase(std::ranges::unique(rows).begin(), rows.end());  // an array may contain several of the values
   }
   return rows;
 }
 
-// Keeps those of `rows` that are in `list` too; both are in order. The longer one is searched ahead in doubling steps.
+// Removes from `rows` the rows that are not in `list`. Both are sorted. Searches the longer one in doubling steps.
 void intersect(std::vector<std::uint32_t>& rows, const Postings& list) {
   const std::uint32_t* at = list.begin();
   const std::uint32_t* const end = list.end();
@@ -146,7 +146,7 @@ void keep(const Table& table, std::vector<std::uint32_t>& rows, const Condition&
   intersect(rows, {.rows = others.data(), .count = static_cast<std::uint32_t>(others.size()), .single = 0});
 }
 
-// The whole table in the order of one index: rank by rank.
+// Walks the whole table in the order of one index, rank by rank.
 std::vector<std::uint32_t> walk(const Table& table, const Order& order, std::uint64_t offset, std::uint64_t limit) {
   std::vector<std::uint32_t> rows;
   rows.reserve(std::min<std::uint64_t>(limit, table.size() - std::min<std::uint64_t>(offset, table.size())));
@@ -181,7 +181,7 @@ void sort(std::vector<std::uint32_t>& rows, const std::vector<Order>& order, std
       std::ranges::sort(rows, less);
     }
   };
-  // Rows of equal ranks stay in the order of the table.
+  // Rows of equal rank keep the order of the table.
   sort_by([&](std::uint32_t a, std::uint32_t b) {
     for (const Order& one : order) {
       const std::uint32_t rank_a = one.index->rank_of_row(a);
@@ -219,7 +219,7 @@ Selection select(const Table& table, const Query& query) {
     selection.rows.resize(table.size());
     for (std::uint32_t row = 0; row < table.size(); ++row) selection.rows[row] = row;
   } else {
-    // From the condition that leaves the fewest on.
+    // Starts with the condition that matches the fewest rows.
     std::vector<std::pair<std::uint64_t, const Condition*>> conditions;
     for (const Condition& condition : query.conditions) conditions.emplace_back(count_of(table, condition), &condition);
     std::ranges::sort(conditions);

@@ -8,13 +8,13 @@
 
 namespace sluice::api::resident {
 
-// What a query finds: rows in the order in which they are answered, offset and limit applied.
+// The result of a query: rows in the order of the answer, after offset and limit.
 struct Selection {
-  std::uint64_t total = 0;  // without offset and limit
-  bool is_range = false;    // rows from `first` up to `last`, all of them in the order of the table
+  std::uint64_t total = 0;  // before offset and limit
+  bool is_range = false;    // the result is rows [first, last) in the order of the table
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  std::vector<std::uint32_t> rows;  // else
+  std::vector<std::uint32_t> rows;  // the result if it is not a range
 
   // Precondition: index < size().
   [[nodiscard]] std::uint32_t at(std::uint64_t index) const {
@@ -24,7 +24,7 @@ struct Selection {
 };
 
 [[nodiscard]] Selection select(const Table& table, const Query& query);
-// How many rows select() may have to look at: whether that is to be done by a thread of the pool.
+// An estimate of how many rows select() must look at. It decides whether a thread of the pool runs it.
 [[nodiscard]] std::uint64_t effort_of(const Table& table, const Query& query);
 
 }  // namespace sluice::api::resident

@@ -19,7 +19,7 @@
 namespace sluice::api::resident {
 namespace {
 
-// What a query may cost is known before it is done.
+// The cost of a query is known before it runs.
 TEST(ResidentSelection, Effort) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("seen", sql::Form::boolean, 16)});
   rows.row({"10", "t"}).row({"11", "f"}).row({"12", nullptr}).row({"13", "t"}).row({"14", "f"});
@@ -33,7 +33,7 @@ TEST(ResidentSelection, Effort) {
   EXPECT_EQ(effort("seen=t&id=gte.10"), 2u);
 }
 
-// ---- Random tables and queries, against a look at every row ----
+// ---- Random tables and queries, compared with a check of every row ----
 
 struct Item {
   int storage = 0;  // SQLite's storage class
@@ -41,7 +41,7 @@ struct Item {
   std::string text;
   auto operator<=>(const Item&) const = default;
 };
-using Cell = std::optional<std::vector<Item>>;  // nothing: NULL
+using Cell = std::optional<std::vector<Item>>;  // nullopt for NULL
 
 class Random {
  public:
@@ -55,7 +55,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// A kind of column: what it holds, and how that is spelled by a database and by a client.
+// A kind of column: its values and their notations in a database and in a request.
 struct ColumnKind {
   sql::Column column;
   bool several = false;
@@ -64,7 +64,7 @@ struct ColumnKind {
   std::function<TestValue(Random&, const std::vector<Item>&)> database;
 };
 
-// A decimal of thousandths, spelled in one of its ways.
+// A number of thousandths in a random decimal notation.
 std::string decimal(Random& random, std::int64_t thousandths) {
   const std::int64_t size = std::abs(thousandths);
   std::string text = thousandths < 0 ? "-" : "";
@@ -86,7 +86,7 @@ std::string date(std::int64_t days) {
                      static_cast<unsigned>(day.day()));
 }
 
-// A moment of whole seconds, in some zone.
+// A time in whole seconds, in a random zone.
 std::string moment(Random& random, std::int64_t seconds, char between) {
   const int hours = random.below(25) - 12;
   const std::int64_t local = seconds + hours * 3600;
@@ -117,7 +117,7 @@ std::string in_quotes(std::string_view text) {
   return out + '"';
 }
 
-// Text of an array as PostgreSQL writes it, and as it might.
+// An array as PostgreSQL writes it, or in another valid notation.
 std::string array_text(Random& random, const std::vector<Item>& items, bool numbers) {
   std::string out = random.one_in(5) && !items.empty() ? fmt::format("[0:{}]={{", items.size() - 1) : "{";
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -181,7 +181,7 @@ std::vector<ColumnKind> column_kinds() {
                    [](Random& random, const auto& items) { return TestValue(moment(random, items[0].number, ' ')); }});
   kinds.push_back({sqlite_column("any", ""), false,
                    [](Random& random, int variety) {
-                     // A text of SQLite's that looks like a number cannot be asked for.
+                     // A text in SQLite that looks like a number cannot be requested.
                      if (random.one_in(2)) return Item{1, random.below(variety) - 3, {}};
                      return Item{2, 0, "w" + std::to_string(random.below(variety))};
                    },
@@ -213,7 +213,7 @@ class Differential {
     std::vector<int> ids(static_cast<std::size_t>(size));
     std::iota(ids.begin(), ids.end(), -5);
     if (random_.one_in(2)) std::ranges::shuffle(ids, random_.engine());
-    // Each column has its own variety of values, and share of NULL.
+    // Each column has its own number of distinct values and its own share of NULL.
     std::vector<int> variety;
     std::vector<int> nulls;
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
@@ -264,7 +264,7 @@ class Differential {
       for (const auto& [column, descending] : order_) {
         const Cell& left = cells_[a][column];
         const Cell& right = cells_[b][column];
-        // NULL is the greatest.
+        // NULL is the greatest value.
         const auto order = left && right ? left->front() <=> right->front() : !left <=> !right;
         if (order != 0) return descending ? order > 0 : order < 0;
       }
@@ -288,7 +288,7 @@ class Differential {
  private:
   using Test = std::function<bool(const std::vector<Cell>&)>;
 
-  // Percent-encoded: what has to be, and some of the rest.
+  // Percent-encodes the characters that require it, and some others.
   void add(std::string_view name, std::string_view value) {
     if (!query_.empty() || random_.one_in(10)) query_ += '&';
     query_.append(name).push_back('=');
@@ -304,7 +304,7 @@ class Differential {
     }
   }
 
-  // One that some row has, or one that perhaps none has.
+  // A value of some row, or one that perhaps no row has.
   Item item_of(std::size_t kind) {
     if (!cells_.empty() && random_.below(4) != 0) {
       const auto& cell = cells_[static_cast<std::size_t>(random_.below(static_cast<int>(cells_.size())))][kind + 1];
@@ -329,7 +329,7 @@ class Differential {
       case 2:
       case 3: {
         const Item item = item_of(kind);
-        // Without an operator where the value has none that could be taken for one.
+        // Without an operator if the value does not begin like one.
         const std::string spelled = its.client(random_, item);
         add(name, (random_.one_in(2) && spelled.find('.') == spelled.npos ? "" : "eq.") + spelled);
         tests_.emplace_back([column, item](const auto& row) {
@@ -401,7 +401,7 @@ TEST(ResidentSelection, FindsWhatALookAtEveryRowFinds) {
     }
     matched += differential.matched();
   }
-  EXPECT_GT(matched, 20'000u);  // else the conditions were such that hardly a row met them
+  EXPECT_GT(matched, 20'000u);  // otherwise the conditions match hardly any row
 }
 
 }  // namespace

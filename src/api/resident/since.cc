@@ -19,7 +19,7 @@ bool Since::note(const ValueType& type, const sql::Field& field) {
 
 sql::Argument Since::argument() const {
   SLUICE_ASSERT(known_);
-  // SQLite compares a number with a number alone; PostgreSQL knows the parameter's type.
+  // SQLite compares numbers only with numbers. PostgreSQL knows the parameter's type.
   auto type = sql::ParameterType::text;
   if (is_number_) {
     type =

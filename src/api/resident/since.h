@@ -10,22 +10,22 @@
 
 namespace sluice::api::resident {
 
-// The greatest version of the rows that have been read: where the changes after them begin.
+// The greatest version among the rows that have been read. Later changes have greater versions.
 class Since {
  public:
-  // False: the value is none of the type, which orders(). NULL is no version.
+  // Returns false if the value is not of the type, which must be ordered. NULL is ignored.
   [[nodiscard]] bool note(const ValueType& type, const sql::Field& field);
 
-  // Whether any row has had a version.
+  // Whether any row had a version.
   [[nodiscard]] bool known() const { return known_; }
-  // The value as the database has written it; a view. Precondition: known().
+  // The value as the database wrote it. The result is a view. Precondition: known().
   [[nodiscard]] sql::Argument argument() const;
 
  private:
   bool known_ = false;
   bool is_number_ = false;
   std::string text_;
-  std::uint64_t number_ = 0;  // the key, as Key has it
+  std::uint64_t number_ = 0;  // the value's Key
   std::string bytes_;
   std::string scratch_;
 };

@@ -7,7 +7,7 @@
 namespace sluice::api::resident {
 namespace {
 
-// Notes them in this order; what the greatest is taken for.
+// Notes the values in this order. Returns the greatest.
 sql::Argument greatest(Since& since, const sql::Column& column, const std::vector<TestValue>& values) {
   TestRows rows({column});
   for (const TestValue& value : values) rows.row({value});
@@ -40,7 +40,7 @@ TEST(ResidentSince, NullIsNoVersion) {
   EXPECT_FALSE(since.known());
 }
 
-// SQLite compares numbers with numbers alone.
+// SQLite compares numbers only with numbers.
 TEST(ResidentSince, TheArgumentHasTheValuesType) {
   const sql::Column column = sqlite_column("v", "");
   const auto type = [&](const TestValue& value) {

@@ -78,7 +78,7 @@ std::uint64_t Table::memory() const {
 
 namespace {
 
-// The hash of what the rows are as JSON, which are so never there all at once; and the size of it.
+// The hash and the size of the rows as JSON, without holding all of the JSON in memory.
 XXH128_hash_t hash_of_packed(const Table& table, std::uint64_t seed, std::uint64_t& bytes) {
   constexpr std::size_t piece = 64 * 1024;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
@@ -104,7 +104,7 @@ XXH128_hash_t hash_of_packed(const Table& table, std::uint64_t seed, std::uint64
 
 std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared_ptr<Table> table,
                                                                      const TableShape& shape) {
-  // With the columns: where there are no rows, some formats still have their names.
+  // Includes the columns, because an answer without rows still contains their names in some formats.
   std::string names;
   for (std::size_t i = 0; i < table->columns_.size(); ++i) names += table->text_.name(i);
   const std::uint64_t seed = XXH3_64bits(names.data(), names.size());

@@ -89,7 +89,7 @@ TEST(ResidentTable, NoRows) {
   EXPECT_EQ(rows_with(*table, "id", "1"), (std::vector<std::uint32_t>{}));
 }
 
-// ---- What it is told by ----
+// ---- The state, which identifies the content ----
 
 TEST(ResidentTable, TheStateIsThatOfTheRows) {
   const auto state = [](const TestRows& rows, const TableShape& shape = {}) { return table_of(shape, rows)->state(); };
@@ -97,7 +97,7 @@ TEST(ResidentTable, TheStateIsThatOfTheRows) {
   EXPECT_EQ(whole.size(), 32u);
   EXPECT_EQ(whole.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(state(people()), whole);
-  EXPECT_EQ(state(people(), by_id), whole);  // however it is indexed
+  EXPECT_EQ(state(people(), by_id), whole);  // the indexes do not matter
   TestRows more = people();
   more.row({"4", "D", "{}", nullptr, nullptr});
   EXPECT_NE(state(more), whole);
@@ -110,7 +110,7 @@ TEST(ResidentTable, TheStateIsThatOfTheRows) {
   EXPECT_NE(state(first), state(swapped));
 }
 
-// Formats with a line of names have one where there are no rows, too.
+// Formats with a line of names have it even without rows.
 TEST(ResidentTable, TheStateIsThatOfTheColumnsToo) {
   const auto a = table_of({}, TestRows({column_of("a", sql::Form::number)}));
   const auto b = table_of({}, TestRows({column_of("b", sql::Form::number)}));
@@ -130,7 +130,7 @@ TEST(ResidentTable, MemoryIsThatOfRowsAndIndexes) {
   EXPECT_GE(indexed->memory(), plain->memory() + indexed->index_of(0)->memory() + indexed->index_of(2)->memory());
 }
 
-// ---- What makes none ----
+// ---- Invalid tables ----
 
 std::string failure(const TableShape& shape, const TestRows& rows) {
   const auto made = build(shape, rows);
@@ -148,7 +148,7 @@ TEST(ResidentTable, TheKeyTellsEachRowFromAllOthers) {
   TestRows only({column_of("id", sql::Form::text)});
   only.row({nullptr});
   EXPECT_EQ(failure({.key = "id"}, only), "the key \"id\" of row 1 is NULL");
-  // Two spellings of one number are one key.
+  // Two notations of one number are the same key.
   TestRows decimals({column_of("n", sql::Form::number, 1700)});
   decimals.row({"1.5"}).row({"1.50"});
   EXPECT_EQ(failure({.key = "n"}, decimals), "several rows have the key 1.5");
@@ -157,7 +157,7 @@ TEST(ResidentTable, TheKeyTellsEachRowFromAllOthers) {
 TEST(ResidentTable, MemoryHasALimit) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("text", sql::Form::text, 25)});
   for (int i = 0; i < 1000; ++i) rows.row({std::to_string(i), std::string(100, 'x')});
-  // The rows alone, and with what finds them.
+  // The rows alone, and the rows with their indexes.
   EXPECT_EQ(failure({.memory_limit = 100'000}, rows), "it takes more than its memory, 100000 bytes");
   const std::uint64_t needed = table_of({.key = "id"}, rows)->memory();
   EXPECT_EQ(failure({.key = "id", .memory_limit = needed - 1}, rows),
@@ -195,7 +195,7 @@ TEST(ResidentTable, AShapeThatDoesNotFitTheColumns) {
   EXPECT_EQ(check({}), "two columns are called \"id\"");
 }
 
-// ---- SQLite: a column's values may be of any class, and JSON or not ----
+// ---- SQLite: a column's values may be of any class, and may be JSON or not ----
 
 TEST(ResidentTable, SqliteColumns) {
   TestRows rows({sqlite_column("n", "INTEGER"), sqlite_column("any", ""), sqlite_column("tags", "JSON"),

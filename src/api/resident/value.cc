@@ -19,10 +19,10 @@ using Spelling = ValueType::Spelling;
 
 constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 
-// The order of signed integers as that of unsigned ones.
+// Maps signed to unsigned integers and preserves their order.
 constexpr std::uint64_t ordered(std::int64_t value) { return static_cast<std::uint64_t>(value) ^ sign_bit; }
 
-// Takes exactly `count` digits off the front.
+// Removes exactly `count` digits from the front.
 bool take_digits(std::string_view& text, std::size_t count, std::int64_t& value) {
   if (text.size() < count) return false;
   value = 0;
@@ -42,8 +42,8 @@ bool take(std::string_view& text, char c) {
 
 constexpr std::int64_t day_us = 86'400'000'000;
 
-// Days since 2000-01-01, from which on PostgreSQL's microseconds fit into 64 bits, of a date in the proleptic Gregorian
-// calendar.
+// Days of a date in the proleptic Gregorian calendar, counted from 2000-01-01. With this epoch PostgreSQL's
+// microseconds fit into 64 bits.
 std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
   year -= month <= 2 ? 1 : 0;
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
@@ -55,7 +55,7 @@ std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
 
 bool is_leap(std::int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
 
-// `2026-11-22`, more digits of the year included.
+// `2026-11-22`; the year may have more digits.
 bool take_date(std::string_view& text, bool bc, std::int64_t& days) {
   std::size_t width = 0;
   while (width < text.size() && is_digit(text[width])) ++width;
@@ -75,7 +75,7 @@ bool take_date(std::string_view& text, bool bc, std::int64_t& days) {
   return true;
 }
 
-// `12:34:56.789`; seconds may be missing.
+// `12:34:56.789`; the seconds are optional.
 bool take_time(std::string_view& text, std::int64_t& microseconds) {
   std::int64_t hours = 0;
   std::int64_t minutes = 0;
@@ -98,12 +98,12 @@ bool take_time(std::string_view& text, std::int64_t& microseconds) {
   return hours < 24 || microseconds == day_us;
 }
 
-// `Z`, `+01`, `+0130`, `+01:30`, and seconds, which zones once had.
+// `Z`, `+01`, `+0130`, `+01:30`, and offsets with seconds, as in historical time zones.
 bool take_zone(std::string_view& text, std::int64_t& microseconds) {
   microseconds = 0;
   if (take(text, 'Z') || take(text, 'z')) return true;
   if (text.empty() || (text.front() != '+' && text.front() != '-' && text.front() != ' ')) return false;
-  const bool west = text.front() == '-';  // a plus that nobody escaped is a blank
+  const bool west = text.front() == '-';  // an unescaped plus arrives as a blank
   text.remove_prefix(1);
   std::int64_t parts[3] = {};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -145,7 +145,7 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
     if (!take_time(text, time)) return false;
     if (kind == Kind::timestamp_tz && !text.empty() && !take_zone(text, zone)) return false;
   }
-  // What takes more than 64 bits is beyond any timestamp that a database has.
+  // A moment that exceeds 64 bits is beyond every timestamp of the databases.
   std::int64_t moment = 0;
   if (__builtin_mul_overflow(days, day_us, &moment) || __builtin_add_overflow(moment, time - zone, &moment))
     return false;
@@ -153,7 +153,8 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
   return text.empty();
 }
 
-// As PostgreSQL takes it: braces around, hyphens behind any four digits. In its canonical form.
+// Accepts PostgreSQL's notations: optional braces, and a hyphen after any group of four digits. Appends the canonical
+// form.
 bool append_uuid(std::string_view text, std::string& out) {
   if (text.starts_with('{')) {
     if (!text.ends_with('}')) return false;
@@ -163,13 +164,13 @@ bool append_uuid(std::string_view text, std::string& out) {
     if (digits == 8 || digits == 12 || digits == 16 || digits == 20) out.push_back('-');
     if (digits % 4 == 0 && digits != 0) (void)take(text, '-');
     if (text.empty() || hex_digit(text.front()) < 0) return false;
-    out.push_back(static_cast<char>(text.front() | 0x20));  // of a digit it is set already
+    out.push_back(static_cast<char>(text.front() | 0x20));  // digits already have this bit
     text.remove_prefix(1);
   }
   return text.empty();
 }
 
-// As PostgreSQL writes a time.
+// Appends a time in PostgreSQL's notation.
 bool append_time(std::string_view text, std::string& out) {
   std::int64_t microseconds = 0;
   if (!take_time(text, microseconds) || !text.empty()) return false;
@@ -182,7 +183,7 @@ bool append_time(std::string_view text, std::string& out) {
   return true;
 }
 
-// As PostgreSQL writes macaddr and macaddr8.
+// Appends an address in PostgreSQL's notation of macaddr and macaddr8.
 bool append_mac(std::string_view text, std::size_t octets, std::string& out) {
   for (std::size_t octet = 0; octet < octets; ++octet) {
     if (octet != 0) {
@@ -191,7 +192,7 @@ bool append_mac(std::string_view text, std::size_t octets, std::string& out) {
     }
     for (int digit = 0; digit < 2; ++digit) {
       if (text.empty() || hex_digit(text.front()) < 0) return false;
-      out.push_back(static_cast<char>(text.front() | 0x20));  // of a digit it is set already
+      out.push_back(static_cast<char>(text.front() | 0x20));  // digits already have this bit
       text.remove_prefix(1);
     }
   }
@@ -201,20 +202,20 @@ bool append_mac(std::string_view text, std::size_t octets, std::string& out) {
 constexpr std::uint32_t uuid_oid = 2950;
 constexpr std::uint32_t uuids_oid = 2951;
 
-// Types of PostgreSQL that it orders as their texts are ordered: "char", name, text, macaddr, macaddr8, char(n),
-// varchar, time, bit(n), bit varying, and a literal of which nothing is known. Not: interval, timetz, money, inet,
-// enums, ranges, and what extensions bring.
+// PostgreSQL types whose order is that of their texts: "char", name, text, macaddr, macaddr8, char(n), varchar, time,
+// bit(n), bit varying, and literals of unknown type. Not among them: interval, timetz, money, inet, enums, ranges, and
+// types of extensions.
 bool orders_as_text(std::uint32_t oid) {
   static constexpr std::uint32_t oids[] = {0, 18, 19, 25, 705, 774, 829, 1042, 1043, 1083, 1560, 1562};
   return std::ranges::find(oids, oid) != std::end(oids);
 }
 
-// Lengths of the classes of `dynamic` keys: SQLite's order of storage classes.
+// The first byte of `dynamic` keys: SQLite's order of storage classes.
 constexpr char class_number = 1;
 constexpr char class_text = 2;
 constexpr char class_blob = 3;
 
-// char(n) comes with the blanks that fill it up.
+// char(n) values are padded with blanks.
 std::string_view without_padding(std::string_view text) { return text.substr(0, text.find_last_not_of(' ') + 1); }
 
 }  // namespace
@@ -232,7 +233,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
       case sql::Form::timestamp_tz:
         return Kind::timestamp_tz;
       case sql::Form::text:
-        if (id == 26 || id == 5069) return Kind::integer;  // oid and xid8, which JSON has as texts
+        if (id == 26 || id == 5069) return Kind::integer;  // oid and xid8, which are texts in JSON
         if (id == uuid_oid) return Kind::uuid;
         return id == 1082 ? Kind::date : Kind::text;
       case sql::Form::dynamic:
@@ -248,8 +249,8 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
   }
   if (column.type->form == sql::Form::array) {
     if (!column.type->element || column.type->delimiter == ' ') return std::nullopt;
-    // The element's type has no number here, so a whole number is a number like others: the keys are equal where the
-    // values are. Dates are written so that their order is that of their text.
+    // The element's exact type is unknown here, so whole numbers are treated as decimals: equal values have equal keys.
+    // The texts of dates sort like the dates.
     const auto kind = scalar(*column.type->element, column.type_id == uuids_oid ? uuid_oid : 0);
     if (!kind) return std::nullopt;
     result.kind = *kind;
@@ -268,7 +269,7 @@ std::optional<ValueType> ValueType::of(const sql::Column& column) {
     } else if (sql::is_number_or_boolean(declared)) {
       result.spelling = declared == sql::ColumnKind::boolean ? Spelling::boolean : Spelling::numeric;
     } else if (declared == sql::ColumnKind::text) {
-      result.kind = Kind::text;  // its affinity turns numbers into text
+      result.kind = Kind::text;  // the column's affinity converts numbers to text
     }
   }
   if (column.type_id == 1042) result.spelling = Spelling::padded;
@@ -344,7 +345,7 @@ bool append_decimal_key(std::string_view text, std::string& out) {
   } else {
     (void)take(text, '+');
   }
-  // The digits without the zeros around them; `point`: how many of all digits stand before the point.
+  // The digits without leading and trailing zeros. `point`: how many of all digits precede the point.
   const std::size_t e = text.find_first_of("eE");
   std::string_view mantissa = text.substr(0, e);
   std::int64_t exponent = 0;
@@ -380,7 +381,7 @@ bool append_decimal_key(std::string_view text, std::string& out) {
   const auto biased = static_cast<std::uint16_t>(magnitude + 0x8000);
   out.push_back(static_cast<char>(biased >> 8));
   out.push_back(static_cast<char>(biased & 0xff));
-  // Two digits a byte, and none of them 0, so that what is longer is greater.
+  // Two digits per byte, none of which is 0, so that a longer key is greater.
   for (std::size_t i = first; i < last; i += 2) {
     const int tens = digit(i) - '0';
     const int ones = i + 1 < last ? digit(i + 1) - '0' : 0;

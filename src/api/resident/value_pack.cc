@@ -11,7 +11,7 @@
 namespace sluice::api::resident {
 namespace {
 
-constexpr std::size_t most_digits = 18;  // of a number that surely has room in 64 bits
+constexpr std::size_t most_digits = 18;  // a number of this length always fits into 64 bits
 constexpr std::int64_t second = 1'000'000;
 
 std::size_t size_of(std::int64_t value) {
@@ -34,7 +34,7 @@ std::int64_t read_integer(const char* from, std::size_t size) {
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
-// `count` digits; nothing: there are others among them.
+// `count` digits; nullopt if there are other characters.
 std::optional<unsigned> digits(std::string_view text, std::size_t at, std::size_t count) {
   unsigned value = 0;
   for (std::size_t i = at; i < at + count; ++i) {
@@ -103,8 +103,8 @@ char* write_zone(int hours, char* out) {
   return write_digits(static_cast<unsigned>(hours < 0 ? -hours : hours), 2, out);
 }
 
-// `2026-11-22 18:30:00`, with up to six digits behind a point, and with the hours of a zone. What it is not exactly is
-// found out by writing it again.
+// `2026-11-22 18:30:00`, with up to six digits after a point, and with the hours of a zone. Unpacks the result and
+// compares it with the text, to reject other notations.
 bool append_timestamp(std::string_view text, std::string& out) {
   if (text.size() < 19 || text[10] != ' ' || text[13] != ':' || text[16] != ':') return false;
   const auto days = parse_days(text);

@@ -6,28 +6,28 @@
 #include <string>
 #include <string_view>
 
-// Values in fewer bytes than their texts: whole numbers, decimals, dates, timestamps and UUIDs as databases usually
-// write them. What is not exactly what unpacking would write is no such value, so each comes out as it went in.
+// Packs values into fewer bytes than their texts: whole numbers, decimals, dates, timestamps and UUIDs in the
+// databases' usual notation. A text is packed only if unpacking gives exactly the same text.
 namespace sluice::api::resident {
 
-// The first byte of a packed value: what it is, and often how long. What belongs to the column as a whole (words) is
-// for PackedRows.
+// The first byte of a packed value: its type, and often its length. PackedRows handles what is shared by a whole column
+// (words).
 //
 //   00          NULL
 //   01          text: its size as 4 bytes, and its bytes
 //   02          of another form: the form, then as 01
 //   03          UUID: 16 bytes
 //   04          date: days since 1970 as 3 bytes
-//   05 06       timestamp: microseconds since 1970 as 8 bytes; 05 if whole seconds, those as 5 bytes
-//   07 08       likewise, and the hours of its zone as a byte
+//   05 06       timestamp since 1970: whole seconds as 5 bytes (05), or microseconds as 8 bytes (06)
+//   07 08       as 05 and 06, followed by the hours of the zone as a byte
 //   09 0a       a word: its number as 1 byte, or as 2
 //   10 + n      a whole number of n bytes
-//   20 + n      a decimal: how many digits stand behind the point, and the digits as a whole number of n bytes
+//   20 + n      a decimal: the number of digits after the point, and all digits as a whole number of n bytes
 //   30 ... 4f   a whole number from 0 to 31
 //   50 ... 7f   one of the first words
 //   80 ... ff   text of up to 127 bytes
 //
-// Numbers are signed, their lowest byte first.
+// Numbers are signed and little-endian.
 namespace pack {
 inline constexpr unsigned char null = 0x00;
 inline constexpr unsigned char text = 0x01;
@@ -47,15 +47,16 @@ inline constexpr unsigned char word = 0x50;
 inline constexpr unsigned char short_text = 0x80;
 }  // namespace pack
 
-// What a packed value becomes is never longer.
+// The maximum size of an unpacked value, except for texts.
 inline constexpr std::size_t most_unpacked = 48;
 
-// A whole number or a decimal of up to 18 digits. False: it is none, and nothing is appended.
+// A whole number or a decimal of up to 18 digits. Returns false, and appends nothing, if the text is not one.
 [[nodiscard]] bool append_packed_number(std::string_view text, std::string& out);
-// A date, a timestamp or a UUID. Likewise.
+// The same for a date, a timestamp or a UUID.
 [[nodiscard]] bool append_packed_time_or_uuid(std::string_view text, std::string& out);
 
-// Whether the value that begins so is one of those two; how many bytes follow the first.
+// is_packed_number: whether a value with this first byte is a whole number or a decimal. packed_size: the number of
+// bytes after the first.
 [[nodiscard]] constexpr bool is_packed_number(unsigned char head) { return head > pack::integer && head < pack::word; }
 [[nodiscard]] constexpr std::size_t packed_size(unsigned char head) {
   switch (head) {
@@ -76,8 +77,8 @@ inline constexpr std::size_t most_unpacked = 48;
       return head < pack::small ? head - pack::decimal + 1u : 0;
   }
 }
-// Writes the value's text to `out`, which has room for most_unpacked bytes, and gives its end; `from` is what follows
-// the first byte.
+// Writes the value's text to `out`, which has room for most_unpacked bytes, and returns the end of the text. `from`
+// points to the bytes after the first one.
 [[nodiscard]] char* unpack_value(unsigned char head, const char* from, char* out);
 
 }  // namespace sluice::api::resident

@@ -11,7 +11,7 @@
 namespace sluice::api::resident {
 namespace {
 
-// What comes out again, and in how many bytes it was; nothing: it is not packed.
+// The unpacked text and the packed size. Empty if the text was not packed.
 struct Packed {
   std::string text;
   std::size_t size = 0;
@@ -27,7 +27,7 @@ std::optional<Packed> packed(std::string_view text, bool (*append)(std::string_v
   const auto head = static_cast<unsigned char>(bytes[0]);
   EXPECT_EQ(packed_size(head), bytes.size() - 1) << text;
   EXPECT_EQ(is_packed_number(head), append == append_packed_number) << text;
-  // Memory of its own: a read or write past its end is a finding.
+  // Memory of exactly this size, so that the sanitizer finds a read or write past its end.
   const auto from = std::make_unique<char[]>(bytes.size() - 1);
   if (bytes.size() > 1) std::memcpy(from.get(), bytes.data() + 1, bytes.size() - 1);
   const auto out = std::make_unique<char[]>(most_unpacked);
@@ -142,7 +142,7 @@ TEST(ValuePack, DatesTimestampsAndUuids) {
   }
 }
 
-// Texts that are nearly values: what is packed is what comes out.
+// For texts that are almost values, unpacking gives the original text too.
 TEST(ValuePack, AnythingComesOutAsItWentIn) {
   std::mt19937 random(7);
   const std::string_view parts[] = {"2026-11-22", "18:30:00", ".25", "+01", "-",  "0",

@@ -15,7 +15,7 @@
 namespace sluice::api::resident {
 namespace {
 
-// What two keys of a kind compare as, whatever holds them.
+// A key that owns its memory, for comparisons.
 struct Made {
   bool fixed;
   std::uint64_t number;
@@ -31,7 +31,7 @@ std::optional<Made> made(Kind kind, std::string_view text) {
   return Made{false, 0, std::string(key.bytes)};
 }
 
-// Each of a kind; those of one line are equal, and each line is greater than the one before.
+// Values of one kind. Those of one line are equal, and each line is greater than the line before.
 void expect_order(Kind kind, const std::vector<std::vector<std::string_view>>& lines) {
   std::optional<Made> before;
   for (const auto& line : lines) {
@@ -101,7 +101,7 @@ TEST(ResidentValue, WhatIsNoDecimalIsRefused) {
                                 "1_000",      std::string_view("1\0", 2)});
 }
 
-// A decimal as its sign, its digits without zeros around them, and where the point stands.
+// A decimal as its sign, its digits without zeros at either end, and the position of the point.
 struct Plain {
   int sign = 0;
   std::string digits;
@@ -136,7 +136,7 @@ TEST(ResidentValue, RandomDecimalsAreInTheirOrder) {
       plain.digits = plain.digits.substr(first, plain.digits.find_last_not_of('0') + 1 - first);
       plain.sign = below(2) == 0 ? 1 : -1;
     }
-    // Twice, in two spellings: with the point anywhere, zeros around, and an exponent that makes up for it.
+    // In two notations: the point at a random position, extra zeros, and an exponent that compensates for them.
     for (int spelling = 0; spelling < 2; ++spelling) {
       std::string digits = std::string(static_cast<std::size_t>(below(4)), '0');
       const int zeros = static_cast<int>(digits.size());
@@ -211,7 +211,7 @@ TEST(ResidentValue, DatesThroughAllOfHistory) {
                               " BC"});
 }
 
-// The days of a date are counted one by one.
+// The test counts the days one by one.
 TEST(ResidentValue, EachDayIsOneMoreThanTheDayBefore) {
   static constexpr int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   std::optional<std::uint64_t> before;
@@ -249,7 +249,7 @@ TEST(ResidentValue, Timestamps) {
                                    "2026-11-22 25:00:00", "2026-11-22 24:00:01", "2026-11-22 24:30",
                                    "2026-11-22 18:60:00", "2026-11-22 18:30:61", "2026-11-22_18:30:00",
                                    "2026-11-22 18:30:00Z", "2026-11-22 18:30:00+00", "2026-02-30 00:00:00", "18:30:00",
-                                   // What 64 bits of microseconds cannot say is no timestamp.
+                                   // A time that exceeds 64 bits of microseconds is not a timestamp.
                                    "294277-12-31 00:00:00", "999999-01-01", "5874897-12-31", "9999999-12-31 23:59:60",
                                    "999999-01-01 BC", "9999999-12-31 00:00:00 BC"});
 }
@@ -290,7 +290,7 @@ TEST(ResidentValue, TextsAreTheirBytes) {
   expect_order(Kind::text, {{""}, {"A"}, {"B"}, {"a"}, {"a "}, {"a1"}, {"b"}, {"\xc3\xa4"}, {"\xf0\x9f\x98\x80"}});
 }
 
-// ---- SQLite: values say themselves what they are ----
+// ---- SQLite: each value has its own type ----
 
 Made made(const ValueType& type, const TestValue& value) {
   const sql::Field field{
@@ -378,7 +378,7 @@ TEST(ResidentValue, WhatPostgresColumnsHold) {
   for (const std::uint32_t id : {25U, 1043U, 1042U, 99999U}) EXPECT_EQ(kind(sql::Form::text, id), Kind::text);
   EXPECT_EQ(kind(sql::Form::text, 2950), Kind::uuid);
 
-  // Whether it is in the order that PostgreSQL has for it.
+  // Whether the key sorts as in PostgreSQL.
   const auto orders = [](sql::Form form, std::uint32_t id) {
     return ValueType::of(column_of("c", form, id))->orders();
   };
@@ -389,7 +389,7 @@ TEST(ResidentValue, WhatPostgresColumnsHold) {
   EXPECT_TRUE(orders(sql::Form::number, 1700));
   EXPECT_TRUE(orders(sql::Form::boolean, 16));
   EXPECT_TRUE(orders(sql::Form::timestamp_tz, 1184));
-  // money, inet, interval, timetz, pg_lsn, int4range, and what has no number of its own: enums, citext.
+  // money, inet, interval, timetz, pg_lsn, int4range, and types without a fixed OID: enums, citext.
   for (const std::uint32_t id : {790U, 869U, 1186U, 1266U, 3220U, 3904U, 16384U, 99999U}) {
     EXPECT_FALSE(orders(sql::Form::text, id)) << id;
   }
@@ -422,7 +422,7 @@ TEST(ResidentValue, WhatArraysHold) {
   EXPECT_FALSE(ValueType::of(array_of("c", sql::Form::json)));
   EXPECT_FALSE(ValueType::of(array_of("c", sql::Form::composite)));
   EXPECT_FALSE(ValueType::of(array_of("c", sql::Form::array)));
-  EXPECT_FALSE(ValueType::of(column_of("c", sql::Form::array)));  // of nobody knows what
+  EXPECT_FALSE(ValueType::of(column_of("c", sql::Form::array)));  // of an unknown element type
 }
 
 TEST(ResidentValue, WhatSqliteColumnsHold) {

@@ -42,7 +42,7 @@ std::string_view RowCheck::text_of(const RowReader& reader) {
   const char* copied = row.data();
   for (const std::size_t i : in_order_) {
     const std::string_view written = values[i].json;
-    if (written.data() < copied) continue;  // named twice
+    if (written.data() < copied) continue;  // the name occurs twice
     trimmed_.append({copied, written.data()});
     trimmed_.push_back('"');
     append_json_escaped(trimmed_, trimmed(values[i].text));

@@ -11,14 +11,15 @@
 
 namespace sluice::api::schema {
 
-// The rows of one request under a schema. A row of csv, csj or a form is the object of its columns.
+// Checks the rows of one request against a schema. For csv, csj and forms, a row is an object with its columns as
+// members.
 class RowCheck {
  public:
-  // Both outlive it.
+  // The arguments outlive this.
   RowCheck(const Schema& schema, const Shape& shape, BodyFormat format);
 
-  // Of the row that the reader has read last, as it will be written: what is trimmed is. Appends what is wrong with it,
-  // until there are `most`.
+  // Whether the last row of the reader is valid, in the form in which it will be written, that is, after trimming.
+  // Appends its faults until there are `most`.
   [[nodiscard]] bool holds(RowReader& reader, std::size_t most, std::vector<RowFault>& faults);
 
  private:
@@ -28,8 +29,8 @@ class RowCheck {
   Validator validator_;
   RowText text_;
   Scalars scalars_;
-  Buffer trimmed_;                     // a row of json
-  std::vector<std::size_t> in_order_;  // Shape::trims, as the row has them
+  Buffer trimmed_;                     // a trimmed JSON row
+  std::vector<std::size_t> in_order_;  // Shape::trims in the order of the row
   std::vector<Value> values_;
   std::vector<Fault> found_;
 };

@@ -18,18 +18,18 @@ namespace {
 using simdjson::dom::element;
 
 enum class Kind : std::uint8_t {
-  annotation,  // says nothing of what is valid
+  annotation,  // does not affect validity
   text,        // an annotation that is a string
   subschema,
   items,         // a schema, or a list of them
-  list,          // of schemas
+  list,          // a list of schemas
   named,         // an object of schemas
-  patterned,     // likewise, by regular expressions
-  definitions,   // likewise, which apply where they are referred to
+  patterned,     // an object of schemas, by regular expressions
+  definitions,   // an object of schemas, which apply only where they are referenced
   dependencies,  // an object of schemas and lists of names
   reference,
   type,
-  values,  // a list that is not empty
+  values,  // a nonempty list
   number,
   positive,
   count,
@@ -42,7 +42,7 @@ enum class Kind : std::uint8_t {
 struct Keyword {
   std::string_view name;
   Kind kind;
-  bool in_place = false;  // its subschemas apply to the value itself
+  bool in_place = false;  // its subschemas apply to the same value
 };
 
 constexpr std::array keywords{
@@ -119,7 +119,7 @@ std::string escaped(std::string_view name) {
   return step;
 }
 
-// A fault is thrown, up to the keyword that it is about: the next one is still looked at.
+// A fault is thrown and caught at its keyword. The check then continues with the next keyword.
 class Rules {
  public:
   explicit Rules(element root) : root_(root) {}
@@ -341,7 +341,7 @@ class Rules {
     patterns_.emplace_back(pattern);
   }
 
-  // A value would be looked at without end.
+  // Finds references that would apply a schema to the same value endlessly.
   void find_loop(const std::string& pointer, std::map<std::string, Color>& colors) {
     const auto [color, is_new] = colors.emplace(pointer, Color::open);
     if (!is_new) {
@@ -353,12 +353,12 @@ class Rules {
   }
 
   element root_;
-  std::map<std::string, std::vector<std::string>> in_place_;  // of each subschema, those that apply to the same value
+  std::map<std::string, std::vector<std::string>> in_place_;  // for each subschema, those that apply to the same value
   std::vector<std::string> patterns_;
   std::vector<Fault> faults_;
 };
 
-// Writes a schema for another place.
+// Rewrites a schema for another place.
 class Relocation {
  public:
   explicit Relocation(std::string_view place) : place_(place) {}
@@ -429,7 +429,7 @@ class Relocation {
     for (const element item : array) items += (items.empty() ? "" : ",") + schema(item, false);
     return "[" + items + "]";
   }
-  // Of dependencies: those that are lists of names, or those that are schemas.
+  // Selects from "dependencies" either the lists of names or the schemas.
   std::string named(element value, bool lists) {
     Members members;
     simdjson::dom::object object;

@@ -7,7 +7,7 @@
 
 namespace sluice::api::schema {
 
-// What is wrong with a schema, and where in it (RFC 6901).
+// A fault of a schema and its position (RFC 6901).
 struct Fault {
   std::string pointer;
   std::string reason;
@@ -15,20 +15,20 @@ struct Fault {
 
 inline constexpr std::size_t longest_schema = 1 << 20;  // bytes
 inline constexpr std::size_t most_subschemas = 2000;
-inline constexpr std::size_t deepest_schema = 100;  // of nested subschemas, references followed
-inline constexpr std::size_t most_faults = 20;      // how many faults of one schema are told
+inline constexpr std::size_t deepest_schema = 100;  // nesting of subschemas, including references
+inline constexpr std::size_t most_faults = 20;      // reported for one schema
 
-// Whether a text is a schema that can be enforced as it stands: JSON Schema draft 7, and what later drafts spell alike.
-// Refused is what would be passed over in silence (keywords and formats that are not known), what is elsewhere (a $ref
-// that does not begin with "#"), and what never ends (a subschema that applies itself to the same value). Gives the
-// regular expressions that it holds, also by its formats, which RE2 takes: others could take exponential time.
+// Checks that a schema can be fully enforced: JSON Schema draft 7, and keywords of later drafts with the same meaning.
+// It refuses keywords and formats that are unknown and would be silently ignored, a $ref that does not begin with "#",
+// and endless recursion (a subschema that applies itself to the same value). Returns the schema's regular expressions,
+// including those of its formats. All of them are valid for RE2, which needs no exponential time.
 [[nodiscard]] std::expected<std::vector<std::string>, std::vector<Fault>> check_rules(std::string_view json);
 
-// The schema as a part of another document, where it is found at `place` ("#/components/schemas/Film"), in the words of
-// draft 2020-12, which OpenAPI 3.1 takes. Precondition: check_rules() takes it.
+// Rewrites the schema for use in another document at `place` ("#/components/schemas/Film"), in draft 2020-12, as
+// OpenAPI 3.1 requires. Precondition: check_rules() accepts it.
 [[nodiscard]] std::string relocated(std::string_view json, std::string_view place);
 
-// RE2's regular expression for a format that is checked by one; empty: it has none.
+// The RE2 regular expression of a format. Empty if the format is not checked by one.
 [[nodiscard]] std::string_view format_pattern(std::string_view format);
 
 }  // namespace sluice::api::schema

@@ -41,13 +41,13 @@ std::optional<double> number_of(element value) {
   return std::nullopt;
 }
 
-// Characters, of valid UTF-8.
+// The number of characters in valid UTF-8.
 std::size_t length_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// The same text for values that are the same: an object's members in any order, 1 and 1.0.
+// Appends the same text for equal values: members of an object in any order, 1 and 1.0.
 void append_canonical(element value, std::string& out) {
   using simdjson::dom::element_type;
   switch (value.type()) {
@@ -112,7 +112,7 @@ void append_canonical(element value, std::string& out) {
 }  // namespace
 
 struct Schema::Parsed {
-  simdjson::dom::parser parser;  // owns what constants are views into
+  simdjson::dom::parser parser;  // owns the memory of the constants
   valijson::Schema schema;
   Patterns patterns;
 };
@@ -140,7 +140,7 @@ std::expected<std::shared_ptr<const Schema>, std::vector<Fault>> Schema::parse(s
     parsed->patterns.emplace(
         pattern, std::make_unique<const re2::RE2>(re2::StringPiece(pattern.data(), pattern.size()), re2::RE2::Quiet));
   };
-  for (const std::string& pattern : *patterns) compile(pattern);  // those of formats as well
+  for (const std::string& pattern : *patterns) compile(pattern);  // including those of formats
   const std::shared_ptr<Schema> made(new Schema(std::string(json), std::move(parsed)));
   simdjson::dom::array required;
   if (root["required"].get(required) == simdjson::SUCCESS) {
@@ -155,8 +155,8 @@ struct Validator::State {
   simdjson::dom::parser parser;
 };
 
-// One value under the schema. A constraint holds, or a fault says where it does not; inside of `not`, `if` and what is
-// one of several, faults are nobody's.
+// Applies the schema to one value. A constraint that does not hold adds a fault with its position. Faults are not
+// reported within `not`, `if` and alternatives.
 class Validator::Application final : public valijson::constraints::ConstraintVisitor {
  public:
   Application(const Patterns& patterns, Scalars scalars, std::size_t steps, std::size_t most,
@@ -176,7 +176,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
  private:
   using Constraint = valijson::constraints::Constraint;
 
-  // --- What all have in common.
+  // --- Common parts.
 
   bool holds(const Subschema& schema, element value) {
     if (!spend(1)) return false;
@@ -197,7 +197,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     pointer_.resize(size);
     return good;
   }
-  // Nobody hears why not.
+  // Whether the schema holds, without reporting faults.
   bool holds_silently(const Subschema& schema, element value) {
     const bool before = std::exchange(silent_, true);
     const bool good = holds(schema, value);
@@ -211,7 +211,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   void add(std::string reason) {
     if (faults_.size() < most_) faults_.push_back({pointer_, std::move(reason)});
   }
-  // The whole value is refused, whatever else holds.
+  // Refuses the whole value, whatever else holds.
   bool stop(const char* reason) {
     if (stopped_ == nullptr) stopped_ = reason;
     return false;
@@ -224,7 +224,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   }
   bool spend_on(std::string_view text) { return spend(1 + text.size() / 64); }
 
-  // --- What a value is.
+  // --- Types of values.
 
   [[nodiscard]] bool written_as(sql::ParameterType type) const {
     return scalars_ == Scalars::text && value_.is_string() && sql::fits(type, text_of(value_));
@@ -308,7 +308,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     return {text.data(), text.size()};
   }
 
-  // --- One for each keyword.
+  // --- Keywords.
 
   bool visit(const valijson::constraints::TypeConstraint& constraint) override {
     bool good = false;
@@ -365,7 +365,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     const auto found = number();
     if (!found) return true;
     const double quotient = *found / divisor;
-    // As decimal fractions are meant: 0.3 is a multiple of 0.1.
+    // Allows for rounding, because decimal fractions are meant: 0.3 is a multiple of 0.1.
     if (std::isfinite(quotient) &&
         std::abs(quotient - std::round(quotient)) <= 1e-9 * std::max(1.0, std::abs(quotient)))
       return true;
@@ -541,7 +541,7 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     const auto members = object();
     if (!members) return true;
     for (const auto& [key, value] : *members) {
-      // A name is a value of its own.
+      // A name is validated as a separate value.
       simdjson::dom::parser parser;
       element name;
       Buffer quoted;
@@ -619,12 +619,12 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     const Subschema* const next = condition ? constraint.getThenSubschema() : constraint.getElseSubschema();
     return next == nullptr || holds(*next, value_);
   }
-  // Nobody makes one.
+  // Nothing creates one.
   bool visit(const valijson::constraints::PolyConstraint&) override {
     return stop("has a schema that cannot be applied");
   }
 
-  // Whether the rest need not be looked at.
+  // Whether the result is certain, so that the rest can be skipped.
   [[nodiscard]] bool enough(bool good) const {
     return stopped_ != nullptr || (!good && (silent_ || faults_.size() == most_));
   }
@@ -653,7 +653,7 @@ Validator::~Validator() = default;
 bool Validator::validate(std::string_view json, Scalars scalars, std::size_t most, std::vector<Fault>& faults) {
   element value;
   if (const auto error = state_->parser.parse(json.data(), json.size()).get(value); error != simdjson::SUCCESS) {
-    // The rows' own reader has taken it, and takes numbers of any size.
+    // The row reader has accepted it, because it accepts numbers of any size.
     if (faults.size() < most) faults.push_back({"", "holds a number that is out of range"});
     return false;
   }

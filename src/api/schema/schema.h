@@ -9,9 +9,9 @@
 
 #include "api/schema/rules.h"
 
-// JSON Schema (draft 7) for request bodies. valijson parses a schema and follows its references; what it finds is
-// applied to values here and not by its own validator, whose regular expressions (std::regex) recurse for each
-// character and may take exponential time, and which knows no bounds.
+// JSON Schema (draft 7) for request bodies. valijson parses a schema and resolves its references. The Validator here
+// applies it instead of valijson's own, which uses std::regex: that recurses for each character, may take exponential
+// time, and has no limits.
 namespace sluice::api::schema {
 
 // Immutable, shared by all cores.
@@ -21,7 +21,7 @@ class Schema {
   ~Schema();
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  // The names that its own "required" lists.
+  // The names in the schema's top-level "required".
   [[nodiscard]] const std::vector<std::string>& required() const { return required_; }
 
  private:
@@ -35,26 +35,27 @@ class Schema {
   std::unique_ptr<const Parsed> parsed_;
 };
 
-// How the scalars of a value have been written.
+// How the scalars of a value are written.
 enum class Scalars : std::uint8_t {
-  typed,  // as JSON has them
-  text,   // as strings, which csv and forms have nothing else for: "7" is an integer, "true" a boolean
+  typed,  // as in JSON
+  text,   // as strings, because csv and forms have no other types: "7" is an integer, "true" a boolean
 };
 
-// What one value may take: more is a fault. Steps are subschemas that are applied, and texts that are looked at.
-inline constexpr std::size_t most_steps = 10'000;  // and
+// Limits for one value; exceeding one is a fault. A step is an applied subschema or an examined text. A value may take
+// most_steps steps, plus most_steps_per_byte for each of its bytes.
+inline constexpr std::size_t most_steps = 10'000;
 inline constexpr std::size_t most_steps_per_byte = 4;
-inline constexpr std::size_t deepest_application = 400;  // of subschemas within each other
+inline constexpr std::size_t deepest_application = 400;  // nesting of applied subschemas
 
-// Applies a schema to one value after the other, for one request at a time.
+// Applies a schema to successive values, for one request at a time.
 class Validator {
  public:
-  // `schema` outlives it.
+  // `schema` outlives this.
   explicit Validator(const Schema& schema);
   ~Validator();
 
-  // Whether `json`, a valid value, fits. Appends what is wrong with it to `faults`, until there are `most`; pointers
-  // are from the value on.
+  // Whether `json`, a valid value, matches the schema. Appends faults to `faults` until there are `most`. Pointers are
+  // relative to the value.
   bool validate(std::string_view json, Scalars scalars, std::size_t most, std::vector<Fault>& faults);
 
  private:

@@ -13,7 +13,7 @@ std::string fault_of(std::string_view json) {
   return parsed ? "" : parsed.error()[0].pointer + ": " + parsed.error()[0].reason;
 }
 
-// "pointer: reason" of each fault.
+// "pointer: reason" for each fault.
 std::string check(std::string_view schema, std::string_view value, Scalars scalars = Scalars::typed,
                   std::size_t most = 100) {
   const auto parsed = Schema::parse(schema);
@@ -150,7 +150,7 @@ TEST(Schema, FaultsAreBounded) {
 }
 
 TEST(Schema, WorkIsBounded) {
-  // Two ways into each level, both of which fail: 2^60 without a bound. `not` must not turn it into leave.
+  // Two ways into each level, both of which fail: 2^60 steps without a limit. `not` must not turn this into success.
   std::string deep;
   for (int i = 0; i < 60; ++i) deep += R"({"a":)";
   deep += "1" + std::string(60, '}');
@@ -160,7 +160,7 @@ TEST(Schema, WorkIsBounded) {
       "not":{"$ref":"#/definitions/d"}})",
                   deep),
             ": takes too long to compare with its schema");
-  // A pattern that takes other engines for ever.
+  // A pattern that takes exponential time in other engines.
   EXPECT_EQ(check(R"({"pattern":"^(a+)+$"})", "\"" + std::string(50'000, 'a') + "!\""), ": must match ^(a+)+$");
   std::string many = "[";
   for (int i = 0; i < 20'000; ++i) many += std::to_string(i) + ",";

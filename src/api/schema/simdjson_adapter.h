@@ -14,14 +14,14 @@
 #include <valijson/internal/frozen_value.hpp>
 #include <valijson/internal/optional.hpp>
 
-// What valijson reads schemas through: simdjson's elements, whose parser outlives all of this. Its names are those that
-// valijson's templates ask for.
+// valijson's view of schemas: simdjson's elements, whose parser outlives all of this. valijson's templates require
+// these names.
 namespace sluice::api::schema {
 
 class SchemaAdapter;
 using SchemaMember = std::pair<std::string, SchemaAdapter>;
 
-// Elements that may be advanced over in any order, which simdjson's own iterators may not.
+// Elements with iterators that can be advanced at random, unlike those of simdjson.
 class SchemaArray {
  public:
   class const_iterator;
@@ -59,7 +59,7 @@ class SchemaObject {
   std::shared_ptr<Items> items_ = std::make_shared<Items>();
 };
 
-// A value of `enum` and `const`.
+// A value of `enum` or `const`.
 class SchemaConstant final : public valijson::adapters::FrozenValue {
  public:
   explicit SchemaConstant(simdjson::dom::element element) : element_(element) {}

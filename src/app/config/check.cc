@@ -13,13 +13,18 @@
 #include "app/config/check_database.h"
 #include "app/config/check_endpoint.h"
 #include "app/config/check_resident.h"
+#include "app/config/check_route.h"
 #include "app/config/check_server.h"
 #include "app/config/choose_store.h"
 #include "app/config/complain.h"
 #include "app/config/reader.h"
 #include "app/config/text.h"
 #include "app/listen.h"
+#include "base/contains.h"
 #include "core/address.h"
+#include "gateway/basic/password.h"
+#include "gateway/headers/policy.h"
+#include "gateway/proxy/upstream.h"
 #include "http/router.h"
 #include "sql/parameters.h"
 
@@ -71,7 +76,7 @@ class Checker {
                "write \"127.0.0.1:8080\", \"[::1]:8080\", \"*:8080\" or \"unix:/run/sluice.sock\"");
       return;
     }
-    // Port 0 is a new one each time.
+    // Port 0 asks for a new port each time, so it may be used twice.
     std::string text = address->text();
     bool fresh = address->family() == AF_UNIX || address->port() != 0;
     if (!fresh || addresses_.emplace(text, listen.position).second) return;
@@ -83,16 +88,16 @@ class Checker {
     }
   }
 
-  // Without a token there is no role, and every request would be refused.
+  // Without a policy that gives claims, no request would have a role, and all would be refused.
   void check_role_of(const api::EndpointOptions& endpoint) {
     const auto database = std::ranges::find(options_.databases, endpoint.database.value,
                                             [](const auto& one) -> const std::string& { return one.name.value; });
     if (database == options_.databases.end() || database->value.is_sqlite() || !database->value.role) return;
     const auto source = api::parse_source(database->value.role->value);
     if (!source || source->from != api::From::claim || !database->value.anonymous_role.value.empty()) return;
-    if (options_.uses(endpoint.use, gateway::PolicyType::jwt)) return;
+    if (options_.gives_claims(endpoint.use)) return;
     complain(endpoint.position,
-             fmt::format("[database.{}] takes its role from a claim, and no policy of type \"jwt\" is in front",
+             fmt::format("[database.{}] takes its role from a claim, and no policy that gives claims is in front",
                          database->name.value),
              "add use = [\"NAME\"] and [policy.NAME], or anonymous_role to the database");
   }
@@ -103,6 +108,20 @@ class Checker {
         return check_jwt(policy.name, policy.value.jwt);
       case gateway::PolicyType::cors:
         return check_cors(policy.name, policy.value.cors);
+      case gateway::PolicyType::ip:
+        return check_ip(policy.name, policy.value.ip);
+      case gateway::PolicyType::api_key:
+        return check_api_key(policy.name, policy.value.api_key);
+      case gateway::PolicyType::basic:
+        return check_basic(policy.name, policy.value.basic);
+      case gateway::PolicyType::auth_request:
+        return check_auth_request(policy.value.auth_request);
+      case gateway::PolicyType::headers:
+        return check_headers_policy(policy.name, policy.value.headers);
+      case gateway::PolicyType::rate_limit:
+      case gateway::PolicyType::concurrency:
+      case gateway::PolicyType::body_limit:
+        return;
     }
   }
 
@@ -110,7 +129,8 @@ class Checker {
     const auto any = std::ranges::find(options.origins, "*", &Located<std::string>::value);
     if (any != options.origins.end() && options.credentials) {
       complain(any->position,
-               fmt::format("[policy.{}] has \"credentials\", and then no browser takes the origin \"*\"", name.value),
+               fmt::format("[policy.{}] has \"credentials\", with which browsers do not accept the origin \"*\"",
+                           name.value),
                "name the origins");
     }
     for (const auto& header : options_.server.headers) {
@@ -120,34 +140,191 @@ class Checker {
     }
   }
 
+  void check_ip(const Located<std::string>& policy, const gateway::ip::Options& options) {
+    if (!options.allow.empty() || !options.deny.empty() || !errors_.empty()) return;
+    complain(policy.position, fmt::format("[policy.{}] names no addresses", policy.value), "add \"allow\" or \"deny\"");
+  }
+
+  void check_api_key(const Located<std::string>& policy, const gateway::apikey::Options& options) {
+    int places = options.header.position.line != 0 ? 1 : 0;
+    places += (options.query ? 1 : 0) + (options.cookie ? 1 : 0);
+    if (places > 1) {
+      complain(policy.position,
+               fmt::format("[policy.{}] has more than one of \"header\", \"query\" and \"cookie\"", policy.value));
+    }
+    if (!options.keys.empty() && options.table) {
+      complain(options.table->position, fmt::format("[policy.{}] has \"keys\" as well", policy.value));
+    } else if (options.keys.empty() && !options.table && errors_.empty()) {
+      complain(policy.position, fmt::format("[policy.{}] has no keys", policy.value), "add \"keys\" or \"table\"");
+    }
+    std::vector<std::pair<gateway::Digest, std::string_view>> digests;
+    for (const auto& key : options.keys) {
+      // The error is not reported at the value's position, because an error prints its line and the value may be a
+      // secret.
+      if (key.value.value.empty()) continue;  // reported when it was read
+      const auto digest = gateway::apikey::parse_key(key.value.value);
+      if (!digest) {
+        complain(policy.position, fmt::format("the key of \"{}\" {}", key.name.value, digest.error()));
+        continue;
+      }
+      const auto same = std::ranges::find(digests, *digest, &std::pair<gateway::Digest, std::string_view>::first);
+      if (same != digests.end()) {
+        complain(policy.position, fmt::format("\"{}\" and \"{}\" have the same key", same->second, key.name.value));
+      }
+      digests.emplace_back(*digest, key.name.value);
+    }
+    if (!options.table) return;
+    const auto table = std::ranges::find(options_.residents, options.table->value,
+                                         [](const auto& one) -> const std::string& { return one.name.value; });
+    if (table == options_.residents.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& resident : options_.residents) names.push_back(resident.name.value);
+      complain(options.table->position, fmt::format("there is no [[resident]] called \"{}\"", options.table->value),
+               did_you_mean(options.table->value, names));
+    } else if (table->key.value.empty()) {
+      complain(options.table->position, fmt::format("\"{}\" has no \"key\"", options.table->value),
+               "the key is the column with the digests");
+    }
+  }
+
+  void check_basic(const Located<std::string>& policy, const gateway::basic::Options& options) {
+    if (options.users.empty() && errors_.empty()) {
+      complain(policy.position, fmt::format("[policy.{}] has no users", policy.value),
+               "add users = { NAME = \"HASH\" }; `sluice hash-password` prints a hash");
+    }
+    for (const auto& user : options.users) {
+      if (user.value.hash.empty()) continue;  // reported when it was read
+      const std::string wrong = gateway::basic::check_hash(user.value.hash);
+      // The error is not reported at the value's position, because an error prints its line and the value may be a
+      // password.
+      if (!wrong.empty()) complain(policy.position, fmt::format("the hash of \"{}\" {}", user.name.value, wrong));
+      if (user.name.value.contains(':')) complain(user.name.position, "the name of a user has no \":\"");
+    }
+  }
+
+  void check_auth_request(const gateway::authrequest::Options& options) {
+    if (!options.upstream.value.empty()) {
+      check_upstream(options_, options.upstream.value, options.upstream.position, Complain{errors_});
+    }
+    for (const auto& name : options.copy) {
+      if (!gateway::headers::may_change_in_request(name.value)) complain(name.position, "no policy changes this field");
+    }
+  }
+
+  void check_changes_of_fields(const gateway::headers::Options& options,
+                               const std::optional<gateway::headers::ChangeOptions>& changes,
+                               bool (*may_change)(std::string_view)) {
+    if (!changes) return;
+    std::vector<std::string_view> replaced;
+    const auto check = [&](const Located<std::string>& name, bool replaces) {
+      const auto same = [&](std::string_view other) { return http::same_name(other, name.value); };
+      if (!http::is_token(name.value)) {
+        complain(name.position, "not the name of a header field");
+      } else if (!may_change(name.value)) {
+        complain(name.position, "no policy changes this field");
+      } else if (options.request_id && same("x-request-id")) {
+        complain(name.position, "\"request_id\" sets this field");
+      } else if (replaces && std::ranges::any_of(replaced, same)) {
+        complain(name.position, "this field comes twice");
+      } else if (replaces) {
+        replaced.push_back(name.value);
+      }
+    };
+    for (const auto& field : changes->set) check(field.name, true);
+    for (const auto& name : changes->remove) check(name, true);
+    for (const auto& field : changes->add) check(field.name, false);
+    if (changes->set.empty() && changes->add.empty() && changes->remove.empty() && errors_.empty()) {
+      complain(changes->position, "nothing is changed here", "add \"set\", \"add\" or \"remove\"");
+    }
+  }
+
+  void check_headers_policy(const Located<std::string>& policy, const gateway::headers::Options& options) {
+    if (!options.request && !options.response && !options.request_id && errors_.empty()) {
+      complain(policy.position, fmt::format("[policy.{}] changes nothing", policy.value),
+               "add \"request\", \"response\" or \"request_id\"");
+    }
+    check_changes_of_fields(options, options.request, gateway::headers::may_change_in_request);
+    check_changes_of_fields(options, options.response, gateway::headers::may_change_in_response);
+  }
+
   void check_jwt(const Located<std::string>& policy, const gateway::jwt::Options& options) {
     const std::optional<Located<std::string>>* first = nullptr;
     const std::pair<const char*, const std::optional<Located<std::string>>*> keys[] = {
         {"secret", &options.secret},
         {"secret_file", &options.secret_file},
         {"public_key", &options.public_key},
-        {"jwks", &options.jwks}};
+        {"jwks", &options.jwks},
+        {"jwks_url", &options.jwks_url}};
     for (const auto& [name, key] : keys) {
       if (!*key) continue;
-      // Not at the value's place: an error shows its line, and that may be a secret's.
+      // The error is not reported at the key's position, because an error prints its line, which may show a secret.
       if (first != nullptr) {
         complain(policy.position, fmt::format("[policy.{}] has more than one of \"secret\", \"secret_file\", "
-                                              "\"public_key\" and \"jwks\"",
+                                              "\"public_key\", \"jwks\" and \"jwks_url\"",
                                               policy.value));
         break;
       }
       first = key;
     }
     if (options.jwks && (options.jwks->value.starts_with("https://") || options.jwks->value.starts_with("http://"))) {
-      complain(options.jwks->position, "\"jwks\" by URL is not supported yet", "write the path of a file");
+      complain(options.jwks->position, "\"jwks\" is the path of a file", "write \"jwks_url\"");
     }
-    if (first == nullptr && errors_.empty()) {  // else it may be there, and wrong
+    const std::pair<const char*, Position> of_url[] = {{"jwks_every", options.jwks_every.position},
+                                                       {"jwks_timeout", options.jwks_timeout.position},
+                                                       {"jwks_ca", options.jwks_ca.position}};
+    for (const auto& [name, position] : of_url) {
+      if (position.line == 0 || options.jwks_url) continue;
+      complain(position, fmt::format("[policy.{}] fetches no keys", policy.value),
+               fmt::format("\"{}\" is for \"jwks_url\"", name));
+    }
+    for (const gateway::jwt::RequireOptions& required : options.require) {
+      if (required.any.empty() && required.all.empty() && errors_.empty()) {
+        complain(required.position,
+                 fmt::format("[policy.{}] requires no words of the claim \"{}\"", policy.value, required.claim.value),
+                 "add \"any\" or \"all\"");
+      }
+      for (const auto* words : {&required.any, &required.all}) {
+        for (const auto& word : *words) {
+          const bool is_word = gateway::jwt::Options::check_realm(word.value).empty() && !word.value.contains(' ');
+          if (required.is_scope() && !is_word) {
+            complain(word.position, "a scope is printable ASCII without spaces, quotes and backslashes");
+          }
+        }
+      }
+    }
+    if (first == nullptr && errors_.empty()) {  // with other errors, a key may be there but wrong
       complain(policy.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.value),
-               "add \"secret\", \"secret_file\", \"public_key\" or \"jwks\"");
+               "add \"secret\", \"secret_file\", \"public_key\", \"jwks\" or \"jwks_url\"");
     }
   }
 
-  void check_use(const std::vector<Located<std::string>>& use) {
+  static constexpr const char* wants_claims = "put a policy of type \"jwt\", \"api-key\" or \"basic\" before it";
+
+  // The values that a limit counts by must exist: claims need an earlier policy that gives them, and parameters must be
+  // in the path.
+  void check_limit(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
+                   std::string_view path) {
+    const auto pattern = http::Pattern::parse(path);
+    const auto names = pattern ? pattern->names() : std::vector<std::string>();
+    // Only one of the two lists can have items, because a policy has one type.
+    std::vector<std::string> per = policy.rate_limit.per.items;
+    per.insert(per.end(), policy.concurrency.per.items.begin(), policy.concurrency.per.items.end());
+    for (const auto& [from, name] : gateway::limits::parse_key_parts(per)) {
+      using From = gateway::limits::KeyPart::From;
+      if (from == From::claim && !has_claims) {
+        complain(used.position,
+                 fmt::format("[policy.{}] counts by a claim, and no policy before it gives any", used.value),
+                 wants_claims);
+      } else if (from == From::path && (pattern || path.empty()) && !contains(names, name)) {
+        complain(used.position, fmt::format("[policy.{}] counts by {{{}}}, which is not in the path", used.value, name),
+                 did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
+      }
+    }
+  }
+
+  // `path`: the route's path, if it may have parameters. `passes_on`: whether the route passes bodies on without
+  // holding them.
+  void check_use(const std::vector<Located<std::string>>& use, std::string_view path = {}, bool passes_on = false) {
     std::vector<std::string_view> names;
     for (const auto& policy : options_.policies) names.push_back(policy.name.value);
     std::map<std::string_view, Position> before;
@@ -162,17 +339,32 @@ class Checker {
         complain(name.position, fmt::format("\"{}\" comes twice", name.value));
         continue;
       }
-      // The claims of which, and the origins?
       const gateway::PolicyType type = options_.policies[*index].value.type.value;
-      if (!types.insert(type).second) {
+      const bool is_first = types.insert(type).second;
+      if (gateway::is_limit(type)) {
+        check_limit(name, options_.policies[*index].value, std::ranges::any_of(types, gateway::gives_claims), path);
+        if (!passes_on && options_.policies[*index].value.body_limit.size > options_.server.body_limit) {
+          complain(name.position,
+                   fmt::format("[policy.{}] allows longer bodies than [server]; it can be used only by a [[route]]",
+                               name.value),
+                   "\"body_limit\" of [[endpoint]] may be longer");
+        }
+      } else if (!is_first && !gateway::may_repeat(type)) {  // it would be ambiguous whose claims or origins apply
         complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
+      } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
+        complain(name.position, "a route takes its claims from one policy");
+      }
+      if (type == gateway::PolicyType::headers && std::ranges::none_of(types, gateway::gives_claims) &&
+          options_.policies[*index].value.headers.uses_claims()) {
+        complain(name.position, fmt::format("[policy.{}] uses claims, and no policy before it gives any", name.value),
+                 wants_claims);
       }
     }
   }
 
   void check_endpoint(api::EndpointOptions& endpoint) {
     choose_database(endpoint.database, endpoint.position, "this endpoint");
-    check_use(endpoint.use);
+    check_use(endpoint.use, endpoint.path.value);
     check_role_of(endpoint);
     const auto path = http::Pattern::parse(endpoint.path.value);
     check_requirements(endpoint, endpoint.require, path ? *path : http::Pattern{});
@@ -184,7 +376,8 @@ class Checker {
     http::Pattern pattern;
     if (auto parsed = parse_path(endpoint.path)) {
       pattern = std::move(*parsed);
-      if (auto [other, is_new] = endpoints_.emplace(shape_of(pattern), endpoint.path.position); !is_new) {
+      if (auto [other, is_new] = endpoints_.emplace(shape_of(pattern, endpoint.host), endpoint.path.position);
+          !is_new) {
         complain(endpoint.path.position, "another endpoint has the same path", again(other->second));
       }
     }
@@ -242,7 +435,7 @@ class Checker {
     for (auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
-      // A guard on the path's value would say nothing of the row that the body names.
+      // A policy may check the parameter of the path, while the body names another row.
       const std::string& name = column.name.value;
       if (column.value.key && !column.value.from && method != http::Method::post &&
           std::ranges::count(pattern.names(), name) != 0) {
@@ -261,9 +454,9 @@ class Checker {
   void check_requirements(const api::EndpointOptions& endpoint, OneOrMore<api::RequireOptions>& require,
                           const http::Pattern& pattern) {
     for (api::RequireOptions& one : require.items) {
-      if (one.that.value.empty()) continue;  // complained about when it was read
+      if (one.that.value.empty()) continue;  // reported when it was read
       if (one.status.value == 401) {
-        complain(one.status.position, "401 asks for a token, which is the policy's matter");
+        complain(one.status.position, "401 asks for credentials; only a policy answers with it");
       }
       const auto parsed = api::parse_requirement(one.that.value);
       const auto place = [&](std::size_t offset) {
@@ -296,7 +489,8 @@ class Checker {
       check_source(endpoint, options, pattern);
       if (options.environment) environment[operand.text] = *options.environment;
       if (options.environment && options.environment->empty()) {
-        complain(options.from->position, fmt::format("{} is empty", operand.text), "a request may have as little");
+        complain(options.from->position, fmt::format("{} is empty", operand.text),
+                 "a request may have an empty value too");
       }
       if (requirement.kind != api::Requirement::Kind::present && is_list(endpoint, operand.text)) {
         complain(options.from->position,
@@ -329,7 +523,7 @@ class Checker {
     if (!options.from) return;
     const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
-    if (!source) return;  // complained about when it was read
+    if (!source) return;  // reported when it was read
     const auto names = pattern.names();
     if (source->from == api::From::upload && options.default_value) {
       complain(options.default_value->position, "a file has no default");
@@ -337,8 +531,8 @@ class Checker {
     if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
       complain(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }
-    if (source->from == api::From::claim && !options_.uses(endpoint.use, gateway::PolicyType::jwt)) {
-      complain(from.position, "there are no claims without a policy of type \"jwt\" in front",
+    if (source->from == api::From::claim && !options_.gives_claims(endpoint.use)) {
+      complain(from.position, "there are no claims without a policy of type \"jwt\", \"api-key\" or \"basic\" in front",
                "add use = [\"NAME\"] and [policy.NAME]");
     }
     if (source->from != api::From::environment) return;
@@ -349,17 +543,18 @@ class Checker {
   }
 
   void check_websocket(const ws::WebSocketOptions& websocket) {
-    check_use(websocket.use);
+    check_use(websocket.use, websocket.path.value);
     if (options_.uses(websocket.use, gateway::PolicyType::cors)) {
-      complain(websocket.path.position, "a policy of type \"cors\" means nothing to a websocket",
+      complain(websocket.path.position, "a policy of type \"cors\" has no effect on a websocket",
                "\"origins\" of [[websocket]] says whose pages may connect");
     }
     if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
-      complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\" lets it become");
+      complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\"");
     }
     const auto pattern = parse_path(websocket.path);
     if (!pattern) return;
-    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), websocket.path.position); !is_new) {
+    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern, websocket.host), websocket.path.position);
+        !is_new) {
       complain(websocket.path.position, "an endpoint or another websocket has the same path", again(other->second));
     }
   }
@@ -370,27 +565,73 @@ class Checker {
       if (auto [other, is_new] = names.emplace(upstream.name.value, upstream.name.position); !is_new) {
         complain(upstream.name.position, "another upstream has the same name", again(other->second));
       }
-      std::map<std::string_view, Position> servers;
-      for (const auto& server : upstream.servers) {
-        if (auto [other, is_new] = servers.emplace(server.value, server.position); !is_new) {
-          complain(server.position, "this server comes twice", again(other->second));
+      std::map<std::string, Position> servers;
+      for (const auto& [url, weight] : upstream.servers) {
+        const auto origin = gateway::parse_server(url.value);
+        if (!origin) continue;
+        const std::string server = gateway::SharedUpstream::name_of(*origin);
+        if (auto [other, is_new] = servers.emplace(server, url.position); !is_new) {
+          complain(url.position, "this server comes twice", again(other->second));
         }
+      }
+      if (upstream.tls) check_upstream_tls(upstream, *upstream.tls);
+      check_balance(upstream);
+      if (!upstream.retry_on.value.empty() && upstream.retries == 0) {
+        complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
+      }
+      if (upstream.eject.time.value > upstream.eject.longest) {
+        complain(upstream.eject.time.position, "an ejection would last longer than \"longest\" allows",
+                 fmt::format("\"longest\" is {}", format_duration(upstream.eject.longest)));
       }
     }
   }
 
-  void check_route(const gateway::RouteOptions& route) {
-    check_use(route.use);
-    if (!options_.find_upstream(route.upstream.value) && !route.upstream.value.empty()) {
-      std::vector<std::string_view> names;
-      for (const auto& upstream : options_.upstreams) names.push_back(upstream.name.value);
-      complain(route.upstream.position, fmt::format("there is no [[upstream]] called \"{}\"", route.upstream.value),
-               did_you_mean(route.upstream.value, names));
+  void check_balance(const gateway::UpstreamOptions& upstream) {
+    const bool is_hash = upstream.balance.value == gateway::Balance::hash;
+    const bool has_key = upstream.hash.position.line != 0;
+    if (is_hash && !has_key) {
+      complain(upstream.balance.position, "balance = \"hash\" needs the key \"hash\"",
+               "add hash = \"client\", or another value");
     }
+    if (!is_hash && has_key) {
+      complain(upstream.hash.position, "\"hash\" is for balance = \"hash\"");
+    }
+    if (!is_hash || !upstream.hash.value.starts_with("claim.")) return;
+    for (const auto& route : options_.routes) {
+      if (!route.passes_to(upstream.name.value)) continue;
+      if (options_.gives_claims(route.use)) continue;
+      complain(upstream.hash.position, "requests of a route to this upstream have no claims",
+               fmt::format("route \"{}\" needs a policy of type \"jwt\", \"api-key\" or \"basic\"", route.path.value));
+    }
+  }
+
+  void check_upstream_tls(const gateway::UpstreamOptions& upstream, const gateway::UpstreamTlsOptions& tls) {
+    if (!upstream.is_secure()) {
+      complain(tls.position, "no server of this upstream speaks TLS", "write \"https://...\" for one");
+    }
+    if (!tls.cert.value.empty() && tls.key.value.empty()) complain(tls.cert.position, "\"cert\" needs its \"key\"");
+    if (!tls.key.value.empty() && tls.cert.value.empty()) complain(tls.key.position, "\"key\" needs its \"cert\"");
+    if (!tls.ca.value.empty() && !tls.verify.value) {
+      complain(tls.ca.position, "\"ca\" is used only where certificates are verified", "leave out \"verify = false\"");
+    }
+  }
+
+  void check_route(const gateway::RouteOptions& route) {
+    check_use(route.use, route.path.value, true);
     const auto pattern = parse_path(route.path);
     if (!pattern) return;
-    if (auto [other, is_new] = endpoints_.emplace(shape_of(*pattern), route.path.position); !is_new) {
-      complain(route.path.position, "another route has the same path", again(other->second));
+    config::check_route(options_, route, *pattern, Complain{errors_});
+    const std::string shape = shape_of(*pattern, route.host);
+    auto& alternatives = routes_[shape];
+    for (const gateway::RouteOptions* other : alternatives) {
+      if (!are_alike(*other, route)) continue;
+      complain(route.path.position, "another route has the same path, and a request could be for both",
+               again(other->path.position) + "; \"methods\", \"headers\" or \"query\" can tell them apart");
+    }
+    alternatives.push_back(&route);
+    if (alternatives.size() > 1) return;
+    if (auto [other, is_new] = endpoints_.emplace(shape, route.path.position); !is_new) {
+      complain(route.path.position, "something else has the same path", again(other->second));
     }
   }
 
@@ -406,8 +647,28 @@ class Checker {
     }
   }
 
+  // These policies remove keys and passwords from a batch that has passed, so its calls do not have them either.
+  void check_batch_keeps_keys(const Located<std::string>& name) {
+    const auto index = options_.find_policy(name.value);
+    if (!index) return;
+    const gateway::PolicyOptions& policy = options_.policies[*index].value;
+    const gateway::PolicyType type = policy.type.value;
+    const bool takes_off = (type == gateway::PolicyType::api_key && !policy.api_key.pass) ||
+                           (type == gateway::PolicyType::basic && !policy.basic.pass);
+    if (!takes_off) return;
+    for (const api::EndpointOptions& endpoint : options_.endpoints) {
+      if (!options_.uses(endpoint.use, type)) continue;
+      complain(name.position,
+               fmt::format("[policy.{}] removes the credentials of a batch, but its calls of {} need them", name.value,
+                           endpoint.path.value),
+               "leave it out here: the policies of each call apply; or add pass = true to the policy");
+      return;
+    }
+  }
+
   void check_batch(api::batch::Options& batch) {
     check_use(batch.use);
+    for (const auto& name : batch.use) check_batch_keeps_keys(name);
     const auto pattern = parse_path(batch.path);
     if (!pattern) return;
     const Position position = batch.path.position.line == 0 ? batch.position : batch.path.position;
@@ -419,7 +680,7 @@ class Checker {
     choose_database(batch.database, batch.position, "[batch]");
     const auto* database = database_of(options_, batch.database.value);
     if (database != nullptr && database->is_sqlite() && batch.retries.position.line != 0 && batch.retries.value != 0) {
-      complain(batch.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits");
+      complain(batch.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time; others wait");
     }
     const auto called = [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == batch.database.value;
@@ -429,7 +690,7 @@ class Checker {
     }
   }
 
-  // Nothing where it was complained about.
+  // Returns nothing if an error has been reported.
   std::optional<http::Pattern> parse_path(const Located<std::string>& path) {
     if (path.value.empty()) return {};
     std::uint32_t character = 0;
@@ -455,9 +716,9 @@ class Checker {
     return {};
   }
 
-  // The same for two patterns that match the same paths.
-  static std::string shape_of(const http::Pattern& pattern) {
-    std::string shape;
+  // Two patterns have the same shape if they match the same paths of the same host.
+  static std::string shape_of(const http::Pattern& pattern, const std::string& host = {}) {
+    std::string shape = host;
     for (const auto& segment : pattern.segments) {
       switch (segment.kind) {
         case http::Pattern::Kind::literal:
@@ -500,6 +761,12 @@ class Checker {
       return segment.kind != http::Pattern::Kind::literal && segment.text == name;
     });
     if (in_path != pattern.segments.end()) {
+      const auto source =
+          options.from ? api::parse_source(options.from->value) : api::SourceName{api::From::path, name};
+      if (source && (source->from != api::From::path || source->key != name)) {
+        complain(options.from->position, fmt::format("{{{}}} is in the path: its value there is never used", name),
+                 "give one of them another name");
+      }
       if (options.default_value) {
         complain(options.default_value->position,
                  fmt::format("{{{}}} is in the path: its default is never used", name));
@@ -520,7 +787,9 @@ class Checker {
     choose_database(resident.database, resident.position, "this resident table");
     check_use(resident.use);
     if (resident.cache_control) check_field_value(*resident.cache_control);
-    const std::string path = "/" + resident.name.value;
+    check_resident_of_policies(resident);
+    if (!resident.serve.value) return config::check_resident(options_, resident, Complain{errors_});
+    const std::string path = resident.host.value + "/" + resident.name.value;
     for (const std::string& shape : {path, path + "/{}"}) {
       if (shape != path && resident.key.value.empty()) continue;
       if (auto [other, is_new] = endpoints_.emplace(shape, resident.name.position); !is_new) {
@@ -530,19 +799,39 @@ class Checker {
     config::check_resident(options_, resident, Complain{errors_});
   }
 
+  // Clients must not be able to read tables of keys.
+  void check_resident_of_policies(const api::resident::ResidentOptions& resident) {
+    const bool has_keys = std::ranges::any_of(options_.policies, [&](const auto& policy) {
+      const auto& table = policy.value.api_key.table;
+      return table && table->value == resident.name.value;
+    });
+    if (has_keys && resident.serve.value && resident.use.empty()) {
+      complain(resident.name.position,
+               fmt::format("\"{}\" has the keys of a policy, and everybody could read it at /{}", resident.name.value,
+                           resident.name.value),
+               "add serve = false, or use = [\"NAME\"]");
+    } else if (!has_keys && !resident.serve.value && errors_.empty()) {
+      complain(resident.serve.position, fmt::format("nothing reads \"{}\"", resident.name.value),
+               "remove serve = false, or name it in a policy");
+    } else if (!resident.serve.value && !resident.use.empty()) {
+      complain(resident.use.front().position, "a table without a path has no use for policies");
+    }
+  }
+
   void check_files(files::FilesOptions& files) {
     check_use(files.use);
     if (files.cache_control) check_field_value(*files.cache_control);
     std::string& path = files.path.value;
     if (path.empty()) return;
-    while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are the same
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are equal
     auto pattern = parse_path(files.path);
     if (!pattern) return;
     if (!pattern->names().empty()) {
       complain(files.path.position, "the path of files has no parameters", "everything below it is served");
-    } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern), files.path.position); !is_new) {
+    } else if (auto [other, is_new] = files_.emplace(shape_of(*pattern, files.host), files.path.position); !is_new) {
       complain(files.path.position, "other files have the same path", again(other->second));
-    } else if (auto everything = endpoints_.find((path == "/" ? "" : shape_of(*pattern)) + "/{...}");
+    } else if (auto everything =
+                   endpoints_.find((path == "/" ? files.host.value : shape_of(*pattern, files.host)) + "/{...}");
                everything != endpoints_.end()) {
       complain(files.path.position, "an endpoint takes every path below this one", again(everything->second));
     }
@@ -555,6 +844,7 @@ class Checker {
   std::map<std::string, Position> addresses_;
   std::map<std::string, Position> endpoints_;
   std::map<std::string, Position> files_;
+  std::map<std::string, std::vector<const gateway::RouteOptions*>> routes_;  // by shape
 };
 
 }  // namespace

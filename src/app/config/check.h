@@ -8,9 +8,9 @@
 
 namespace sluice::app::config {
 
-// What no single key can see: names that must exist, paths that must differ, defaults that must fit their type. Fills
-// in an endpoint's database where there is only one, and what sources take from the environment. Values that are empty
-// were complained about before.
+// Checks what involves more than one key: names that must exist, paths that must differ, defaults that must fit their
+// type. It sets an endpoint's database if there is only one, and the values of sources from the environment. Values
+// that are empty were reported when they were read.
 void check(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors);
 
 }  // namespace sluice::app::config

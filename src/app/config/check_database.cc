@@ -38,14 +38,14 @@ void check_database(sql::DatabaseOptions& database, const Environment& environme
     }
     if (!database.prepared.value && database.pipeline.position.line != 0) {
       complain(database.pipeline.position,
-               "\"pipeline\" needs prepared statements: without, each request has a connection for itself",
+               "\"pipeline\" needs prepared statements: without them, each request uses a connection of its own",
                "remove \"pipeline\" or \"prepared = false\"");
     }
     if (database.batch.value > 1 && !database.prepared.value) {
       complain(database.batch.position, "\"batch\" needs prepared statements, and \"prepared\" is false");
     }
     if (database.batch.value > database.pipeline.value) {
-      complain(database.batch.position, "\"batch\" is larger than \"pipeline\" lets it become");
+      complain(database.batch.position, "\"batch\" is larger than \"pipeline\"");
     }
     check_roles(database, environment, complain);
     for (auto& [name, setting] : database.settings) {

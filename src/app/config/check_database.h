@@ -6,8 +6,8 @@
 
 namespace sluice::app::config {
 
-// [database.NAME]: keys that need each other, or that are the other database's. Fills in what comes from the
-// environment.
+// Checks [database.NAME]: keys that need each other, and keys for the other kind of database. Sets the values that come
+// from the environment.
 void check_database(sql::DatabaseOptions& database, const Environment& environment, const Complain& complain);
 
 }  // namespace sluice::app::config

@@ -50,10 +50,9 @@ void check_errors(const std::vector<Named<api::ErrorOptions>>& errors, const Com
     }
     const auto status = static_cast<int>(options.status.value);
     if (status != 0 && options.title.empty() && http::reason_phrase(status).empty()) {
-      complain(options.status.position, fmt::format("{} is no status that has a name of its own", status),
-               "add a title");
+      complain(options.status.position, fmt::format("{} is not a status with a standard name", status), "add a title");
     }
-    if (status == 401) complain(options.status.position, "401 asks for a token, which is the policy's matter");
+    if (status == 401) complain(options.status.position, "401 asks for credentials; only a policy answers with it");
     if (options.show_message && !options.detail.value.empty()) {
       complain(options.detail.position, "\"detail\" is either this or, with \"show_message\", the database's message");
     }
@@ -73,7 +72,7 @@ void check_limits_of_bodies(const Options& options, const api::EndpointOptions& 
   }
   const auto fits = [&](const std::optional<Located<ByteSize>>& row, std::uint64_t body) {
     if (row && row->value.bytes > body) {
-      complain(row->position, fmt::format("no row of that length is taken: body_limit is {}", format_size({body})));
+      complain(row->position, fmt::format("no row can be that long: body_limit is {}", format_size({body})));
     }
   };
   fits(endpoint.row_limit, api::body_limit(endpoint, {}, options.server.body_limit));
@@ -121,14 +120,14 @@ bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
   const bool notify = !changes.notify.value.empty();
   const bool tables = !changes.tables.empty();
   if (!notify && !tables) {
-    if (!complain.errors.empty()) return false;  // it may say so, and wrongly
-    complain(changes.position, "\"changes\" does not say what it tells of",
+    if (!complain.errors.empty()) return false;  // a wrong value of one of the two keys may be the reason
+    complain(changes.position, "\"changes\" has no source of events",
              "add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)");
     return false;
   }
   const auto* const database = database_of(options, endpoint.database.value);
-  if (database == nullptr) return false;  // complained about already
-  // Where both are given, each kind of database has its own.
+  if (database == nullptr) return false;  // already reported
+  // If both are given, the kind of the database decides which one is used.
   if (database->is_sqlite() && !tables) {
     complain(changes.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
              "add tables = [\"NAME\"]");
@@ -137,14 +136,14 @@ bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
              "add notify = \"CHANNEL\"");
   } else if (!database->is_sqlite() && !database->prepared.value) {
     complain(changes.notify.position,
-             "LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give");
+             "LISTEN needs a session of its own, but \"prepared = false\" is for a pooler, which shares sessions");
   } else if (database->is_sqlite() && std::ranges::none_of(options.endpoints, [&](const api::EndpointOptions& other) {
                const bool same = other.database.value == endpoint.database.value ||
                                  (other.database.value.empty() && options.databases.size() == 1);
                return same && !other.writing_methods().empty();
              })) {
-    complain(changes.tables[0].position, "no endpoint writes to this database, so there is nothing to tell",
-             "commits of other programs are not seen");
+    complain(changes.tables[0].position, "no endpoint writes to this database, so there are no changes",
+             "commits of other programs are not noticed");
   }
   return true;
 }
@@ -200,7 +199,7 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   if (is_set && !writing.before.empty()) complain(writing.before[0].position, "a set has no other statements");
   if (is_set && !writing.location.value.empty()) complain(writing.location.position, "a set has no Location");
   if (!is_set && !writing.location.value.empty() && !api::creates(method, writing)) {
-    complain(writing.location.position, "this method creates nothing, and so there is no Location to tell",
+    complain(writing.location.position, "this method creates nothing, so its answer has no Location",
              "a POST creates with \"table\" or INSERT, a PUT with \"table\"");
   }
   for (const auto& [name, column] : writing.columns) {
@@ -223,7 +222,7 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   if (writing.retries.position.line == 0 || writing.retries.value == 0) return;
   const auto* database = database_of(options, endpoint.database.value);
   if (database != nullptr && database->is_sqlite()) {
-    complain(writing.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits");
+    complain(writing.retries.position, "\"retries\" is for PostgreSQL: SQLite has one writer at a time; others wait");
   }
 }
 

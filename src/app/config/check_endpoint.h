@@ -8,10 +8,10 @@
 #include "app/options.h"
 #include "http/router.h"
 
-// What an endpoint's own keys say together. Its database has been chosen, where there is one to choose.
+// Checks the combination of an endpoint's own keys. Its database has been chosen, if there is one to choose.
 namespace sluice::app::config {
 
-// Null: there is none of that name.
+// Null if no database has that name.
 [[nodiscard]] const sql::DatabaseOptions* database_of(const Options& options, std::string_view name);
 
 void check_parallel(const Options& options, const api::EndpointOptions& endpoint, const http::Pattern& pattern,
@@ -20,10 +20,10 @@ void check_errors(const std::vector<Named<api::ErrorOptions>>& errors, const Com
 void check_limits_of_bodies(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain);
 void check_formats(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain);
-// False: there is nothing more to say of it.
+// Returns false if no further checks make sense.
 [[nodiscard]] bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
                                  const Complain& complain);
-// A method that writes, without the sources of its columns.
+// Checks a method that writes, except for the sources of its columns.
 void check_writing(const Options& options, const api::EndpointOptions& endpoint, http::Method method,
                    const api::MethodOptions& writing, const Complain& complain);
 

@@ -14,7 +14,7 @@ using api::resident::ResidentOptions;
 void check_changes(const ResidentOptions& resident, const RefreshOptions& refresh, const Complain& complain) {
   if (refresh.changes.value.empty()) {
     for (const auto* option : {&refresh.version, &refresh.deleted}) {
-      if (!option->value.empty()) complain(option->position, "without \"changes\" it means nothing");
+      if (!option->value.empty()) complain(option->position, "it has no effect without \"changes\"");
     }
     return;
   }
@@ -26,7 +26,7 @@ void check_changes(const ResidentOptions& resident, const RefreshOptions& refres
   }
 }
 
-// `database`: null where there is none of that name.
+// `database`: null if no database has the configured name.
 void check_refresh(const ResidentOptions& resident, const RefreshOptions& refresh, const sql::DatabaseOptions* database,
                    const Complain& complain) {
   const Duration every = refresh.every.value;
@@ -37,7 +37,7 @@ void check_refresh(const ResidentOptions& resident, const RefreshOptions& refres
   if (every == Duration{} && refresh.notify.value.empty()) {
     complain(refresh.position, "\"refresh\" says neither \"every\" nor \"notify\"");
   }
-  // Where both are given, SQLite has "every".
+  // If both are given, SQLite uses "every".
   if (!refresh.notify.value.empty() && every == Duration{} && database != nullptr && database->is_sqlite()) {
     complain(refresh.notify.position, "\"notify\" is for PostgreSQL, and this database is SQLite",
              "add every = \"1s\"");
@@ -56,10 +56,10 @@ void check_resident(const Options& options, const ResidentOptions& resident, con
     check_refresh(resident, *resident.refresh, database_of(options, resident.database.value), complain);
   }
   if (resident.stale_after.value > Duration{} && (!resident.refresh || resident.refresh->every.value == Duration{})) {
-    complain(resident.stale_after.position, "without refresh.every it would be too old for ever");
+    complain(resident.stale_after.position, "without refresh.every the table would stay too old");
   } else if (resident.stale_after.value > Duration{} && resident.stale_after.value <= resident.refresh->every.value) {
     complain(resident.stale_after.position,
-             fmt::format("it would be too old before it is refreshed, which is every {}",
+             fmt::format("the table would be too old before its next refresh: refresh.every is {}",
                          format_duration(resident.refresh->every.value)));
   }
 }

@@ -6,7 +6,7 @@
 
 namespace sluice::app::config {
 
-// [[resident]]: what its keys say together. Its database has been chosen, where there is one to choose.
+// Checks the combination of a [[resident]]'s keys. Its database has been chosen, if there is one to choose.
 void check_resident(const Options& options, const api::resident::ResidentOptions& resident, const Complain& complain);
 
 }  // namespace sluice::app::config

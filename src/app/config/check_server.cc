@@ -52,12 +52,12 @@ void check_limits(const ServerOptions& server, const Complain& complain) {
   }
 }
 
-// What the server or a handler writes by itself would come twice.
+// Refuses fields that the server or a handler writes itself, because they would be sent twice.
 void check_headers(const ServerOptions& server, const Source& source, const Complain& complain) {
   static constexpr std::pair<std::string_view, std::string_view> others[] = {
-      {"Server", "\"server_header\" of [server] says it"},
-      {"Strict-Transport-Security", "\"hsts\" of [server.tls] says it"},
-      {"Cache-Control", "\"cache_control\" of [[endpoint]] and [[files]] says it"},
+      {"Server", "\"server_header\" of [server] sets it"},
+      {"Strict-Transport-Security", "\"hsts\" of [server.tls] sets it"},
+      {"Cache-Control", "\"cache_control\" of [[endpoint]] and [[files]] sets it"},
       {"Accept-Ranges", {}},
       {"Age", {}},
       {"Allow", {}},
@@ -84,7 +84,8 @@ void check_headers(const ServerOptions& server, const Source& source, const Comp
   }
   for (std::size_t i = 0; i < server.headers.size(); ++i) {
     const auto& [name, header] = server.headers[i];
-    if (is_key_of<ServerOptions>(name.value)) {  // in the letters of the key: another case is still to be had
+    // Keys are in lower case. A header field with the same name can still be written in another case.
+    if (is_key_of<ServerOptions>(name.value)) {
       complain(name.position, misplaced(name.value, "[server]", "[server.headers]"), move_above("[server.headers]"));
     }
     if (!http::is_token(name.value)) complain(name.position, "not the name of a header field");
@@ -123,7 +124,7 @@ void check_server(const ServerOptions& server, const Source& source, const Compl
   check_headers(server, source, complain);
   check_limits(server, complain);
   if (!server.http1 && !server.http2.value) {
-    complain(server.http2.position, "a server without HTTP/1.1 and HTTP/2 speaks nothing");
+    complain(server.http2.position, "a server needs HTTP/1.1 or HTTP/2");
   }
 }
 

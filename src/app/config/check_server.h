@@ -8,10 +8,10 @@
 
 namespace sluice::app::config {
 
-// What [server] says, beside its addresses.
+// Checks [server], except for its addresses.
 void check_server(const ServerOptions& server, const Source& source, const Complain& complain);
 
-// The value of a header field that the file writes.
+// Checks the value of a header field.
 void check_field_value(const Located<std::string>& field, const Source& source, const Complain& complain);
 
 }  // namespace sluice::app::config

@@ -9,10 +9,10 @@
 
 namespace sluice::app::config {
 
-// Fills in where the files of an endpoint are, and where those go that it takes.
+// Sets the stores that an endpoint's files are in and that its uploads go to.
 void choose_stores(const Options& options, api::EndpointOptions& endpoint, const Complain& complain);
 
-// Nothing: there is none, or it was complained about when it was read.
+// Returns nothing if there is none, or if it was reported when it was read.
 [[nodiscard]] std::optional<api::SourceName> source_of(const api::ParamOptions& options);
 
 }  // namespace sluice::app::config

@@ -10,7 +10,7 @@
 
 namespace sluice::app::config {
 
-// Where the checks put what they find.
+// Adds an error to the list. The checks report through this.
 struct Complain {
   std::vector<Diagnostic>& errors;
 
@@ -19,7 +19,7 @@ struct Complain {
   }
 };
 
-// A default has no place in the file.
+// The hint for a value that is used twice. A default has no position in the file.
 inline std::string again(Position first) {
   return first.line == 0 ? "it is the default of another key" : fmt::format("it is in line {} already", first.line);
 }

@@ -9,14 +9,14 @@
 
 #include "base/declare.h"
 
-// Whether two declared structs say the same, wherever in their files.
+// Compares two declared structs, ignoring the positions in their files.
 namespace sluice::app::config {
 
 namespace detail {
 template <Declared S>
 class Comparison;
 
-// The overloads call each other, so they are one struct's.
+// The overloads call each other, so they are members of one struct.
 struct Same {
   template <class T>
   static bool same(const T& a, const T& b) {
@@ -57,7 +57,7 @@ struct Same {
   }
 };
 
-// The visitor: the first key of which the values differ.
+// The visitor: finds the first key whose values differ.
 template <Declared S>
 class Comparison {
  public:
@@ -90,7 +90,7 @@ template <class T>
   return detail::Same::same(a, b);
 }
 
-// The first key that says something else; empty: none does.
+// The first key whose values differ; empty if the structs are the same.
 template <Declared S>
 [[nodiscard]] std::string_view first_difference(const S& a, const S& b) {
   detail::Comparison<S> comparison(a, b);

@@ -14,8 +14,9 @@ Position position_of(const toml::source_position& position) {
   return {static_cast<std::uint32_t>(position.line), static_cast<std::uint32_t>(position.column)};
 }
 
-// The TOML library frees nested tables recursively and bounds the depth of values only, not of dotted keys; a file that
-// could exhaust the stack is refused first. Prose in comments does not count, and ordinary lines have few dots.
+// The TOML library frees nested tables recursively and limits the depth of values only, not of dotted keys. A file that
+// could exhaust the stack is therefore refused before it is parsed. Comments do not count, and ordinary lines have few
+// dots.
 std::optional<Position> too_many_dots(std::string_view text) {
   constexpr std::size_t usual = 16;
   constexpr std::size_t allowed = 2000;
@@ -76,7 +77,7 @@ Value convert(const toml::node& node, std::string_view key, std::vector<WrittenV
     value.kind = Value::Kind::date;
   }
   value.position = position_of(node.source().begin);
-  // Short numbers are no secrets.
+  // Short numbers are not secrets.
   const bool is_shown = value.kind == Value::Kind::string ? std::ranges::find(shown_keys, key) != shown_keys.end()
                                                           : value.text.size() <= 5;
   if (!node.is_table() && !node.is_array()) {
@@ -85,7 +86,7 @@ Value convert(const toml::node& node, std::string_view key, std::vector<WrittenV
   return value;
 }
 
-// The library's words in the order of ours: "Error while parsing string: expected x" -> "expected x, while parsing
+// Reorders the library's message to our style: "Error while parsing string: expected x" -> "expected x, while parsing
 // string".
 Diagnostic describe(std::string message, Position position) {
   constexpr std::string_view prefix = "Error while ";
@@ -96,7 +97,7 @@ Diagnostic describe(std::string message, Position position) {
   }
   if (!message.empty() && message[0] >= 'A' && message[0] <= 'Z')
     message[0] = static_cast<char>(message[0] - 'A' + 'a');
-  // That is how a line break inside of "..." is reported.
+  // The library reports a line break inside "..." like this.
   std::string hint = message.starts_with("unescaped control characters") ? "is the closing quote missing?" : "";
   return {position, std::move(message), std::move(hint)};
 }
@@ -110,7 +111,7 @@ bool is_name(std::string_view text) {
 void substitute_string(Value& value, const Environment& environment, Source& source, std::vector<Diagnostic>& errors) {
   std::string_view rest = value.text;
   std::string result;
-  std::uint32_t decoded = 0;   // characters of the literal that are done
+  std::uint32_t decoded = 0;   // characters of the literal that have been decoded
   std::uint32_t produced = 0;  // characters of the result
   auto copy = [&](std::string_view text) {
     result += text;

@@ -14,15 +14,15 @@ namespace sluice::app::config {
 
 struct Entry;
 
-// A TOML value with its place in the file: what the reader sees of the TOML library.
+// A TOML value with its position in the file. The reader sees only this, not the types of the TOML library.
 struct Value {
   enum class Kind : std::uint8_t { string, integer, real, boolean, date, list, table };
 
   Kind kind = Kind::table;
   Position position;
-  std::string text;          // a string's; of an integer, real or boolean how it is written
-  bool substituted = false;  // the string holds something from the environment
-  bool broken = false;       // already complained about: the reader passes it over
+  std::string text;          // the text of a string; for an integer, real or boolean, its text in the file
+  bool substituted = false;  // the string contains text from the environment
+  bool broken = false;       // already reported: the reader skips it
   std::int64_t integer = 0;
   double real = 0;
   bool boolean = false;
@@ -40,11 +40,12 @@ struct Entry {
 
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Reads TOML; a syntax error ends it, and is the only one. Tells `source` what may be shown of it.
+// Parses TOML. A syntax error ends the parsing and is the only error reported. Tells `source` which values messages may
+// show.
 [[nodiscard]] std::optional<Value> parse_document(Source& source, std::vector<Diagnostic>& errors);
 
-// Replaces ${NAME} and ${NAME:-default} in every string; $${ stands for ${. As in a shell, the default also stands in
-// for an empty variable. Adds to `source` what was replaced.
+// Replaces ${NAME} and ${NAME:-default} in every string; $${ stands for ${. As in a shell, the default also
+// replaces an empty variable. Records the replacements in `source`.
 void substitute(Value& value, const Environment& environment, Source& source, std::vector<Diagnostic>& errors);
 
 }  // namespace sluice::app::config

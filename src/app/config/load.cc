@@ -1,12 +1,8 @@
 #include "app/config/load.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -16,31 +12,19 @@
 #include "app/config/reader.h"
 #include "app/listen.h"
 #include "core/address.h"
+#include "core/whole_file.h"
 
 namespace sluice::app::config {
 namespace {
 
-// More is not a configuration, and has not been read to its end.
+// Larger files are refused and are not read to the end.
 constexpr std::size_t largest_file = 4 << 20;
 
-std::expected<std::string, std::string> read_file(const std::string& path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  if (!file) return std::unexpected(fmt::format("cannot be opened: {}", std::strerror(errno)));
-  std::string text;
-  char block[16384];
-  while (std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
-    text.append(block, got);
-    if (text.size() > largest_file) return std::unexpected(fmt::format("is larger than {} bytes", largest_file));
-  }
-  if (std::ferror(file.get())) return std::unexpected(fmt::format("cannot be read: {}", std::strerror(errno)));
-  return text;
-}
-
 std::string from_folder(const std::filesystem::path& folder, std::string_view path) {
-  return (folder / std::filesystem::path(path)).string();  // an absolute path stays as it is
+  return (folder / std::filesystem::path(path)).string();  // an absolute path is unchanged
 }
 
-// "sqlite:films.db?mode=ro" names a file; "sqlite::memory:" and "sqlite:file:..." name none that could move.
+// "sqlite:films.db?mode=ro" has a relative path; "sqlite::memory:" and "sqlite:file:..." are left unchanged.
 void resolve_database(std::string& url, const std::filesystem::path& folder) {
   constexpr std::string_view scheme = "sqlite:";
   std::string_view rest = std::string_view(url).substr(scheme.size());
@@ -61,27 +45,27 @@ void resolve_listen(Located<std::string>& listen, const std::filesystem::path& f
       {listen.position, "the path of a unix socket has at most 107 bytes", fmt::format("it would be {}", path)});
 }
 
-// Whether a path is the folder or below it.
+// Whether a path is the folder or is below it.
 bool is_within(std::string_view path, std::string_view folder) {
   if (folder.ends_with('/')) folder.remove_suffix(1);
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// Policies in front of a folder are worth nothing where other [[files]] serve the same folder without them, at another
-// path. (At the same path the more specific one wins, so that "/" and "/private" may lie within each other.)
+// The policies of a folder protect nothing if other [[files]] serve the same folder at another path without them. (At
+// the same path the more specific route wins, so "/" and "/private" may serve nested folders.)
 void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) {
   const std::vector<files::FilesOptions>& all = options.files;
   std::vector<std::string> roots;
   for (const auto& files : all) {
     std::error_code error;
     roots.push_back(std::filesystem::canonical(files.root.value, error).string());
-    if (error) return;  // complained about already
+    if (error) return;  // already reported
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto obeys = [&](const files::FilesOptions& other) {
       return std::ranges::all_of(all[i].use, [&](const auto& policy) {
         const auto index = options.find_policy(policy.value);
-        if (index && options.policies[*index].value.type.value == gateway::PolicyType::cors) return true;
+        if (index && !gateway::is_guard(options.policies[*index].value.type.value)) return true;
         return std::ranges::find(other.use, policy.value, &Located<std::string>::value) != other.use.end();
       });
     };
@@ -89,7 +73,9 @@ void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) 
       if (obeys(all[k]) || !is_within(roots[i], roots[k])) continue;
       const std::string below = roots[i].substr(roots[k].ends_with('/') ? roots[k].size() - 1 : roots[k].size());
       const std::string path = (all[k].path.value == "/" ? "" : all[k].path.value) + below;
-      if (std::ranges::any_of(all, [&](const auto& one) { return obeys(one) && is_within(path, one.path.value); })) {
+      if (std::ranges::any_of(all, [&](const auto& one) {
+            return obeys(one) && one.host.value == all[k].host.value && is_within(path, one.path.value);
+          })) {
         continue;
       }
       errors.push_back(
@@ -101,7 +87,8 @@ void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) 
   }
 }
 
-// What clients send must not be served as if it were ours: without its policies, and as what it says that it is.
+// [[files]] must not serve the files that clients upload to a store: it would not apply the store's policies, and would
+// derive the media types from the names.
 void check_stores(const Options& options, std::vector<Diagnostic>& errors) {
   const auto place = [](const std::string& path) {
     std::error_code error;
@@ -129,7 +116,7 @@ void read_schema(const api::EndpointOptions& endpoint, Located<JsonOrFile>& sche
   auto& [json, file] = schema.value;
   if (!file.empty()) {
     const std::string path = from_folder(folder, file);
-    auto text = read_file(path);
+    auto text = core::read_whole_file(path, largest_file);
     if (!text) {
       errors.push_back(
           {schema.position, fmt::format("the schema {}", text.error()), fmt::format("it would be {}", path)});
@@ -161,6 +148,13 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     gateway::jwt::Options& jwt = policy.value.jwt;
     for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
+    }
+    if (!jwt.jwks_ca.value.empty()) jwt.jwks_ca.value = from_folder(folder, jwt.jwks_ca.value);
+  }
+  for (auto& upstream : options.upstreams) {
+    if (!upstream.tls) continue;
+    for (std::string* path : {&upstream.tls->ca.value, &upstream.tls->cert.value, &upstream.tls->key.value}) {
+      if (!path->empty()) *path = from_folder(folder, *path);
     }
   }
   for (auto& database : options.databases) {
@@ -237,7 +231,7 @@ std::expected<Config, Errors> parse(Source source, const Environment& environmen
 }
 
 std::expected<Source, Errors> read_source(const std::string& path) {
-  auto text = read_file(path);
+  auto text = core::read_whole_file(path, largest_file);
   if (!text) return std::unexpected(Errors{Source(path, ""), {{{}, text.error()}}});
   return Source(path, std::move(*text));
 }

@@ -12,9 +12,9 @@
 
 namespace sluice::app::config {
 
-// A configuration that can be served, as far as the file alone can tell: whether the addresses can be bound, the
-// databases reached and the statements prepared is for the stages that do it. They name the place of what they find
-// with `source.render()` and the Located values of the options.
+// A configuration without errors that the file alone can show. Later stages find out whether addresses can be bound,
+// databases reached and statements prepared. They report errors with `source.render()` at the positions of the options'
+// Located values.
 struct Config {
   Source source;
   Options options;
@@ -23,28 +23,28 @@ struct Config {
 // The process's environment variables.
 [[nodiscard]] std::optional<std::string> process_environment(std::string_view name);
 
-// The text of a file, of a configuration's size at most.
+// Reads the text of a file, which must not be larger than a configuration may be.
 [[nodiscard]] std::expected<Source, Errors> read_source(const std::string& path);
 
-// A file as far as it could be read, and what is wrong with it.
+// The part of a file that could be read, and its errors.
 struct Examined {
   Config config;
   std::vector<Diagnostic> errors;
 };
 
-// Reads and checks a file. Relative paths in it are taken from its folder, and the folders that it serves must exist.
-// `database_url`: what all of its databases have in place of their own; empty: theirs.
+// Reads and checks a file. Relative paths in it start at its folder. The folders that it serves must exist.
+// `database_url` replaces the URL of every database; empty: each keeps its own.
 [[nodiscard]] Examined examine(const std::string& path, const Environment& environment,
                                std::string_view database_url = {});
 
-// The configuration where nothing is wrong with it; else all errors, in the order of the file.
+// Returns the configuration if it has no errors; otherwise all errors, in the order of the file.
 [[nodiscard]] std::expected<Config, Errors> outcome(Examined examined);
 
-// Both.
+// examine() and outcome() together.
 [[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
                                                  std::string_view database_url = {});
 
-// The same without the file system.
+// Like load(), but from text and without access to the file system.
 [[nodiscard]] std::expected<Config, Errors> parse(Source source, const Environment& environment);
 
 }  // namespace sluice::app::config

@@ -17,7 +17,7 @@ std::optional<std::string> environment(std::string_view name) {
   return {};
 }
 
-// A file that serves something, so that a test adds only what it is about.
+// A file that can be served, so that a test only adds the keys that it checks.
 const std::string serves = "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n[database.main]\nurl = \"sqlite:a.db\"\n";
 
 Options options_of(const std::string& text) {
@@ -31,7 +31,7 @@ std::string errors_of(const std::string& text) {
   return config ? "" : config.error().text();
 }
 
-// The messages alone, for what is not about the rendering.
+// The messages without their lines of the file, for tests that are not about rendering.
 std::string messages_of(const std::string& text) {
   auto config = parse(Source("a.toml", text), environment);
   std::string all;
@@ -279,7 +279,7 @@ TEST(Errors, DottedKeysCannotExhaustTheStack) {
   for (const std::string& text : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"}) {
     EXPECT_EQ(messages_of("\n" + text), "2:1 too many dotted keys\n");
   }
-  EXPECT_EQ(messages_of("# " + std::string(100'000, '.') + "\n" + serves), "");  // a comment may
+  EXPECT_EQ(messages_of("# " + std::string(100'000, '.') + "\n" + serves), "");  // dots in comments are allowed
 }
 
 TEST(Errors, WrongTypes) {
@@ -355,13 +355,13 @@ TEST(Errors, BadTexts) {
             "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
   EXPECT_EQ(server("server_header = \"a\\nb\""), "2:19 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
-  EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server without HTTP/1.1 and HTTP/2 speaks nothing\n");
+  EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server needs HTTP/1.1 or HTTP/2\n");
   EXPECT_EQ(server("http2_streams = 0"), "2:17 server.http2_streams must be at least 1\n");
   EXPECT_EQ(server("headers.X-A = \"b\"\nheaders.x-a = \"c\""),
             "3:9 this field comes twice | it is in line 2 already\n");
   EXPECT_EQ(server("headers.Content-Type = \"b\""), "2:9 the server writes this field itself\n");
   EXPECT_EQ(server("headers.SERVER = \"b\""),
-            "2:9 the server writes this field itself | \"server_header\" of [server] says it\n");
+            "2:9 the server writes this field itself | \"server_header\" of [server] sets it\n");
   EXPECT_EQ(server("headers.\"a b\" = \"c\""), "2:9 not the name of a header field\n");
   EXPECT_EQ(server("headers.a = \"b\\r\\nc: d\""), "2:15 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \" a\""), "2:17 a header field neither begins nor ends with a space\n");
@@ -385,13 +385,13 @@ TEST(Errors, MissingKeys) {
 }
 
 TEST(Errors, NothingToServe) {
-  EXPECT_EQ(
-      errors_of(""),
-      "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]], [[websocket]] or [[route]]\n");
+  EXPECT_EQ(errors_of(""),
+            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]], [[websocket]] "
+            "or [[route]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
-// One table with these keys; line 6 is the first of them.
+// The messages for one resident table with these keys. The first key is in line 6.
 std::string resident_messages(const std::string& keys, const std::string& url = "sqlite:a") {
   return messages_of("[database.main]\nurl = \"" + url + "\"\n[[resident]]\nname = \"users\"\nquery = \"SELECT 1\"\n" +
                      keys);
@@ -406,9 +406,9 @@ TEST(Errors, RefreshOfResidentTables) {
   EXPECT_EQ(resident_messages("refresh = { every = \"0\" }\n"),
             "6:11 \"refresh\" says neither \"every\" nor \"notify\"\n");
   EXPECT_EQ(resident_messages("refresh = { every = \"0s\", notify = \"c\" }\nstale_after = \"1m\"\n", postgres),
-            "7:15 without refresh.every it would be too old for ever\n");
+            "7:15 without refresh.every the table would stay too old\n");
   EXPECT_EQ(resident_messages("refresh = { every = \"1m\" }\nstale_after = \"30s\"\n"),
-            "7:15 it would be too old before it is refreshed, which is every 1m\n");
+            "7:15 the table would be too old before its next refresh: refresh.every is 1m\n");
   EXPECT_EQ(resident_messages("refresh = { every = \"1m\" }\nstale_after = \"61s\"\n"), "");
 }
 
@@ -427,7 +427,7 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"sqlite:a\"\nstart_timeout = \"1s\"\n"),
             "6:17 \"start_timeout\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nprepared = false\npipeline = 5\n"),
-            "7:12 \"pipeline\" needs prepared statements: without, each request has a connection for itself | "
+            "7:12 \"pipeline\" needs prepared statements: without them, each request uses a connection of its own | "
             "remove \"pipeline\" or \"prepared = false\"\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a\"\nuntrusted = true\n"),
             "6:13 \"untrusted\" is for SQLite, and this database is PostgreSQL\n");
@@ -436,7 +436,7 @@ TEST(Errors, Databases) {
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\nprepared = false\nbatch = 2\n"),
             "7:9 \"batch\" needs prepared statements, and \"prepared\" is false\n");
   EXPECT_EQ(messages_of(endpoint + "[database.m]\nurl = \"postgres://a/b\"\npipeline = 4\nbatch = 5\n"),
-            "7:9 \"batch\" is larger than \"pipeline\" lets it become\n");
+            "7:9 \"batch\" is larger than \"pipeline\"\n");
 }
 
 TEST(Errors, Requirements) {
@@ -450,13 +450,13 @@ TEST(Errors, Requirements) {
   EXPECT_EQ(messages("require = [\"present(query.b)\", \"eq(path.a 'x')\"]\n"), "6:43 \",\" or \")\" is missing\n");
   EXPECT_EQ(messages("require = \"\"\"\nand(eq(path.a, 'ä'),\n  eq(path.b, 1))\"\"\"\n"),
             "8:6 there is no {b} in the path\n");
-  EXPECT_EQ(
-      messages("require = \"exists(SELECT 1 WHERE 'a' = claim.sub)\"\n"),
-      "6:19 there are no claims without a policy of type \"jwt\" in front | add use = [\"NAME\"] and [policy.NAME]\n");
+  EXPECT_EQ(messages("require = \"exists(SELECT 1 WHERE 'a' = claim.sub)\"\n"),
+            "6:19 there are no claims without a policy of type \"jwt\", \"api-key\" or \"basic\" in front | add use = "
+            "[\"NAME\"] and [policy.NAME]\n");
   EXPECT_EQ(messages("post = { sql = \"INSERT\", require = \"nothing()\" }\n"),
             "6:37 an expression begins with eq, ne, in, contains, present, and, or, not or exists\n");
   EXPECT_EQ(messages("[[endpoint.require]]\nthat = \"present(query.b)\"\nstatus = 401\n"),
-            "8:10 401 asks for a token, which is the policy's matter\n");
+            "8:10 401 asks for credentials; only a policy answers with it\n");
   EXPECT_EQ(messages("[[endpoint.require]]\nstatus = 404\n"), "6:1 [[endpoint.require]] needs the key \"that\"\n");
 }
 
@@ -469,7 +469,7 @@ TEST(Errors, Roles) {
             "6:8 \"role\" is for PostgreSQL, and this database is SQLite\n"
             "7:18 \"anonymous_role\" is for PostgreSQL, and this database is SQLite\n");
   EXPECT_EQ(messages_of(endpoint + postgres + "role = \"claim.role\"\n"),
-            "1:1 [database.m] takes its role from a claim, and no policy of type \"jwt\" is in front | "
+            "1:1 [database.m] takes its role from a claim, and no policy that gives claims is in front | "
             "add use = [\"NAME\"] and [policy.NAME], or anonymous_role to the database\n");
   EXPECT_EQ(messages_of(guarded + "role = \"claim.role\"\n"), "");
   EXPECT_EQ(messages_of(endpoint + postgres + "role = \"claim.role\"\nanonymous_role = \"anon\"\n"), "");
@@ -514,7 +514,7 @@ settings.TimeZone = "env.HOST"
 TEST(Errors, AnEmptyVariableGuardsNothing) {
   EXPECT_EQ(messages_of("[database.m]\nurl = \"sqlite:a.db\"\n[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\n"
                         "require = \"eq(header.x-key, env.EMPTY)\"\n"),
-            "6:29 env.EMPTY is empty | a request may have as little\n");
+            "6:29 env.EMPTY is empty | a request may have an empty value too\n");
 }
 
 TEST(Errors, Paths) {
@@ -533,7 +533,7 @@ TEST(Errors, Paths) {
   EXPECT_EQ(path("/a?b"), "2:11 a path ends before the query string and \"#\"\n");
   EXPECT_EQ(path("/a#b"), "2:11 a path ends before the query string and \"#\"\n");
   EXPECT_EQ(path("/a%20b"), "2:11 paths are compared decoded: write the character itself\n");
-  // What the router refuses, it refuses here.
+  // Patterns that the router refuses are errors here, too.
   for (std::string bad : {"films", "//a", "/a/../b", "/a{b}", "/{b}c", "/{b", "/b}", "/{a}/{a:int}", "/{a...}/b",
                           "/{a:uuid}", "/{}", "/{1a}", "/{a-b}", "/{:int}", "/{...}", "/{{a}}"}) {
     EXPECT_TRUE(path(bad).starts_with("2:8 not a path: ")) << bad << ": " << path(bad);
@@ -594,8 +594,7 @@ TEST(Errors, WebSockets) {
   EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"ech\"\n"), "");
   EXPECT_EQ(websocket("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n"),
             "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
-  EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"),
-            "5:13 \"max_frame\" is larger than \"max_message\" lets it become\n");
+  EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"), "5:13 \"max_frame\" is larger than \"max_message\"\n");
   for (const char* origin :
        {"example.com", "https://", "https://a/", "https://a?b", "", "://a", "https://a:443", "http://a:80"}) {
     EXPECT_NE(websocket("origins = [\"" + std::string(origin) + "\"]\n"), "") << origin;
@@ -616,6 +615,7 @@ connect_timeout = "1s"
 response_timeout = "2s"
 idle_timeout = "3s"
 write_timeout = "4s"
+tunnel_timeout = "6s"
 keep = 0
 keep_for = "5s"
 [[route]]
@@ -629,10 +629,60 @@ upstream = "back-1"
   EXPECT_EQ(upstream.response_timeout, 2s);
   EXPECT_EQ(upstream.idle_timeout, 3s);
   EXPECT_EQ(upstream.write_timeout, 4s);
+  EXPECT_EQ(upstream.tunnel_timeout, 6s);
   EXPECT_EQ(upstream.keep, 0u);
   EXPECT_EQ(upstream.keep_for, 5s);
+  EXPECT_EQ(upstream.servers[1].url.value, "http://back.internal");
+  EXPECT_EQ(upstream.servers[1].weight, 1u);
   EXPECT_EQ(options.find_upstream("back-1"), 0u);
   EXPECT_EQ(options.find_upstream("back"), std::nullopt);
+}
+
+TEST(Load, TlsToServers) {
+  const Options options = options_of(R"(
+[[upstream]]
+name = "a"
+servers = ["https://a.internal", "unix:/run/a.sock"]
+tls = { ca = "/ca.pem", cert = "c.pem", key = "k.pem", name = "b.internal" }
+[[upstream]]
+name = "b"
+servers = ["https://b.internal"]
+[upstream.tls]
+verify = false
+[[upstream]]
+name = "c"
+servers = ["http://c.internal"]
+[[route]]
+path = "/a"
+upstream = "a"
+)");
+  ASSERT_EQ(options.upstreams.size(), 3u);
+  const gateway::UpstreamTlsOptions& tls = *options.upstreams[0].tls;
+  EXPECT_EQ(tls.ca.value, "/ca.pem");
+  EXPECT_EQ(tls.cert.value, "c.pem");
+  EXPECT_EQ(tls.key.value, "k.pem");
+  EXPECT_EQ(tls.name.value, "b.internal");
+  EXPECT_TRUE(tls.verify.value && options.upstreams[0].is_secure() && options.upstreams[1].is_secure());
+  EXPECT_FALSE(options.upstreams[1].tls->verify.value);
+  EXPECT_FALSE(options.upstreams[2].tls || options.upstreams[2].is_secure());
+}
+
+TEST(Errors, TlsToServers) {
+  const auto upstream = [](const std::string& servers, const std::string& tls) {
+    return messages_of("[[upstream]]\nname = \"a\"\nservers = [\"" + servers + "\"]\n[upstream.tls]\n" + tls +
+                       "\n[[route]]\npath = \"/a\"\nupstream = \"a\"\n");
+  };
+  EXPECT_EQ(upstream("https://a", ""), "");
+  EXPECT_EQ(upstream("http://a", "verify = true"),
+            "4:1 no server of this upstream speaks TLS | write \"https://...\" for one\n");
+  EXPECT_EQ(upstream("https://a", "cert = \"a\""), "5:8 \"cert\" needs its \"key\"\n");
+  EXPECT_EQ(upstream("https://a", "key = \"a\""), "5:7 \"key\" needs its \"cert\"\n");
+  EXPECT_EQ(upstream("https://a", "ca = \"a\"\nverify = false"),
+            "5:6 \"ca\" is used only where certificates are verified | leave out \"verify = false\"\n");
+  EXPECT_EQ(upstream("https://a", "name = \"a:1\""),
+            "5:8 upstream.tls.name must be a host's name, as \"billing.internal\" is\n");
+  EXPECT_EQ(upstream("https://a", "veryfy = false"),
+            "5:1 unknown key \"veryfy\" in [upstream.tls] | did you mean \"verify\"?\n");
 }
 
 TEST(Errors, Gateways) {
@@ -646,18 +696,152 @@ TEST(Errors, Gateways) {
   EXPECT_EQ(gateway(servers, "upstream = \"back\"\nuse = [\"auth\"]\n"), "7:8 there is no [policy.auth]\n");
   EXPECT_EQ(gateway("servers = [\"http://a\", \"http://a\"]", "upstream = \"back\"\n"),
             "3:24 this server comes twice | it is in line 3 already\n");
+  EXPECT_EQ(gateway("servers = [\"http://a\", { url = \"http://a:80/\", weight = 2 }]", "upstream = \"back\"\n"),
+            "3:32 this server comes twice | it is in line 3 already\n");
   EXPECT_EQ(gateway("servers = []", "upstream = \"back\"\n"), "3:11 upstream.servers must not be empty\n");
-  EXPECT_TRUE(
-      gateway("servers = [\"a:80\"]", "upstream = \"back\"\n").starts_with("3:12 upstream.servers must be a server"));
+  EXPECT_TRUE(gateway("servers = [\"a:80\"]", "upstream = \"back\"\n")
+                  .starts_with("3:12 upstream.servers.url must be a server"));
   EXPECT_EQ(gateway(servers + "\n[[upstream]]\nname = \"back\"\n" + servers, "upstream = \"back\"\n"),
             "5:8 another upstream has the same name | it is in line 2 already\n");
-  EXPECT_EQ(gateway(servers, "upstream = \"back\"\n[[route]]\npath = \"/a\"\nupstream = \"back\"\n"),
-            "8:8 another route has the same path | it is in line 5 already\n");
+  EXPECT_EQ(
+      gateway(servers, "upstream = \"back\"\n[[route]]\npath = \"/a\"\nupstream = \"back\"\n"),
+      "8:8 another route has the same path, and a request could be for both | it is in line 5 already; \"methods\", "
+      "\"headers\" or \"query\" can tell them apart\n");
   EXPECT_EQ(gateway(servers,
                     "upstream = \"back\"\n[[files]]\npath = \"/b\"\nroot = \".\"\n[[route]]\n"
                     "path = \"/b/{x...}\"\nupstream = \"back\"\n")
                 .empty(),
             false);
+}
+
+TEST(Load, Balance) {
+  const Options options = options_of(R"(
+[[upstream]]
+name = "back"
+servers = ["http://a", { url = "http://b", weight = 3 }]
+balance = "hash"
+hash = "cookie.session"
+retries = 2
+retry_on = "503"
+eject = { after = 3, for = "1s", longest = "1m", at_most = "25%", status = "500-599", slow_start = "0s" }
+health = { path = "/healthz?a=b", every = "1s", timeout = "100ms", status = "204", rise = 1, fall = 2 }
+[[route]]
+path = "/a"
+upstream = "back"
+)");
+  const gateway::UpstreamOptions& upstream = options.upstreams[0];
+  EXPECT_EQ(upstream.servers[1].weight, 3u);
+  EXPECT_EQ(upstream.balance.value, gateway::Balance::hash);
+  EXPECT_EQ(upstream.hash.value, "cookie.session");
+  EXPECT_EQ(upstream.retries, 2u);
+  EXPECT_EQ(upstream.retry_on.value, "503");
+  EXPECT_EQ(upstream.eject.after, 3u);
+  EXPECT_EQ(upstream.eject.time.value, 1s);
+  EXPECT_EQ(upstream.eject.longest, 1min);
+  EXPECT_EQ(upstream.eject.percent(), 25u);
+  EXPECT_EQ(upstream.eject.status, "500-599");
+  EXPECT_EQ(upstream.eject.slow_start, 0s);
+  ASSERT_TRUE(upstream.health);
+  EXPECT_EQ(upstream.health->path, "/healthz?a=b");
+  EXPECT_EQ(upstream.health->every, 1s);
+  EXPECT_EQ(upstream.health->timeout, 100ms);
+  EXPECT_EQ(upstream.health->status, "204");
+  EXPECT_EQ(upstream.health->rise, 1u);
+  EXPECT_EQ(upstream.health->fall, 2u);
+}
+
+TEST(Errors, Balance) {
+  const auto upstream = [](const std::string& line) {
+    return messages_of("[[upstream]]\nname = \"back\"\nservers = [\"http://a\"]\n" + line +
+                       "[[route]]\npath = \"/a\"\nupstream = \"back\"\n");
+  };
+  EXPECT_EQ(upstream("health = {}\neject = {}\nbalance = \"least\"\n"), "");
+  EXPECT_TRUE(upstream("balance = \"lest\"\n").ends_with("did you mean \"least\"?\n"))
+      << upstream("balance = \"lest\"\n");
+  EXPECT_EQ(upstream("balance = \"hash\"\n"),
+            "4:11 balance = \"hash\" needs the key \"hash\" | add hash = \"client\", or another value\n");
+  EXPECT_EQ(upstream("hash = \"client\"\n"), "4:8 \"hash\" is for balance = \"hash\"\n");
+  for (const char* wrong : {"clients", "header.", "header", "cookie.a b", "claim.", ".", "header.a:b", "query.a"}) {
+    EXPECT_TRUE(upstream("balance = \"hash\"\nhash = \"" + std::string(wrong) + "\"\n")
+                    .starts_with("5:8 upstream.hash must be \"client\""))
+        << wrong;
+  }
+  for (const char* wrong : {"50", "101%", "-1%", "%", "a%", "5 %"}) {
+    EXPECT_TRUE(
+        upstream("eject.at_most = \"" + std::string(wrong) + "\"\n").starts_with("4:17 upstream.eject.at_most must be"))
+        << wrong;
+  }
+  for (const char* wrong : {"499", "404-503", "600", "503-502", "503-", "5xx", "502,503"}) {
+    EXPECT_TRUE(
+        upstream("eject.status = \"" + std::string(wrong) + "\"\n").starts_with("4:16 upstream.eject.status must be"))
+        << wrong;
+    EXPECT_TRUE(upstream("retry_on = \"" + std::string(wrong) + "\"\n").starts_with("4:12 upstream.retry_on must be"))
+        << wrong;
+  }
+  EXPECT_EQ(upstream("retries = 0\nretry_on = \"503\"\n"), "5:12 \"retry_on\" is for \"retries\" above 0\n");
+  EXPECT_EQ(upstream("eject = { for = \"1h\" }\n"),
+            "4:17 an ejection would last longer than \"longest\" allows | \"longest\" is 5m\n");
+  EXPECT_NE(upstream("health = { status = \"199\" }\n"), "");
+  EXPECT_NE(upstream("health = { path = \"healthz\" }\n"), "");
+  EXPECT_NE(upstream("health = { path = \"/a b\" }\n"), "");
+  EXPECT_NE(upstream("retries = 11\n"), "");
+  EXPECT_EQ(upstream("balance = \"hash\"\nhash = \"claim.sub\"\n"),
+            "5:8 requests of a route to this upstream have no claims | route \"/a\" needs a policy of type \"jwt\", "
+            "\"api-key\" or \"basic\"\n");
+}
+
+TEST(Errors, WhatARouteDoes) {
+  const auto route = [](const std::string& keys, const std::string& path = "/a/{x}/{rest...}") {
+    return messages_of("[[upstream]]\nname = \"b\"\nservers = [\"http://a\"]\n[[route]]\npath = \"" + path + "\"\n" +
+                       keys);
+  };
+  EXPECT_EQ(route("respond = 404\n"), "");
+  EXPECT_EQ(route("redirect = \"https://example.com/{x}?y\"\nhost = \"*.example.com\"\n"), "");
+  EXPECT_EQ(
+      route("split = {b = 1}\nstrip = \"/a\"\nmethods = [\"GET\"]\nheaders = {X-A = \"*\"}\nquery = {q = \"1\"}\n"),
+      "");
+  EXPECT_EQ(route("upstream = \"b\"\nrewrite = {match = \"^/a\", to = \"/b\"}\n"), "");
+  EXPECT_EQ(route("upstream = \"b\"\nrespond = 404\n"),
+            "4:1 this route has more than one answer | a route has one of \"upstream\", \"split\", \"redirect\" and "
+            "\"respond\"\n");
+  EXPECT_EQ(route("use = []\n"),
+            "4:1 this route has no answer | a route has one of \"upstream\", \"split\", \"redirect\" and "
+            "\"respond\"\n");
+  EXPECT_EQ(route("split = {b = 0}\n"), "6:10 no upstream has a share\n");
+  EXPECT_EQ(route("split = {c = 1}\n"), "6:10 there is no [[upstream]] called \"c\"\n");
+  EXPECT_EQ(route("redirect = {to = \"/\", status = 305}\n"),
+            "6:32 a redirect has the status 301, 302, 303, 307 or 308\n");
+  EXPECT_EQ(route("redirect = \"/{y}\"\n"), "6:12 there is no {y} in the route's path\n");
+  EXPECT_EQ(route("upstream = \"b\"\nstrip = \"/b\"\n"), "7:9 the route's path does not begin with these segments\n");
+  EXPECT_EQ(route("upstream = \"b\"\nstrip = \"/a/{x}\"\n"),
+            "7:9 the route's path does not begin with these segments\n");
+  EXPECT_EQ(route("respond = 204\nstrip = \"/a\"\n"), "7:9 only the path of a request to an upstream can be changed\n");
+  EXPECT_TRUE(
+      route("upstream = \"b\"\nrewrite = {match = \"(\", to = \"/b\"}\n").starts_with("7:20 not a regular expression"));
+  EXPECT_EQ(route("upstream = \"b\"\nmethods = [\"get\"]\n"),
+            "7:12 route.methods must be GET (with which HEAD goes), POST, PUT, PATCH, DELETE or OPTIONS\n");
+  EXPECT_EQ(route("upstream = \"b\"\nhost = \"A.example\"\n"), "7:8 route.host must be in lower case\n");
+  EXPECT_EQ(route("upstream = \"b\"\nheaders = {\"X A\" = \"1\"}\n"), "7:12 this is no name of a header field\n");
+  EXPECT_EQ(route("respond = {headers = {Date = \"1\"}}\n"), "6:23 Date is not set here\n");
+}
+
+TEST(Errors, RoutesThatOneRequestCouldMeet) {
+  const auto two = [](const std::string& first, const std::string& second) {
+    return messages_of("[[route]]\npath = \"/a\"\nrespond = 200\n" + first +
+                       "\n[[route]]\npath = \"/a\"\nrespond = 200\n" + second + "\n");
+  };
+  const std::string same =
+      "6:8 another route has the same path, and a request could be for both | it is in line 2 already; \"methods\", "
+      "\"headers\" or \"query\" can tell them apart\n";
+  EXPECT_EQ(two("", ""), same);
+  EXPECT_EQ(two("host = \"a\"", ""), "");
+  EXPECT_EQ(two("host = \"a\"", "host = \"a\""), same);
+  EXPECT_EQ(two("methods = [\"GET\"]", "methods = [\"POST\", \"PUT\"]"), "");
+  EXPECT_EQ(two("methods = [\"GET\", \"PUT\"]", "methods = [\"POST\", \"PUT\"]"), same);
+  EXPECT_EQ(two("headers = {V = \"1\"}", ""), "");
+  EXPECT_EQ(two("headers = {V = \"1\"}", "headers = {v = \"2\"}"), "");
+  EXPECT_EQ(two("headers = {V = \"1\"}", "headers = {v = \"*\"}"), same);
+  EXPECT_EQ(two("headers = {V = \"1\"}", "query = {v = \"2\"}"), same);
 }
 
 TEST(Errors, PathsThatMatchTheSame) {
@@ -717,6 +901,8 @@ jwks = "keys.json"
 [policy.other]
 type = "jwt"
 public_key = "k.pem"
+algorithms = ["PS256", "EdDSA"]
+require = [{ claim = "scope", any = ["a", "b"] }, { claim = "realm_access.roles", all = ["c d"] }]
 )");
   ASSERT_EQ(options.policies.size(), 3u);
   const gateway::jwt::Options& first = options.policies[0].value.jwt;
@@ -738,6 +924,14 @@ public_key = "k.pem"
   EXPECT_EQ(second.leeway, 30s);
   EXPECT_TRUE(second.require_exp);
   EXPECT_FALSE(second.optional);
+  EXPECT_TRUE(second.algorithms.empty());
+  using enum gateway::jwt::Algorithm;
+  const gateway::jwt::Options& other = options.policies[2].value.jwt;
+  EXPECT_EQ(other.algorithms, (std::vector{ps256, eddsa}));
+  ASSERT_EQ(other.require.size(), 2u);
+  EXPECT_EQ(other.require[0].any[1].value, "b");
+  EXPECT_EQ(other.require[1].claim.value, "realm_access.roles");
+  EXPECT_EQ(other.require[1].all[0].value, "c d");
 }
 
 TEST(Errors, CorsPolicies) {
@@ -748,8 +942,9 @@ TEST(Errors, CorsPolicies) {
   EXPECT_EQ(policy(origins), "");
   EXPECT_EQ(policy("origins = [\"*\"]\n"), "");
   EXPECT_EQ(policy(""), "1:1 [policy.web] needs the key \"origins\"\n");
-  EXPECT_EQ(policy("origins = [\"*\"]\ncredentials = true\n"),
-            "3:12 [policy.web] has \"credentials\", and then no browser takes the origin \"*\" | name the origins\n");
+  EXPECT_EQ(
+      policy("origins = [\"*\"]\ncredentials = true\n"),
+      "3:12 [policy.web] has \"credentials\", with which browsers do not accept the origin \"*\" | name the origins\n");
   EXPECT_EQ(
       policy("origins = [\"https://a.example/\"]\n"),
       "3:12 policy.web.origins must be \"*\", or as browsers write it: \"https://app.example\", or with a port\n");
@@ -762,7 +957,7 @@ TEST(Errors, CorsPolicies) {
             "5:1 [policy.web] gives answers this field too | leave it to the policy\n");
   EXPECT_EQ(
       policy(origins, "[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"web\"]\n"),
-      "5:8 a policy of type \"cors\" means nothing to a websocket | \"origins\" of [[websocket]] says whose pages may "
+      "5:8 a policy of type \"cors\" has no effect on a websocket | \"origins\" of [[websocket]] says whose pages may "
       "connect\n");
   EXPECT_EQ(policy(origins, "[policy.more]\ntype = \"cors\"\n" + origins +
                                 "[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [\"web\", \"more\"]\n"),
@@ -776,18 +971,48 @@ TEST(Errors, Policies) {
   const std::string key = "public_key = \"k\"\n";
   EXPECT_EQ(policy(key), "");
   EXPECT_EQ(policy(""),
-            "1:9 [policy.auth] has no key to verify tokens with | add \"secret\", \"secret_file\", \"public_key\" or "
-            "\"jwks\"\n");
+            "1:9 [policy.auth] has no key to verify tokens with | add \"secret\", \"secret_file\", \"public_key\", "
+            "\"jwks\" or \"jwks_url\"\n");
   EXPECT_EQ(policy(key + "jwks = \"j\"\n"),
-            "1:9 [policy.auth] has more than one of \"secret\", \"secret_file\", \"public_key\" and \"jwks\"\n");
+            "1:9 [policy.auth] has more than one of \"secret\", \"secret_file\", \"public_key\", \"jwks\" and "
+            "\"jwks_url\"\n");
   EXPECT_EQ(messages_of("[policy.auth]\nsecret = \"x\"\n" + serves), "1:1 [policy.auth] needs the key \"type\"\n");
-  EXPECT_EQ(messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
-            "2:8 policy.auth.type must be \"jwt\" or \"cors\" | did you mean \"jwt\"?\n");
-  EXPECT_EQ(policy("jwks = \"https://a/jwks.json\"\n"),
-            "3:8 \"jwks\" by URL is not supported yet | write the path of a file\n");
+  EXPECT_EQ(
+      messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
+      "2:8 policy.auth.type must be \"jwt\", \"cors\", \"ip\", \"api-key\", \"basic\", \"auth-request\", \"headers\", "
+      "\"rate-limit\", \"concurrency\" or \"body-limit\" | did you mean \"jwt\"?\n");
+  EXPECT_EQ(policy("jwks = \"https://a/jwks.json\"\n"), "3:8 \"jwks\" is the path of a file | write \"jwks_url\"\n");
+  const std::string url = "jwks_url = \"https://a/jwks.json\"\n";
+  EXPECT_EQ(policy(url + "jwks_every = \"1m\"\njwks_timeout = \"1s\"\njwks_ca = \"ca.pem\"\n"), "");
+  EXPECT_EQ(policy("jwks_url = \"keys.json\"\n"),
+            "3:12 policy.auth.jwks_url must be a URL, as \"https://issuer.example/.well-known/jwks.json\" is\n");
+  EXPECT_EQ(policy(key + url).substr(0, 40), "1:9 [policy.auth] has more than one of \"");
+  EXPECT_EQ(policy(key + "jwks_every = \"1m\"\n"),
+            "4:14 [policy.auth] fetches no keys | \"jwks_every\" is for \"jwks_url\"\n");
+  EXPECT_EQ(policy(key + "jwks_ca = \"ca.pem\"\n"),
+            "4:11 [policy.auth] fetches no keys | \"jwks_ca\" is for \"jwks_url\"\n");
+  EXPECT_EQ(policy(url + "jwks_every = \"500ms\"\n"), "4:14 policy.auth.jwks_every must be at least 1s\n");
+  EXPECT_EQ(policy(url + "jwks_timeout = \"2m\"\n"), "4:16 policy.auth.jwks_timeout must be at most 1m\n");
   EXPECT_EQ(policy("secret = \"${NONE}\"\n"),
             "3:11 the environment variable NONE is not set | ${NONE:-default} gives it a default\n");
   EXPECT_EQ(policy("secret = \"\"\n"), "3:10 policy.auth.secret must not be empty\n");
+  EXPECT_NE(policy(key + "algorithms = [\"none\"]\n").find("4:15 policy.auth.algorithms must be \"HS256\", "),
+            std::string::npos);
+  const auto require = [&](const std::string& one) { return policy(key + "require = [{ " + one + " }]\n"); };
+  EXPECT_EQ(require("claim = \"scope\", any = [\"a\"]"), "");
+  EXPECT_EQ(require("any = [\"a\"]"), "4:12 [[policy.auth.require]] needs the key \"claim\"\n");
+  EXPECT_EQ(require("claim = \"\", any = [\"a\"]"), "4:22 policy.auth.require.claim must not be empty\n");
+  EXPECT_EQ(require("claim = \"roles\""),
+            "4:12 [policy.auth] requires no words of the claim \"roles\" | add \"any\" or \"all\"\n");
+  EXPECT_EQ(require("claim = \"roles\", all = []"),
+            "4:12 [policy.auth] requires no words of the claim \"roles\" | add \"any\" or \"all\"\n");
+  EXPECT_EQ(require("claim = \"roles\", all = [\"a\", \"\"]"), "4:43 policy.auth.require.all must not be empty\n");
+  EXPECT_EQ(require("claim = \"roles\", all = [\"the owner\"]"), "");
+  for (const char* word : {"a b", "\u00e4", "a\\\"b", "a\\nb"}) {
+    EXPECT_EQ(require("claim = \"scp\", any = [\"a\", \"" + std::string(word) + "\"]"),
+              "4:41 a scope is printable ASCII without spaces, quotes and backslashes\n");
+  }
+  EXPECT_EQ(policy(key + "require = \"scope\"\n"), "4:11 policy.auth.require must be a list of tables, not a string\n");
   EXPECT_EQ(policy(key + "audience = []\n"), "4:12 policy.auth.audience must not be empty\n");
   EXPECT_EQ(policy(key + "audience = [\"a\", \"\"]\n"), "4:18 policy.auth.audience must not be empty\n");
   EXPECT_EQ(policy(key + "audience = 1\n"), "4:12 policy.auth.audience must be a string, not an integer\n");
@@ -815,7 +1040,7 @@ TEST(Errors, WhatIsNeverUsed) {
   const auto endpoint = [](const std::string& lines) {
     return messages_of("[[endpoint]]\npath = \"/a\"\n" + lines + "[database.m]\nurl = \"sqlite:a\"\n");
   };
-  const std::string nothing = "this method creates nothing, and so there is no Location to tell";
+  const std::string nothing = "this method creates nothing, so its answer has no Location";
   const std::string location = "location = \"/a\"\n";
   for (const char* method : {"put", "patch", "delete"}) {
     const std::string found =
@@ -914,7 +1139,7 @@ TEST(Errors, EndpointsThatTakeTheSamePaths) {
   EXPECT_EQ(two("/a/{b}", "/a/{c}"), same);
   EXPECT_EQ(two("/a/{b:int}/c", "/a/{x:int}/c"), same);
   EXPECT_EQ(two("/a/{b...}", "/a/{rest...}"), same);
-  // Of these the more specific one goes first, and leaves something to the other.
+  // The more specific pattern is matched first, and some paths match only the other one.
   EXPECT_EQ(two("/a/{b}", "/a/{b:int}"), "");
   EXPECT_EQ(two("/a/{b}", "/a/{b...}"), "");
   EXPECT_EQ(two("/{a}/b", "/a/{b}"), "");
@@ -927,7 +1152,8 @@ TEST(Errors, ClaimsWithoutATokenInFront) {
                        "[database.m]\nurl = \"sqlite:a\"\n" + policy);
   };
   const std::string none =
-      "there are no claims without a policy of type \"jwt\" in front | add use = [\"NAME\"] and [policy.NAME]\n";
+      "there are no claims without a policy of type \"jwt\", \"api-key\" or \"basic\" in front | add use = [\"NAME\"] "
+      "and [policy.NAME]\n";
   EXPECT_EQ(endpoint("params.me = { from = \"claim.sub\" }\n"), "4:22 " + none);
   EXPECT_EQ(endpoint("use = [\"auth\"]\nparams.me = { from = \"claim.sub\" }\n"), "");
   EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.me = { from = \"claim.sub\" }\n"), "6:23 " + none);
@@ -945,7 +1171,7 @@ TEST(Errors, Changes) {
   EXPECT_EQ(endpoint("notify = \"c\"", postgres), "");
   EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite, writes), "");
   const std::string hint = " | add notify = \"CHANNEL\" (PostgreSQL) or tables = [\"NAME\"] (SQLite)\n";
-  EXPECT_EQ(endpoint("keep = 100", postgres), "3:11 \"changes\" does not say what it tells of" + hint);
+  EXPECT_EQ(endpoint("keep = 100", postgres), "3:11 \"changes\" has no source of events" + hint);
   EXPECT_EQ(endpoint("notify = \"c\", tables = [\"t\"]", postgres), "");
   EXPECT_EQ(endpoint("notify = \"c\", tables = [\"t\"]", sqlite, writes), "");
   EXPECT_EQ(endpoint("notify = \"c\"", sqlite, writes),
@@ -953,10 +1179,11 @@ TEST(Errors, Changes) {
   EXPECT_EQ(endpoint("tables = [\"t\"]", postgres),
             "3:23 \"tables\" is for SQLite, and this database is PostgreSQL | add notify = \"CHANNEL\"\n");
   EXPECT_EQ(endpoint("tables = [\"t\"]", sqlite),
-            "3:23 no endpoint writes to this database, so there is nothing to tell | commits of other programs are not "
-            "seen\n");
-  EXPECT_EQ(endpoint("notify = \"c\"", postgres, "prepared = false\n"),
-            "3:22 LISTEN needs a session of its own, and \"prepared = false\" is for a pooler that has none to give\n");
+            "3:23 no endpoint writes to this database, so there are no changes | commits of other programs are not "
+            "noticed\n");
+  EXPECT_EQ(
+      endpoint("notify = \"c\"", postgres, "prepared = false\n"),
+      "3:22 LISTEN needs a session of its own, but \"prepared = false\" is for a pooler, which shares sessions\n");
   EXPECT_EQ(endpoint("notify = \"" + std::string(64, 'c') + "\"", postgres),
             "3:22 endpoint.changes.notify must not be longer than 63 bytes\n");
   EXPECT_EQ(endpoint("notify = \"c\"", postgres, "", "/a/{rest...}"),
@@ -993,7 +1220,7 @@ TEST(Errors, RetriesOfSqlite) {
   EXPECT_EQ(endpoint("sqlite:a", ""), "");
   EXPECT_EQ(endpoint("sqlite:a", "retries = 0\n"), "");
   EXPECT_EQ(endpoint("sqlite:a", "retries = 3\n"),
-            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits\n");
+            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time; others wait\n");
   EXPECT_EQ(endpoint("postgres://a", "retries = 3\n"), "");
 }
 
@@ -1011,7 +1238,17 @@ TEST(Errors, Batch) {
   EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/{a}\"\n"), "7:8 the path of [batch] has no parameters\n");
   EXPECT_EQ(messages_of(serves + "[batch]\nretries = 0\n"), "");
   EXPECT_EQ(messages_of(serves + "[batch]\nretries = 3\n"),
-            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time, who waits\n");
+            "7:11 \"retries\" is for PostgreSQL: SQLite has one writer at a time; others wait\n");
+  const std::string keys = "[policy.k]\ntype = \"api-key\"\nheader = \"X-Key\"\nkeys.a = \"0123456789abcdef\"\n";
+  const std::string guarded =
+      "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\nuse = [\"k\"]\n[database.main]\nurl = \"sqlite:a.db\"\n"
+      "[batch]\nuse = [\"k\"]\n" +
+      keys;
+  EXPECT_EQ(messages_of(guarded),
+            "8:8 [policy.k] removes the credentials of a batch, but its calls of / need them | leave it out here: the "
+            "policies of each call apply; or add pass = true to the policy\n");
+  EXPECT_EQ(messages_of(guarded + "pass = true\n"), "");
+  EXPECT_EQ(messages_of(serves + "[batch]\nuse = [\"k\"]\n" + keys), "");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \".\"\n[batch]\n"),
             "4:1 [batch] needs a database | add [database.main]\n");
 }
@@ -1053,6 +1290,9 @@ TEST(Errors, Parameters) {
   };
   EXPECT_EQ(params("p = \"text\"\nn = \"int\"\na = \"bool\""), "");
   EXPECT_EQ(params("p.default = 1"), "5:13 {p} is in the path: its default is never used\n");
+  EXPECT_EQ(params("p.from = \"path.p\""), "");
+  EXPECT_EQ(params("p.from = \"query.p\""),
+            "5:10 {p} is in the path: its value there is never used | give one of them another name\n");
   EXPECT_EQ(params("p.required = true"), "5:14 {p} is in the path: it is never missing\n");
   EXPECT_EQ(params("n = \"text\""), "5:5 the path says {n:int}\n");
   EXPECT_EQ(params("a = { default = 1, required = true }"),
@@ -1098,11 +1338,11 @@ TEST(Environment, Errors) {
         "2:20 ${ must be followed by a name and }, as in ${NAME} or ${NAME:-default} | $${ stands for ${ itself\n")
         << bad;
   }
-  // One complaint for one mistake.
+  // One error for each mistake.
   EXPECT_EQ(messages_of("[server]\ncores = \"${NONE}\"\nlisten = [\"${NONE}\"]\n" + serves),
             "2:10 the environment variable NONE is not set | ${NONE:-default} gives it a default\n"
             "3:12 the environment variable NONE is not set | ${NONE:-default} gives it a default\n");
-  // No message repeats what came from the environment.
+  // No message contains a value from the environment.
   EXPECT_EQ(errors_of("[server]\ngrace = \"${SECRET}\"\nbody_limit = \"${SECRET}\"\ncores = \"${SECRET}\"\n"
                       "access_log = \"${SECRET}\"\nlisten = [\"${SECRET}\"]\n" +
                       serves)
@@ -1133,7 +1373,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
             "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, "
-            "http2_streams, tls\n");
+            "http2_streams, trusted_proxies, proxy_protocol, tls\n");
 }
 
 class Files : public testing::Test {
@@ -1253,9 +1493,9 @@ TEST_F(Files, TheFallbackMustExist) {
 TEST_F(Files, CannotBeRead) {
   std::string folder = folder_;
   EXPECT_EQ(errors_in(folder + "/none.toml"),
-            folder + "/none.toml: error: cannot be opened: No such file or directory\n");
+            folder + "/none.toml: error: cannot be read: No such file or directory\n");
   EXPECT_EQ(errors_in(folder), folder + ": error: cannot be read: Is a directory\n");
-  EXPECT_EQ(errors_in(""), ": error: cannot be opened: No such file or directory\n");
+  EXPECT_EQ(errors_in(""), ": error: cannot be read: No such file or directory\n");
   std::string large = write(std::string((4 << 20) + 1, '#'));
   EXPECT_EQ(errors_in(large), large + ": error: is larger than 4194304 bytes\n");
 }

@@ -13,7 +13,7 @@
 namespace sluice::app::config {
 namespace {
 
-// A number in the place of a string may come from the environment: cores = "${CORES:-0}".
+// A string may stand for a number, which may come from the environment: cores = "${CORES:-0}".
 template <class T>
 std::optional<T> number_in(const Value& value) {
   T number{};
@@ -70,7 +70,7 @@ void Reader::not_of_type(const Entry& entry, const Place& place, std::string_vie
 }
 
 const std::string* Reader::owner_of(std::string_view key, std::size_t count) const {
-  for (std::size_t i = count; i-- > 1;) {  // the outermost is the file itself
+  for (std::size_t i = count; i-- > 1;) {  // the outermost scope is the file itself
     if (std::ranges::find(scopes_[i].keys, key) != scopes_[i].keys.end()) return &scopes_[i].table;
   }
   return nullptr;

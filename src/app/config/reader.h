@@ -16,12 +16,12 @@
 #include "app/config/text.h"
 #include "base/declare.h"
 
-// From TOML values into declared structs. What is wrong is reported and left at its default, so that one pass finds
-// every error.
+// Reads TOML values into declared structs. A wrong value is reported and its field keeps its default, so that one pass
+// finds every error.
 namespace sluice::app::config {
 
-// What messages call a value: its key from the root ("server.cores"; empty for the root itself) and, where it is a
-// table, the table ("[server]").
+// The names of a value in messages: its key from the root ("server.cores"; empty for the root itself) and, if the value
+// is a table, its heading ("[server]").
 struct Place {
   std::string key;
   std::string table;
@@ -56,7 +56,7 @@ std::vector<std::string_view> keys_of() {
   return lister.keys;
 }
 
-// Which tables below a struct's own have a key, as messages call them.
+// Finds the tables below a struct's own table that have a given key. They are named as in messages.
 struct KeyFinder {
   std::string_view wanted;
   std::string place = {};
@@ -100,7 +100,7 @@ struct KeyFinder {
 };
 }  // namespace detail
 
-// As the file has it.
+// The value's name in the file.
 template <NamedEnum E>
 std::string_view name_of_value(E wanted) {
   for (const auto& [name, value] : names_of(wanted)) {
@@ -115,7 +115,7 @@ bool is_key_of(std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-// `"get" is a key of [[endpoint]]; it stands below [endpoint.post]`, and what to do about it.
+// The message `"get" is a key of [[endpoint]]; it stands below [endpoint.post]`, and its hint.
 [[nodiscard]] std::string misplaced(std::string_view key, std::string_view table, std::string_view below);
 [[nodiscard]] std::string move_above(std::string_view table);
 
@@ -137,11 +137,11 @@ class Reader {
   template <class S>
   class Table;
 
-  // False: it is no table.
+  // Returns false if the value is not a table.
   template <Declared S>
   bool read_table(const Value& value, const Place& place, S& out);
 
-  // The scalars. False: reported, and `out` is as it was.
+  // These read scalars. They return false if they have reported an error; `out` is then unchanged.
   bool read_value(const Value& value, const std::string& key, const Rules& rules, bool& out);
   bool read_value(const Value& value, const std::string& key, const Rules& rules, double& out);
   bool read_value(const Value& value, const std::string& key, const Rules& rules, std::string& out);
@@ -240,12 +240,13 @@ class Reader {
   bool complain(Position position, std::string message, std::string hint = {});  // always false
   bool wrong_kind(const Value& value, const std::string& key, std::string_view wanted, std::string hint = {});
   void missing(Position position, const Place& place, std::string_view key);
-  // The innermost of the tables that are being read that has the key, from the given one outwards; null: none.
+  // Of the first `count` scopes, the innermost table that has the key; null if none has it.
   const std::string* owner_of(std::string_view key, std::size_t count) const;
-  // Whether an entry of a table of names that was refused is a key of a table around it: that is then the only error.
+  // Whether a refused entry of a table of names is really a key of an enclosing table. If so, that becomes the only
+  // error.
   bool is_misplaced(const Entry& entry, const std::string& table, std::size_t first_error);
   void unknown(const Entry& entry, const Place& place, const std::vector<std::string_view>& known);
-  // A key that only tables of another type have.
+  // Reports a key that only tables of another `type` have.
   void not_of_type(const Entry& entry, const Place& place, std::string_view type);
 
   std::vector<Diagnostic>& errors_;
@@ -253,11 +254,11 @@ class Reader {
     std::string table;
     std::vector<std::string_view> keys;
   };
-  std::vector<Scope> scopes_;  // the tables that are being read, from the outermost
+  std::vector<Scope> scopes_;  // the tables that are being read, the outermost first
   std::vector<std::string> (*elsewhere_)(std::string_view key) = nullptr;  // the tables that have a key
 };
 
-// The visitor: one table and the struct that it fills.
+// The visitor: reads one table into a struct.
 template <class S>
 class Reader::Table {
  public:
@@ -273,13 +274,13 @@ class Reader::Table {
       reader_.missing(value_.position, place_, key);
     }
   }
-  // The key of `type` has been read before.
+  // `type` must be declared before its variants, so that it has been read.
   template <class E, class T>
   void variant(Located<E> S::* type, E wanted, T S::* member, std::string_view /*meaning*/) {
     const std::vector<std::string_view> keys = detail::keys_of<T>();
     const Position place = (out_.*type).position;
     const bool is_wrong = std::ranges::find(reader_.errors_, place, &Diagnostic::position) != reader_.errors_.end();
-    if (place == Position{} || is_wrong) {  // which is complained about
+    if (place == Position{} || is_wrong) {  // already reported
       known_.insert(known_.end(), keys.begin(), keys.end());
     } else if ((out_.*type).value == wanted) {
       Table<T> same(reader_, value_, place_, out_.*member);
@@ -317,11 +318,11 @@ class Reader::Table {
   const Place& place_;
   S& out_;
   std::vector<std::string_view> known_;
-  std::vector<std::pair<std::string_view, std::string_view>> elsewhere_;  // keys of other types, and these
+  std::vector<std::pair<std::string_view, std::string_view>> elsewhere_;  // keys that other types have, and those types
 };
 
 namespace detail {
-// Finds the key that a plain value stands for.
+// Finds the key that a plain value sets (`v.shorthand`).
 struct ShorthandFinder {
   template <class S, class T>
   void field(std::string_view, T S::*, std::string_view, const Rules& = {}) {}

@@ -19,9 +19,9 @@ namespace {
 // The parts of one table of the file, as Markdown.
 struct Section {
   std::string rows;
-  std::string variants;  // the tables of keys that stand in it by its type
+  std::string variants;  // the keys that each `type` adds, as tables
   std::string shorthand;
-  std::vector<std::string> below;  // the tables in it, whole
+  std::vector<std::string> below;  // the complete sections of the tables in it
 };
 
 std::string table_of(std::string_view rows) {
@@ -31,7 +31,7 @@ std::string table_of(std::string_view rows) {
 std::string code(std::string_view text) { return fmt::format("`{}`", text); }
 std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
 
-// "1 to 64", "at least 1"; nothing without bounds.
+// ", 1 to 64" or ", at least 1"; empty without bounds.
 std::string bounds(const Rules& rules, const std::function<std::string(std::int64_t)>& format) {
   if (rules.min.value && rules.max.value)
     return fmt::format(", {} to {}", format(*rules.min.value), format(*rules.max.value));
@@ -40,7 +40,7 @@ std::string bounds(const Rules& rules, const std::function<std::string(std::int6
   return {};
 }
 
-// For each type of field: what may be written, and how its default is written ("" for none).
+// For each type of field, type_of() says which values are allowed, and text_of() formats its default ("" for none).
 
 std::string type_of(bool, const Rules&) { return "`true` or `false`"; }
 std::string text_of(bool value) { return value ? "true" : "false"; }
@@ -132,6 +132,15 @@ std::string text_of(const std::vector<T>& values) {
   return fmt::format("[{}]", items);
 }
 
+template <class T>
+std::string type_of(const std::vector<Named<T>>&, const Rules&) {
+  return fmt::format("table of {}s by name", type_of(T{}, Rules{}));
+}
+template <class T>
+std::string text_of(const std::vector<Named<T>>&) {
+  return {};
+}
+
 template <Declared S>
 std::string describe(const std::string& key, std::string_view header, std::string_view meaning);
 
@@ -151,12 +160,11 @@ class Describer {
     Describer<T> describer(key_, variant);
     T::declare(describer);
     section_.variants += fmt::format("`type = {}`: {}\n\n{}", text_of(type), meaning, table_of(variant.rows));
+    section_.below.insert(section_.below.end(), variant.below.begin(), variant.below.end());
   }
   void position(Position S::*) {}
   void shorthand(std::string_view name) {
-    section_.shorthand =
-        fmt::format("A plain value stands for the table with only `{}`: `{} = …` is `{} = {{ {} = … }}`.\n\n", name,
-                    key_, key_, name);
+    section_.shorthand = fmt::format("Short form: `{} = …` means `{} = {{ {} = … }}`.\n\n", key_, key_, name);
   }
 
  private:
@@ -235,8 +243,8 @@ get = "SELECT * FROM films WHERE slug = :slug"
 std::string reference() {
   std::string text = R"(# The configuration file
 
-`sluice serve FILE` runs what one TOML file says, `sluice check FILE` only reads it and says what is wrong. Without FILE
-it is `sluice.toml`. This page is what `sluice reference` prints.
+`sluice serve FILE` runs a server as one TOML file describes it. `sluice check FILE` only reads the file and reports its
+errors. FILE defaults to `sluice.toml`. `sluice reference` prints this page.
 
 ```toml
 )" + reference_example() +
@@ -244,16 +252,19 @@ it is `sluice.toml`. This page is what `sluice reference` prints.
 
 How values are written:
 
-- A *string* may hold `${NAME}` or `${NAME:-default}` from the environment; the default stands in where the variable is
-  missing or empty, and without one a missing variable is an error. `$${` stands for `${` itself. A number or a boolean
-  from the environment is written in quotes: `cores = "${CORES:-0}"`.
+- A *string* may hold `${NAME}` or `${NAME:-default}`, which stand for an environment variable. The default is used if
+  the variable is missing or empty. Without a default, a missing variable is an error. `$${` stands for a literal `${`.
+  Put quotes around a number or a boolean that comes from the environment: `cores = "${CORES:-0}"`.
 - A *duration* is a string of numbers with units: `"250ms"`, `"10s"`, `"1h30m"`. The units are `d`, `h`, `m`, `s`, `ms`
   and `us`.
 - A *size* is a number of bytes, or a string with a unit: `"16KiB"`. The units are `B`, `KiB`, `MiB` and `GiB`.
-- Relative paths are taken from the folder of the configuration file.
+- A relative path starts at the folder of the configuration file.
 
-A key that is not on this page is an error, and so is a value out of its bounds. Each error names its line and column,
-and the exit code is 3.
+The heading of each section below is the table that its keys belong to. NAME in a heading stands for a name, such as
+that of a database or of a header field.
+
+A key that is not on this page is an error, and so is a value out of its bounds. `sluice` prints the line and column of
+each error and exits with code 3.
 
 )";
   Section root;

@@ -4,10 +4,10 @@
 
 namespace sluice::app::config {
 
-// docs/guide/configuration.md: every key with its type, default and meaning, from the declarations.
+// docs/guide/configuration.md: every key with its type, default and meaning, generated from the declarations.
 [[nodiscard]] std::string reference();
 
-// The example at its beginning: a whole file.
+// The example at the beginning of the page: a complete configuration file.
 [[nodiscard]] std::string reference_example();
 
 }  // namespace sluice::app::config

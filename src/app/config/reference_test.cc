@@ -10,7 +10,7 @@
 namespace sluice::app::config {
 namespace {
 
-// The tests lie in src/app/config, four levels below the project.
+// Reads a file of the project, relative to its root.
 std::string project_file(const std::string& path) {
   std::string here = __FILE__;
   std::ifstream file(here.substr(0, here.find("src/app/config/")) + path);

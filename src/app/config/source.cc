@@ -10,14 +10,14 @@
 namespace sluice::app::config {
 namespace {
 
-// Of a longer line only the part around the error is shown.
+// If a line is longer, only the part around the error is shown.
 constexpr std::size_t widest_line = 160;
 
 bool is_word(char c) { return c == '_' || (c & 0x80) != 0 || std::isalnum(static_cast<unsigned char>(c)); }
 
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-// The bytes of the UTF-8 character that begins the text; 0 where it is malformed.
+// The length in bytes of the UTF-8 character at the beginning of the text; 0 if it is malformed.
 std::size_t character_size(std::string_view text) {
   auto first = static_cast<unsigned char>(text[0]);
   std::size_t size = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
@@ -28,7 +28,7 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
-// As the file has it, but safe to show: one character of the result for each of the line's.
+// The line, made safe to show. The result has one character for each character of the line.
 std::string printable(std::string_view line) {
   std::string shown;
   while (!line.empty()) {
@@ -48,14 +48,14 @@ std::string printable(std::string_view line) {
   return shown;
 }
 
-// A literal or a comment of a statement, between what begins and what ends it.
+// A literal or a comment in a statement, without its delimiters.
 struct Hidden {
   std::size_t begin;
   std::size_t end;
   bool is_literal;
 };
 
-// Where PostgreSQL's E'...' ends that begins at `at`.
+// The end of PostgreSQL's E'...' that begins at `at`.
 std::size_t end_of_escaped(std::string_view statement, std::size_t at, std::string_view backslash) {
   while (at < statement.size()) {
     const std::string_view rest = statement.substr(at);
@@ -71,9 +71,9 @@ std::size_t end_of_escaped(std::string_view statement, std::size_t at, std::stri
   return statement.size();
 }
 
-// What does not end goes on to the end of the statement, and so does a comment with another one inside: PostgreSQL
-// nests them, SQLite does not. Names in double quotes hide nothing. `backslash`: how the text has one of the
-// statement's.
+// A literal or comment without an end extends to the end of the statement. So does a comment with another one inside,
+// because PostgreSQL nests comments and SQLite does not. Names in double quotes are not literals. `backslash`: how the
+// text writes a backslash of the statement.
 std::vector<Hidden> hidden_in(std::string_view statement, std::string_view backslash = "\\") {
   std::vector<Hidden> all;
   for (std::size_t at = 0; at < statement.size();) {
@@ -113,18 +113,19 @@ std::string without_literals(std::string message, std::string_view statement) {
     if (!one.is_literal) continue;
     std::string_view literal = statement.substr(one.begin, one.end - one.begin);
     hide(literal);
-    // For what E'...' has escaped, the message has another character.
+    // The message has the decoded characters in place of the escapes of E'...'.
     for (auto at = literal.find_first_of("\\'"); at != literal.npos; at = literal.find_first_of("\\'")) {
       hide(literal.substr(0, at));
       literal.remove_prefix(std::min(at + 2, literal.size()));
     }
     hide(literal);
   }
-  // The longest first: another may be a part of it.
+  // The longest first, because a shorter literal may be part of a longer one.
   std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
   constexpr std::string_view mask = "***";
   for (const std::string_view literal : hidden) {
-    if (literal.size() < 3) break;  // a word of the message; quoted, it is hidden below
+    // It could be an ordinary word of the message. If it is quoted, the code below hides it.
+    if (literal.size() < 3) break;
     for (auto at = message.find(literal); at != message.npos; at = message.find(literal, at)) {
       const auto end = at + literal.size();
       const bool alone = (at == 0 || !is_word(message[at - 1])) && (end == message.size() || !is_word(message[end]));
@@ -132,7 +133,7 @@ std::string without_literals(std::string message, std::string_view statement) {
       at += alone ? mask.size() : 1;
     }
   }
-  // PostgreSQL also quotes parts: the element of an array, the word of a JSON text.
+  // PostgreSQL also quotes parts of literals, such as an element of an array or a word of a JSON text.
   for (auto open = message.find('"'); open != message.npos;) {
     const auto close = message.find('"', open + 1);
     if (close == message.npos) break;
@@ -165,7 +166,7 @@ std::string_view Source::line(std::uint32_t number) const {
   return std::string_view(text_).substr(begin, end - begin);
 }
 
-// The byte at a position; the text's end where there is none.
+// The offset of a position's byte; the end of the text if the position does not exist.
 std::size_t Source::offset(Position position) const {
   if (position.line == 0 || position.line > lines_.size()) return text_.size();
   std::size_t at = lines_[position.line - 1];
@@ -179,7 +180,7 @@ std::size_t Source::offset(Position position) const {
 Position Source::locate(Position string, std::uint32_t character) const {
   if (character == 0 || string.line == 0) return string;
 
-  // Characters of the value -> characters of the literal, where a replaced ${NAME} counts as its first one.
+  // Maps characters of the value to characters of the literal. All of a replaced ${NAME} maps to its first character.
   std::uint32_t wanted = character - 1;
   std::uint32_t decoded = wanted;
   for (const Substitution& one : substitutions_) {
@@ -203,9 +204,9 @@ Position Source::locate(Position string, std::uint32_t character) const {
       at = line_break ? Position{at.line + 1, 1} : Position{at.line, at.column + 1};
     }
   };
-  // A line's end counts as one character, however it is written.
+  // A line break counts as one character, whether it is LF or CRLF.
   auto line_end = [&]() -> std::size_t { return rest.starts_with("\r\n") ? 2 : rest.starts_with("\n") ? 1 : 0; };
-  // A backslash at the end of a line takes the white space up to the next text with it.
+  // A backslash at the end of a line removes the white space up to the next text.
   auto skip_folded_lines = [&] {
     while (escapes && multi_line && rest.starts_with('\\')) {
       std::size_t next = rest.find_first_not_of(" \t\r", 1);
@@ -227,7 +228,7 @@ Position Source::locate(Position string, std::uint32_t character) const {
   return at;
 }
 
-// The line without the values that are hidden, literals and comments. Empty: it cannot be told what they are.
+// The line with hidden values, literals and comments masked. Empty if they cannot be determined.
 std::string Source::masked(std::uint32_t number) const {
   const std::string_view text = line(number);
   if (!values_ || text.empty()) return {};

@@ -9,7 +9,7 @@
 namespace sluice::app::config {
 namespace {
 
-// Of which messages show lines.
+// A source whose lines are shown in messages.
 Source read(const std::string& text) {
   Source source("a.toml", text);
   std::vector<Diagnostic> errors;
@@ -17,7 +17,7 @@ Source read(const std::string& text) {
   return source;
 }
 
-// How a message shows the line.
+// A line as messages show it.
 std::string shown(const Source& source, std::uint32_t line = 1) {
   const std::string text = source.render({{line, 1}, "no"});
   const auto begin = text.find("| ");
@@ -147,8 +147,8 @@ TEST(Errors, OnlyTheFirstTwenty) {
   EXPECT_EQ(errors.text(), all + "a.toml: and 3 more errors\n");
 }
 
-// Reads `x = LITERAL` and finds each character of the value again: the file must have it at the place that locate()
-// gives.
+// Reads `x = LITERAL` and checks for each character of the value that it is at the place in the file that locate()
+// returns.
 void expect_every_character_found(const std::string& literal) {
   Source source("a.toml", "# first\nx = " + literal);
   std::vector<Diagnostic> errors;
@@ -203,7 +203,7 @@ TEST(Locate, ThroughReplacedVariables) {
   ASSERT_EQ(value.text, "ab 123456789 cd\n${x} !");
   EXPECT_EQ(source.locate(value.position, 1), (Position{2, 1}));
   EXPECT_EQ(source.locate(value.position, 4), (Position{2, 4}));    // 1
-  EXPECT_EQ(source.locate(value.position, 12), (Position{2, 4}));   // 9: still the variable
+  EXPECT_EQ(source.locate(value.position, 12), (Position{2, 4}));   // 9: still in the variable
   EXPECT_EQ(source.locate(value.position, 14), (Position{2, 9}));   // c
   EXPECT_EQ(source.locate(value.position, 17), (Position{3, 1}));   // $
   EXPECT_EQ(source.locate(value.position, 19), (Position{3, 4}));   // x

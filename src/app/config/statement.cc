@@ -32,7 +32,7 @@ std::vector<std::string> names_in_path(const api::EndpointOptions& endpoint) {
   return pattern ? pattern->names() : std::vector<std::string>{};
 }
 
-// How the text is written so that the parameter takes its value.
+// How the text must be written so that the parameter is replaced by its value.
 std::string unquoted(const sql::ParsedSql::Quoted& quoted) {
   std::string text = ":" + quoted.name;
   if (!quoted.before.empty()) text = fmt::format("'{}' || {}", quoted.before, text);
@@ -104,7 +104,7 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
     }
     return did_you_mean(name, used);
   };
-  std::vector<std::string_view> taken = used;  // and the names in the path that params take their values from
+  std::vector<std::string_view> taken = used;  // and the names in the path that params get their values from
   for (const auto& parameter : endpoint.params) {
     if (!parameter.value.from || std::ranges::find(used, parameter.name.value) == used.end()) continue;
     const auto from = api::parse_source(parameter.value.from->value);
@@ -119,7 +119,7 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
   };
 
   const std::vector<std::string> in_path = names_in_path(endpoint);
-  std::size_t at = 0;  // the parameters stand in the path as they do in `in_path`
+  std::size_t at = 0;  // the parameters in the path have the order of `in_path`
   for (const std::string& name : in_path) {
     at = endpoint.path.value.find("/{", at) + 1;
     unused(name, source.locate(endpoint.path.position, count_characters(endpoint.path.value.substr(0, at)) + 1));

@@ -10,31 +10,31 @@
 #include "sql/database.h"
 #include "sql/parameters.h"
 
-// What comes out when the database prepares an endpoint's statement, as complaints about the file.
+// Errors in an endpoint's statements that appear when the database prepares them, as errors in the file.
 namespace sluice::app::config {
 
-// The database refused a statement: its words, at the place in the statement that it named. `whose`: "endpoint /films";
-// `meant`: what may have been meant, or nothing.
+// The database refused a statement: reports its message at the position in the statement that it named. `whose`:
+// "endpoint /films"; `meant`: what may have been meant, or empty.
 [[nodiscard]] Diagnostic statement_refused(std::string_view whose, const Located<std::string>& statement,
                                            const sql::Error& error, const Source& source, std::string meant = {});
 
-// Two columns with one name: each row would be an object that has a key twice.
+// Reports two columns with the same name: each row would be an object with a duplicate key.
 void check_columns(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
                    std::span<const sql::Column> columns, std::vector<Diagnostic>& errors);
 
-// Parameters within quotes, alone or between wildcards, which are text there. An error where the endpoint or the
-// statement has a parameter of that name; else the text may be meant, and it is a warning. Returns the names of which
-// it has complained.
+// Reports parameters within quotes, alone or between wildcards, because they are text there. It is an error if the
+// endpoint or the statement has a parameter of that name; otherwise the text may be intended, and it is a warning.
+// Returns the names that it has reported as errors.
 std::vector<std::string> check_quoted(const api::EndpointOptions& endpoint, const Located<std::string>& statement,
                                       sql::PlaceholderStyle style, const Source& source,
                                       std::vector<Diagnostic>& errors, std::vector<std::string>& warnings);
 
-// Parameters that are declared in [endpoint.params] or in the path, and that no statement uses: `used` are the names in
-// all that have been prepared.
+// Reports parameters that are declared in [endpoint.params] or in the path but that no statement uses. `used`: the
+// names in all prepared statements.
 void check_parameters(const api::EndpointOptions& endpoint, const std::vector<std::string_view>& used,
                       sql::PlaceholderStyle style, const Source& source, std::vector<Diagnostic>& errors);
 
-// The statements that the file writes for an endpoint: of `get`, and of each method `before`, `existing` and `sql`.
+// The statements of an endpoint in the file: `get`, and `before`, `existing` and `sql` of each method.
 [[nodiscard]] std::vector<const Located<std::string>*> statements_of(const api::EndpointOptions& endpoint);
 
 }  // namespace sluice::app::config

@@ -13,7 +13,7 @@ struct Unit {
   std::int64_t size;
 };
 
-// From the largest.
+// The largest unit first.
 constexpr std::array duration_units = {
     Unit{"d", Duration(24h).count()}, Unit{"h", Duration(1h).count()},   Unit{"m", Duration(1min).count()},
     Unit{"s", Duration(1s).count()},  Unit{"ms", Duration(1ms).count()}, Unit{"us", Duration(1us).count()},
@@ -25,7 +25,7 @@ constexpr std::array size_units = {
     Unit{"B", 1},
 };
 
-// Digits at the beginning of the text, which loses them.
+// Removes the digits at the beginning of the text and returns them.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t number = 0;
   if (text.empty() || text[0] < '0' || text[0] > '9') return {};
@@ -35,7 +35,7 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
   return number;
 }
 
-// Optimal string alignment: insertions, deletions, replacements, and neighbours that changed places.
+// Optimal string alignment distance: counts insertions, deletions, substitutions and transpositions of neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) previous[j] = j;
@@ -107,7 +107,7 @@ std::string format_size(ByteSize size) {
 }
 
 std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates) {
-  // Nothing that is declared is longer, and the distance costs the product of the lengths.
+  // Declared names are no longer than this, and computing the distance takes time in proportion to both lengths.
   if (text.size() > 64) return {};
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(text.size() / 3, 1) + 1;

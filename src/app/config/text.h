@@ -8,10 +8,10 @@
 #include "base/declare.h"
 #include "base/time.h"
 
-// How durations, sizes and names are written in the file, and what was meant by one that is not.
+// The syntax of durations, sizes and names in the file, and suggestions for misspelled names.
 namespace sluice::app::config {
 
-// "250ms", "10s", "1h30m": numbers with units, the larger unit first, each at most once. "0" needs none.
+// "250ms", "10s", "1h30m": numbers with units, larger units first, each unit at most once. "0" needs no unit.
 [[nodiscard]] std::optional<Duration> parse_duration(std::string_view text);
 [[nodiscard]] std::string format_duration(Duration duration);
 
@@ -19,10 +19,10 @@ namespace sluice::app::config {
 [[nodiscard]] std::optional<ByteSize> parse_size(std::string_view text);
 [[nodiscard]] std::string format_size(ByteSize size);
 
-// The candidate that the text is most likely a slip of; empty where none is near.
+// The candidate that the text is most likely a misspelling of; empty if none is similar.
 [[nodiscard]] std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates);
 
-// `did you mean "cores"?`, or nothing where no candidate is near.
+// `did you mean "cores"?`; empty if no candidate is similar.
 [[nodiscard]] std::string did_you_mean(std::string_view text, std::span<const std::string_view> candidates);
 
 }  // namespace sluice::app::config

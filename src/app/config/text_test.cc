@@ -24,7 +24,7 @@ TEST(Durations, Refused) {
                            "106752d", "9223372036854775807d", "99999999999999999999s", "106751d24h"}) {
     EXPECT_FALSE(parse_duration(text)) << text;
   }
-  EXPECT_TRUE(parse_duration("106751d"));  // the last whole day of an int64 of nanoseconds
+  EXPECT_TRUE(parse_duration("106751d"));  // the largest number of days whose nanoseconds fit into an int64
 }
 
 TEST(Sizes, ReadAndWritten) {
@@ -47,10 +47,10 @@ TEST(Sizes, Refused) {
 TEST(DidYouMean, NearestOrNothing) {
   constexpr std::array<std::string_view, 4> keys = {"listen", "cores", "header_limit", "header_timeout"};
   EXPECT_EQ(nearest("lisen", keys), "listen");
-  EXPECT_EQ(nearest("listne", keys), "listen");  // neighbours that changed places count once
+  EXPECT_EQ(nearest("listne", keys), "listen");  // a transposition counts as one edit
   EXPECT_EQ(nearest("header-timeout", keys), "header_timeout");
   EXPECT_EQ(nearest("header_limits", keys), "header_limit");
-  EXPECT_EQ(nearest("header", keys), "header_limit");  // the first that goes on like it
+  EXPECT_EQ(nearest("header", keys), "header_limit");  // the first candidate that begins with it
   EXPECT_EQ(nearest("coresperprocess", keys), "cores");
   EXPECT_EQ(nearest("he", keys), "");
   EXPECT_EQ(nearest("tls", keys), "");

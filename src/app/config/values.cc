@@ -18,7 +18,7 @@ namespace {
 using api::openapi::Schema;
 using sql::ParameterType;
 
-// What the database wants, in words; nothing: whatever can be written as text.
+// The type that the database needs, in words; empty: any text.
 std::string_view words_of(const Schema& schema) {
   if (schema.type == "integer") return "an integer";
   if (schema.type == "number") return "a number";
@@ -47,7 +47,7 @@ std::string_view name_of(ParameterType type) {
   return "text";
 }
 
-// Whether values that are checked as `declared` are none for the database. It reads all of them as texts: '1' is a
+// Whether the database cannot accept values that are checked as `declared`. It reads all values as text: '1' is a
 // boolean, 20240229 a date.
 bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dialect) {
   if (sql::is_list(declared)) return !schema.type.empty() && schema.type != "array";
@@ -61,7 +61,7 @@ bool contradicts(ParameterType declared, const Schema& schema, sql::Dialect dial
   return !words_of(schema).empty() && (declared == ParameterType::boolean || declared == ParameterType::real);
 }
 
-// In lower case, without the blanks around it and a sign.
+// The text in lower case, without surrounding blanks and without a sign.
 std::string bare(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n\f\v";
   const auto begin = text.find_first_not_of(blanks);
@@ -74,7 +74,7 @@ std::string bare(std::string_view text) {
   return result;
 }
 
-// A default without a declared type, for PostgreSQL. What only the database can read is left to it.
+// Checks a default without a declared type, for PostgreSQL. Types that only the database can read are not checked.
 bool is_none(std::string_view text, const Schema& schema) {
   const std::string read = bare(text);
   if (schema.type == "boolean") {
@@ -85,7 +85,7 @@ bool is_none(std::string_view text, const Schema& schema) {
            !begins("off", 2) && read != "1" && read != "0";
   }
   if (schema.type != "number" && schema.type != "integer") return false;
-  // PostgreSQL 16 reads 0x1F and 1_000.
+  // PostgreSQL 16 and later read 0x1F and 1_000.
   const bool begins_as_one = !read.empty() && (read[0] == '.' || (read[0] >= '0' && read[0] <= '9'));
   if (read.starts_with("0x") || read.starts_with("0o") || read.starts_with("0b")) return false;
   if (begins_as_one && read.contains('_')) return false;
@@ -94,10 +94,11 @@ bool is_none(std::string_view text, const Schema& schema) {
   return !begins_as_one || !sql::fits(ParameterType::real, read);
 }
 
-// What is wrong with the default; empty: nothing. A request that leaves the value out would be refused with the same.
+// What is wrong with the default; empty if nothing is. A request without the value would be refused with the same
+// message.
 std::string fault_of_default(const api::Source& value, const Schema& schema, sql::Dialect dialect) {
   api::Source alone = value;
-  alone.from = api::From::environment;  // nothing of a request is read
+  alone.from = api::From::environment;  // so that nothing is read from a request
   std::vector<sql::Argument> arguments;
   api::Binder binder;
   if (auto bound = binder.bind({&alone, 1}, {}, {}, arguments); !bound) return std::move(bound.error().reason);
@@ -105,10 +106,10 @@ std::string fault_of_default(const api::Source& value, const Schema& schema, sql
   return is_left_to_server || !is_none(*value.default_text, schema) ? "" : fmt::format("must be {}", words_of(schema));
 }
 
-// What the file says of a value.
+// The options of a value in the file.
 struct Said {
-  const api::ParamOptions* options = nullptr;  // null: nothing but its name
-  Position position;                           // of the options' name, or where the path names it
+  const api::ParamOptions* options = nullptr;  // null: the file has only its name
+  Position position;                           // of the options' name, or of the name in the path
 };
 
 Said said_of(const api::EndpointOptions& endpoint, const api::MethodOptions* method, std::string_view name,
@@ -135,7 +136,8 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     const auto same = [&](const Diagnostic& one) {
       return one.position == found.position && one.message == found.message;
     };
-    if (std::ranges::none_of(errors, same)) errors.push_back(std::move(found));  // it may be in several statements
+    // Several statements may have the same error.
+    if (std::ranges::none_of(errors, same)) errors.push_back(std::move(found));
   };
   std::map<std::string_view, const BoundValue*> in_query;
   for (const BoundValue& bound : values) {

@@ -14,7 +14,7 @@ constexpr std::uint32_t boolean = 16, bigint = 20, text = 25, real = 701, date =
 
 class Values : public testing::Test {
  protected:
-  // The endpoint's path is "/films/{id:int}"; `lines` begin in line 4.
+  // The endpoint's path is "/films/{id:int}". The first of `lines` is line 4.
   void load(const std::string& lines) {
     auto config = parse(Source("a.toml", "[[endpoint]]\npath = \"/films/{id:int}\"\nget = \"SELECT 1\"\n" + lines +
                                              "\n[database.main]\nurl = \"sqlite:a.db\"\n"),
@@ -22,7 +22,7 @@ class Values : public testing::Test {
     ASSERT_TRUE(config) << config.error().text();
     config_ = std::move(*config);
   }
-  // What is said of the parameters of GET, which PostgreSQL takes for these types.
+  // The errors about the parameters of GET if PostgreSQL reports these types for them.
   std::string complaints(std::vector<std::pair<std::string, std::uint32_t>> parameters) {
     const api::EndpointOptions& endpoint = config_.options.endpoints[0];
     const auto pattern = *http::Pattern::parse(endpoint.path.value);
@@ -50,7 +50,7 @@ class Values : public testing::Test {
   }
 
   Config config_;
-  std::optional<std::string> variable_;  // every one of the environment
+  std::optional<std::string> variable_;  // the value of every environment variable
 };
 
 TEST_F(Values, ATypeThatTheDatabaseDoesNotTake) {

@@ -34,7 +34,7 @@ void RowsHash::add(std::string_view bytes) {
 
 void RowsHash::add(std::span<const sql::StagedValue> values) {
   for (const sql::StagedValue& value : values) {
-    // NULL, left out, and texts of every length differ.
+    // NULL, a left-out value, and texts of different lengths must hash differently.
     const std::uint64_t size = value.left_out ? UINT64_MAX : value.text ? value.text->size() : UINT64_MAX - 1;
     add({reinterpret_cast<const char*>(&size), sizeof size});
     if (value.text) add(*value.text);

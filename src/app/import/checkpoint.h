@@ -11,7 +11,7 @@
 
 namespace sluice::app::import {
 
-// The values of rows, in their order, as one number: whether a file begins with the same rows as before.
+// A hash of the values of rows, in order. It shows whether a file still begins with the same rows.
 class RowsHash {
  public:
   void add(std::span<const sql::StagedValue> values);
@@ -22,20 +22,20 @@ class RowsHash {
   std::uint64_t state_ = 0xCBF29CE484222325U;  // FNV-1a
 };
 
-// How far an import has come, in a file beside its own: FILE.sluice-import. Written after each batch, removed at the
+// The progress of an import, stored next to its file as FILE.sluice-import. Written after each batch, removed at the
 // end.
 struct Checkpoint {
-  std::string target;      // of what: database, table, columns, key
-  std::uint64_t rows = 0;  // that are in the database
-  std::uint64_t hash = 0;  // RowsHash of them
+  std::string target;      // database, table, columns and key
+  std::uint64_t rows = 0;  // number of rows in the database
+  std::uint64_t hash = 0;  // RowsHash of these rows
 
   [[nodiscard]] std::string text() const;
-  // Nothing: that is no checkpoint.
+  // Nothing if the text is not a checkpoint.
   [[nodiscard]] static std::optional<Checkpoint> parse(std::string_view text);
 
-  // Nothing: there is none. An error says what is wrong with it.
+  // Nothing if there is no checkpoint. An error says what is wrong with the file.
   [[nodiscard]] static std::expected<std::optional<Checkpoint>, std::string> load(const std::string& path);
-  // Whole or not at all, and on the disk. An error says why not.
+  // Writes the file atomically and syncs it to disk. An error says why that failed.
   [[nodiscard]] std::expected<void, std::string> save(const std::string& path) const;
 };
 

@@ -33,10 +33,10 @@ namespace sluice::app::import {
 namespace {
 
 constexpr std::size_t read_bytes = 256 << 10;
-constexpr Duration told_each = 200ms;  // the progress line, on a terminal
-constexpr Duration logged_each = 10s;  // elsewhere
+constexpr Duration told_each = 200ms;  // interval of the progress line, on a terminal
+constexpr Duration logged_each = 10s;  // interval of progress lines, otherwise
 
-// What ends an import: a sentence, and the program's exit code.
+// An error that ends an import: a sentence, and the program's exit code.
 struct Fault {
   std::string text;
   int code = exit_failure;
@@ -67,7 +67,7 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
-// The bytes of the file.
+// Reads the bytes of the file.
 class Input {
  public:
   static Outcome<Input> open(const std::string& path) {
@@ -94,7 +94,7 @@ class Input {
     if (file_ > STDIN_FILENO) ::close(file_);
   }
 
-  // Empty: its end. Lasts until the next call.
+  // Empty at the end of the file. Valid until the next call.
   Outcome<std::string_view> next() {
     if (!first_.empty()) {
       buffer_ = std::exchange(first_, {});
@@ -109,7 +109,7 @@ class Input {
     done_ += static_cast<std::uint64_t>(got);
     return std::string_view(buffer_).substr(0, static_cast<std::size_t>(got));
   }
-  // The next call gives these bytes again.
+  // The next call of next() returns these bytes.
   void put_back(std::string bytes) { first_ = std::move(bytes); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -135,7 +135,7 @@ class Import {
     const auto done = work();
     end_line();
     if (done) return exit_ok;
-    // Nothing to go on from: it would only be in the way of the next import.
+    // Without finished rows there is nothing to resume, and the checkpoint would prevent another import.
     if (checkpoint_begun_ && checkpoint_.rows == 0) ::unlink(checkpoint_path_.c_str());
     std::fputs(("sluice: " + done.error().text + "\n").c_str(), err_);
     return done.error().code;
@@ -243,7 +243,7 @@ class Import {
   }
 
   Outcome<void> read_primary_key() {
-    // Read by the database itself: the table's name is quoted as the statements that write it have it.
+    // The database parses the table's name, which is quoted as in the statements that write.
     const bool sqlite = dialect_ == sql::Dialect::sqlite;
     const std::string text = sqlite ? "SELECT name FROM pragma_table_info(:table) WHERE pk > 0 ORDER BY pk"
                                     : "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = "
@@ -268,14 +268,15 @@ class Import {
     return {};
   }
 
-  // Those that the file has. Of objects it is not known before the last one, and what one leaves out stays as it is.
+  // The columns that the file has. In a file of JSON objects any row may have further members, so the result is all
+  // columns; a column that a row leaves out is not changed.
   Outcome<std::vector<std::string>> columns_of(api::BodyFormat format, Input& input) {
     std::vector<std::string> all;
     for (const auto& column : table_.columns) {
       if (!column.generated) all.push_back(column.name);
     }
     if (format == api::BodyFormat::json || format == api::BodyFormat::ndjson) {
-      // "a.b" would be read from within an object "a".
+      // "a.b" would be read from a nested object "a".
       std::erase_if(all, [](const std::string& name) { return name.contains('.'); });
       return all;
     }
@@ -301,7 +302,7 @@ class Import {
         }
         all = std::move(there);
       }
-      break;  // a file without rows is read to its end like any other
+      break;  // the main loop reads a file without rows to its end
     }
     input.put_back(std::move(seen));
     for (const std::string& key : keys_) {
@@ -313,7 +314,7 @@ class Import {
     return all;
   }
 
-  // The table's own export has them.
+  // The table's own export contains generated columns.
   void take_generated(api::Shape& shape) const {
     for (const auto& column : table_.columns) {
       if (column.generated) shape.names.push_back(column.name);
@@ -349,7 +350,7 @@ class Import {
     return {};
   }
 
-  // How far the last one came.
+  // Loads the checkpoint of an earlier run, or writes a new one.
   Outcome<void> begin_checkpoint() {
     if (options_.dry_run || options_.file == "-") return {};
     checkpoint_path_ = options_.file + ".sluice-import";
@@ -357,7 +358,7 @@ class Import {
     if (!options_.restart) {
       auto found = Checkpoint::load(checkpoint_path_);
       if (!found) return fault(found.error());
-      // Of one that was killed before its first batch was written there is nothing to go on with.
+      // An earlier run that ended before its first batch has nothing to resume.
       if (*found && (*found)->rows != 0) {
         if ((*found)->target != target_) {
           return fault(fmt::format("{} is of another import ({}): say --restart to begin this one", checkpoint_path_,
@@ -367,7 +368,7 @@ class Import {
         checkpoint_ = *resumed_;
       }
     }
-    // Now rather than after the first batch: whether it can be written.
+    // Written now to find out before the first batch whether it can be written.
     if (auto saved = checkpoint_.save(checkpoint_path_); !saved) return fault(saved.error());
     checkpoint_begun_ = true;
     return {};
@@ -402,7 +403,7 @@ class Import {
       return staged >= options_.batch ? apply(staging, staged, hash) : Outcome<void>{};
     };
     while (!rows.ended()) {
-      // Exactly the rows that were written before are passed over, whatever the batches were then.
+      // Skips exactly the rows that were written before, whatever the batch size was then.
       const std::uint64_t most = resumed_ ? resumed_->rows - rows_ : options_.batch - staged;
       if (rows.take(most)) {
         if (rows.faults().empty()) {
@@ -445,7 +446,7 @@ class Import {
     return {};
   }
 
-  // As a compiler says it: FILE:LINE: what is wrong.
+  // In the style of a compiler: FILE:LINE: what is wrong.
   Fault rows_fault(std::span<const api::RowFault> faults) {
     end_line();
     for (const api::RowFault& one : faults) {
@@ -500,11 +501,11 @@ class Import {
   const http::Pattern pattern_;
   std::optional<api::SetWritePlan> plan_;
   std::string target_;
-  std::string checkpoint_path_;  // empty: there is none
+  std::string checkpoint_path_;  // empty: no checkpoint is used
   Checkpoint checkpoint_;
-  bool checkpoint_begun_ = false;      // the file is this one's
-  std::optional<Checkpoint> resumed_;  // until its rows have been passed over
-  std::uint64_t rows_ = 0;             // of the file, so far
+  bool checkpoint_begun_ = false;      // this import has written it
+  std::optional<Checkpoint> resumed_;  // until its rows have been skipped
+  std::uint64_t rows_ = 0;             // rows of the file read so far
   sql::SetOutcome sum_;
   Instant told_at_;
   const Instant began_;

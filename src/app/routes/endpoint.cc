@@ -22,10 +22,10 @@ class EndpointRoute final : public Route {
   EndpointRoute(const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
                 std::vector<api::openapi::Security> security, Plan& plan, const Plan* previous)
       : options_(options), prepared_(std::move(prepared)), database_(database), security_(std::move(security)) {
-    if (answers()) id_ = plan.add_name(options.path.value);
+    if (answers()) id_ = plan.add_name(options.host.value + options.path.value);
     if (!prepared_.changes) return;
-    changes_id_ = plan.add_name(prepared_.changes->path);
-    feed_ = plan.add_feed({.path = prepared_.changes->path,
+    changes_id_ = plan.add_name(options.host.value + prepared_.changes->path);
+    feed_ = plan.add_feed({.path = options.host.value + prepared_.changes->path,
                            .boot = Plan::new_boot(),
                            .options = prepared_.changes->options,
                            .require = options.require,
@@ -54,10 +54,12 @@ class EndpointRoute final : public Route {
   void add_call(std::size_t database, std::vector<api::batch::Plan::Route>& into) const override {
     if (database != database_) return;
     into.push_back({.pattern = &prepared_.pattern,
+                    .host = options_.host.value,
                     .get = prepared_.get,
                     .writes = prepared_.writes,
                     .sets = prepared_.sets,
-                    .options = &options_});
+                    .options = &options_,
+                    .id = id_});
   }
 
  private:
@@ -67,7 +69,7 @@ class EndpointRoute final : public Route {
 
   void build_methods(Site& site) const {
     const bool is_file = options_.returns == api::Returns::file;
-    http::Router::Route route{.pattern = prepared_.pattern, .formats = !is_file};
+    http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
     core::Reactor& reactor = site.worker().reactor();
     sql::Database& database = site.database(database_);
     TroubleLog* const trouble = site.trouble(database_);
@@ -92,7 +94,7 @@ class EndpointRoute final : public Route {
   }
 
   void build_changes(Site& site) const {
-    http::Router::Route route{.pattern = prepared_.pattern};
+    http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value};
     route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
     route.handlers[static_cast<std::size_t>(Method::get)] = site.own(
         std::make_unique<api::changes::Handler>(prepared_.changes, *site.feed(feed_.get()), site.database(database_),
@@ -106,10 +108,10 @@ class EndpointRoute final : public Route {
   const std::vector<api::openapi::Security> security_;
   Plan::RouteId id_ = 0;
   Plan::RouteId changes_id_ = 0;
-  std::shared_ptr<const Plan::Feed> feed_;  // null: it tells of no changes
+  std::shared_ptr<const Plan::Feed> feed_;  // null: it publishes no changes
 };
 
-// The longest body that the endpoint takes: by its own limit, or its files and the fields beside them.
+// The longest body that the endpoint accepts: by its own limit, or by the sizes of its files and fields.
 std::uint64_t most_body(const PreparedEndpoint& endpoint, const Options& options) {
   std::uint64_t most = 0;
   for (const auto& write : endpoint.writes) {

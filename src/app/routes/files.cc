@@ -18,6 +18,7 @@ class FilesRoute final : public Route {
     auto handler = std::make_unique<files::StaticFiles>(options_, worker.reactor(), worker.mailbox(), worker.threads());
     site.count(*handler);
     http::Router::Route route{.pattern = *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}"),
+                              .host = options_.host.value,
                               .folder = true};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
     site.add(id_, std::move(route), options_.use);
@@ -32,7 +33,7 @@ std::expected<void, Away> prepare(Preparation& preparation) {
   for (const files::FilesOptions& options : preparation.options().files) {
     (void)preparation.security(options.use);
     preparation.plan.routes.push_back(
-        std::make_unique<FilesRoute>(options, preparation.plan.add_name(options.path.value)));
+        std::make_unique<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value)));
   }
   return {};
 }

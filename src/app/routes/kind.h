@@ -17,35 +17,35 @@
 
 namespace sluice::app {
 
-// A database that is no longer there, which ends the preparation.
+// A database that became unreachable, which ends the preparation.
 struct Away {
   std::size_t database = 0;  // index in options.databases
   sql::Error error;
 };
 
-// What routes are prepared with: the options of the whole file, and its databases, opened. Errors of the file gather,
-// each at its place.
+// What a kind of route needs to prepare its routes: the options of the whole file and its databases, opened. Errors are
+// collected with their places in the file.
 struct Preparation {
   struct Opened {
     std::unique_ptr<sql::SharedDatabase> shared;
-    std::unique_ptr<sql::Database> database;              // destroyed first; null: it was complained about
-    std::shared_ptr<const sql::Constraints> constraints;  // null until somebody asks for them
+    std::unique_ptr<sql::Database> database;              // destroyed first; null if an error was reported for it
+    std::shared_ptr<const sql::Constraints> constraints;  // null until they are needed
   };
 
   [[nodiscard]] const Options& options() const { return plan.options; }
-  // Of a policy that a route uses.
+  // The security schemes of the policies that a route uses.
   [[nodiscard]] std::vector<api::openapi::Security> security(const std::vector<Located<std::string>>& use);
 
   Loop& loop;
   Plan& plan;
-  const Plan* const previous;  // that is served; may be null
+  const Plan* const previous;  // the plan that is served; may be null
   const config::Source& source;
   std::vector<config::Diagnostic>& errors;
   std::vector<Opened> databases;        // by index in options.databases
   std::set<std::string> used_policies;  // by name
 };
 
-// A kind of route: adds what it makes of its part of the options to plan.routes.
+// A kind of route. `prepare` makes its routes from the options and adds them to plan.routes.
 struct Kind {
   std::expected<void, Away> (*prepare)(Preparation& preparation);
 };

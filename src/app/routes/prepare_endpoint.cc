@@ -13,6 +13,7 @@
 #include "app/config/text.h"
 #include "app/config/values.h"
 #include "app/near_name.h"
+#include "base/contains.h"
 #include "sql/compared.h"
 #include "sql/plain_columns.h"
 #include "sql/reading.h"
@@ -20,7 +21,7 @@
 namespace sluice::app {
 namespace {
 
-// What stands in exists().
+// The statement inside exists().
 std::string_view asked(const api::Guards::Query& query) {
   const std::string_view text = query.statement.text;
   return text.substr(api::exists_statement_offset, text.rfind(')') - api::exists_statement_offset);
@@ -42,7 +43,10 @@ core::Task<sql::Result<void>> EndpointPreparation::read_columns(sql::Database& d
                       .name = row[1].is_null() ? std::string{} : std::string(row[1].view()),
                       .type = row[2].is_null() ? std::string{} : std::string(row[2].view()),
                       .row_id = row[3].view() != "0",
-                      .not_null = row[4].view() != "0"});
+                      .not_null = row[4].view() != "0",
+                      .generated = row[5].view() != "0"});
+      const auto strictness = row[6].view() != "0" ? sql::Strictness::strict : sql::Strictness::loose;
+      into.back().kind = sql::sqlite_column_kind(into.back().type, strictness);
     }
   }
   co_return sql::Result<void>{};
@@ -136,18 +140,18 @@ void EndpointPreparation::learn_never_null(http::Method method, std::string text
   made_.never_null.emplace_back(method, std::move(known));
 }
 
-// Whether GET answers columns of a table's rows, and nothing else. Of what it reads beside the rows that it locks, a
-// transaction that has waited for the lock does not see the changes.
+// Whether GET returns only columns of one table's rows. A transaction that has waited for a lock sees changes to the
+// locked rows, but not changes to other rows that the statement reads.
 bool EndpointPreparation::reads_its_rows_alone() {
   const auto plain = sql::plain_columns(options_.get.value, dialect_);
   if (!plain ||
       std::ranges::count(plain->items, sql::PlainColumns::Kind::expression, &sql::PlainColumns::Item::kind) != 0)
     return false;
   const auto table = loop_.run(sql::describe_table(database_, dialect_, plain->table));
-  return table && table->has_indices;  // which no view has
+  return table && table->has_indices;  // false for a view
 }
 
-// How methods that write see GET's row.
+// Prepares how writing methods read GET's row.
 void EndpointPreparation::prepare_current_row() {
   auto statement = take(options_.get, loop_.run(database_.prepare_writing(options_.get.value, declared_)));
   if (!statement) return;
@@ -169,7 +173,7 @@ void EndpointPreparation::prepare_current_row() {
 }
 
 void EndpointPreparation::prepare_changes() {
-  if (!made_.get && !options_.get.value.empty()) return;  // complained about
+  if (!made_.get && !options_.get.value.empty()) return;  // reported already
   auto made = std::make_shared<api::changes::Plan>();
   const std::string& path = options_.path.value;
   made->path = path + (path.ends_with('/') ? "changes" : "/changes");
@@ -184,10 +188,10 @@ void EndpointPreparation::prepare_changes() {
   made->query = api::QueryNames(options_.query);
   if (made->guards) made->guards->add_to(made->query);
   for (const auto& table : options_.changes->tables) {
-    if (dialect_ != sql::Dialect::sqlite) break;  // "notify" is what it has
+    if (dialect_ != sql::Dialect::sqlite) break;  // PostgreSQL uses "notify"
     const std::string text = "SELECT 1 AS present FROM main." + sql::quoted_identifier(table.value);
     auto prepared = loop_.run(database_.prepare(text, {}));
-    if (!prepared) prepared.error().position = 0;  // nobody has written the text
+    if (!prepared) prepared.error().position = 0;  // the text is not in the file
     (void)take(table, std::move(prepared));
   }
   if (role_ && role_->takes_role()) {
@@ -241,7 +245,7 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   prepare_statements(method, writing, named, std::move(texts), updates_first);
 }
 
-// No error: a trigger may give the column its value.
+// Only a warning, because a trigger may set the column.
 void EndpointPreparation::warn_of_left_out(http::Method method, const api::MethodOptions& writing,
                                            const sql::Table& table) {
   if (method == http::Method::delete_ || (method == http::Method::patch && !writing.set.value)) return;
@@ -280,7 +284,9 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto same = std::ranges::find(made->set.parameters, existing.parameters[i].name, &sql::Parameter::name);
       const auto place = static_cast<std::size_t>(same - made->set.parameters.begin());
-      if (place < made->shared.size()) made->shared[place].column = found[i].column;
+      if (place >= made->shared.size()) continue;
+      made->shared[place].column = found[i].column;
+      made->shared[place].use = found[i].use;
     }
   }
   complete(*made, named);
@@ -290,7 +296,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   made_.sets.push_back(std::move(made));
 }
 
-// exists() would ask about one value, and the statement write another.
+// exists() would check one value, and the statement would write another.
 void EndpointPreparation::check_guards(const api::Guards* guards, std::span<const std::string> of_body,
                                        const api::MethodOptions& writing) {
   if (guards == nullptr) return;
@@ -311,13 +317,13 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   std::vector<sql::Statement> statements;
   for (const auto& text : texts) {
     auto prepared = loop_.run(database_.prepare_writing(text.value, declared_));
-    // Nobody has written the text of a table's statement, so there is no place in it to tell.
+    // The text of a generated statement is not in the file, so a position in it is useless.
     if (!prepared && !writing.table.value.empty()) prepared.error().position = 0;
     if (auto statement = take(text, std::move(prepared))) statements.push_back(std::move(*statement));
   }
   if (statements.size() != texts.size()) return;
   config::check_columns(options_, texts.back(), statements.back().columns, errors_);
-  // Of a table's statement what it returns matters, and not how the values are found.
+  // For a generated statement only the returned columns matter.
   const sql::Table* const table = writing.table.value.empty() ? nullptr : &made_.tables.back().second;
   learn_never_null(method,
                    table != nullptr ? "DELETE FROM " + table->name + " RETURNING " + writing.returning.value
@@ -343,8 +349,8 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
     made->returned = api::returned_version(current_->version, options_.version.value, made_.get->statement.columns,
                                            made->main.statement.columns);
   }
-  settle_uploads(*made, writing);
-  // Those of a method that takes files are asked before, outside of its transaction.
+  if (!settle_uploads(*made, writing)) return;
+  // A method that receives files checks its guards beforehand, outside of its transaction.
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
   check_guards(made->guards.get(), made->shape.names, writing);
@@ -374,7 +380,7 @@ void EndpointPreparation::complete(WritePlan& made, const api::MethodOptions& wr
     complain(writing.schema->position, "\"schema\" is of a body, and this method takes nothing from one");
     return;
   }
-  made.schema = api::schema::Schema::parse(written.json).value();  // which has been checked
+  made.schema = api::schema::Schema::parse(written.json).value();  // valid: it was checked before
   for (const std::string& name : made.schema->required()) {
     if (std::ranges::find(made.shape.names, name) != made.shape.names.end()) continue;
     complain(writing.schema->position, "the schema requires \"" + name + "\", which this method does not take");
@@ -415,32 +421,33 @@ void EndpointPreparation::take_unwritten_fields(WritePlan& made, const api::Meth
   }
 }
 
-// Tells the method's files what their stores take, and what is wrong with them.
-void EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing) {
+// Adds to the method's files the types that their stores allow, and reports errors. Returns false if a file has no
+// store.
+bool EndpointPreparation::settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing) {
   const Position position = writing.position.line != 0 ? writing.position : options_.position;
   if (!plan.uploads.fault.empty()) {
     complain(position, std::string(http::name_of(plan.method)) + ": " + plan.uploads.fault);
-    return;
+    return false;
   }
   for (const auto* limit : {&writing.body_limit, &options_.body_limit}) {
     if (!plan.uploads.empty() && *limit) complain((*limit)->position, "the limits of files are those of their stores");
   }
   if (!plan.uploads.empty() && plan.method == http::Method::delete_) complain(position, "DELETE takes no files");
   for (api::UploadPlan::File& file : plan.uploads.files) {
-    const auto store = all_.find_store(file.store);
-    if (!store) continue;  // complained about when the file was checked
-    for (const auto& type : all_.stores[*store].value.types) file.types.push_back(type.value);
+    const auto& store = all_.stores[*all_.find_store(file.store)];  // unknown names were reported before
+    for (const auto& type : store.value.types) file.types.push_back(type.value);
   }
+  return true;
 }
 
-// What the file says of the values of each method, against what the database has said of them.
+// Checks the values of each method in the file against the types that the database reports.
 void EndpointPreparation::check_values() {
   std::vector<config::BoundValue> values;
   const auto add = [&](std::span<const api::Source> sources, const sql::Statement& statement) {
     const std::size_t first = values.size();
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const bool described = i < statement.described_types.size();
-      // A column's parameter has another name than the column.
+      // The parameter of a column has a different name than the column.
       values.push_back({.source = &sources[i],
                         .oid = described ? statement.described_types[i] : 0,
                         .of_column = statement.parameters[i].name != sources[i].name});
@@ -483,45 +490,55 @@ void EndpointPreparation::check_values() {
   }
 }
 
-std::vector<const EndpointPreparation::StoredColumn*> EndpointPreparation::met_columns(std::string_view statement,
-                                                                                       std::size_t parameters,
-                                                                                       sql::Mentions mentions) {
-  std::vector<const StoredColumn*> met(parameters);
-  const std::vector<sql::Compared> compared = sql::compared_columns(statement, mentions);
-  if (compared.empty()) return met;
+void EndpointPreparation::read_stored() {
   const std::string_view text =
       "SELECT lower(m.name), lower(c.name), c.type, upper(c.type) = 'INTEGER' AND c.pk = 1 AND"
-      " (SELECT count(*) FROM pragma_table_xinfo(m.name) WHERE pk <> 0) = 1, c.\"notnull\""
+      " (SELECT count(*) FROM pragma_table_xinfo(m.name) WHERE pk <> 0) = 1, c.\"notnull\", c.hidden <> 0,"
+      " coalesce((SELECT l.strict FROM pragma_table_list(m.name) l WHERE l.schema = 'main'), 0)"
       " FROM sqlite_schema m, pragma_table_xinfo(m.name) c"
-      " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%'";
-  if (!stored_) {
-    stored_.emplace();
-    const auto query = loop_.run(database_.prepare(text, {}));
-    if (query) {
-      const auto read = loop_.run(read_columns(database_, *query, *stored_));
-      if (!read) stored_->clear();
+      " WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' ORDER BY m.rowid, c.cid";
+  stored_.emplace();
+  const auto query = loop_.run(database_.prepare(text, {}));
+  if (!query) return;
+  const auto read = loop_.run(read_columns(database_, *query, *stored_));
+  if (!read) stored_->clear();
+}
+
+const EndpointPreparation::StoredColumn* EndpointPreparation::find_stored(const sql::Compared& compared) const {
+  // The column must be in exactly one of the tables, and the columns of all of them must be known.
+  const StoredColumn* found = nullptr;
+  for (const std::string& table : compared.tables) {
+    bool known = false;
+    std::size_t position = 0;
+    for (const StoredColumn& column : *stored_) {
+      if (column.table != table) continue;
+      known = true;
+      const bool is_it = compared.column.empty() ? !column.generated && position++ == compared.position
+                                                 : column.name == compared.column;
+      if (!is_it) continue;
+      if (found != nullptr) return nullptr;
+      found = &column;
     }
+    if (!known) return nullptr;
   }
-  std::vector<bool> differs(parameters);  // the parameter is for columns of different types
-  for (const auto& [parameter, name, tables] : compared) {
-    if (parameter >= parameters || differs[parameter]) continue;
-    // One alone has it, and what the others have is known.
-    const StoredColumn* found = nullptr;
-    std::size_t count = 0;
-    for (const std::string& table : tables) {
-      bool known = false;
-      for (const StoredColumn& column : *stored_) {
-        if (column.table != table) continue;
-        known = true;
-        if (column.name != name) continue;
-        found = &column;
-        ++count;
-      }
-      if (!known) count = SIZE_MAX / 2;
-    }
-    if (count != 1) continue;
-    differs[parameter] = met[parameter] != nullptr && met[parameter]->type != found->type;
-    met[parameter] = differs[parameter] ? nullptr : found;
+  return found;
+}
+
+std::vector<EndpointPreparation::Met> EndpointPreparation::met_columns(std::string_view statement,
+                                                                       std::size_t parameters, sql::Mentions mentions) {
+  std::vector<Met> met(parameters);
+  const std::vector<sql::Compared> compared = sql::compared_columns(statement, mentions);
+  if (compared.empty()) return met;
+  if (!stored_) read_stored();
+  std::vector<bool> differs(parameters);  // the parameter is used with columns of different types
+  for (const sql::Compared& one : compared) {
+    if (one.parameter >= parameters || differs[one.parameter]) continue;
+    const StoredColumn* const found = find_stored(one);
+    if (found == nullptr) continue;
+    Met& its = met[one.parameter];
+    differs[one.parameter] = its.column != nullptr && its.column->type != found->type;
+    its.column = differs[one.parameter] ? nullptr : found;
+    its.use = std::min(its.use, one.use);
   }
   return met;
 }
@@ -529,9 +546,9 @@ std::vector<const EndpointPreparation::StoredColumn*> EndpointPreparation::met_c
 void EndpointPreparation::take_columns(std::string_view statement, std::span<config::BoundValue> values) {
   const auto met = met_columns(statement, values.size(), sql::Mentions::one);
   for (std::size_t i = 0; i < met.size(); ++i) {
-    if (met[i] == nullptr) continue;
-    values[i].type = met[i]->type;
-    values[i].row_id = met[i]->row_id;
+    if (met[i].column == nullptr) continue;
+    values[i].type = met[i].column->type;
+    values[i].row_id = met[i].column->row_id;
   }
 }
 
@@ -539,11 +556,12 @@ void EndpointPreparation::take_kinds(std::string_view statement, std::span<api::
   if (dialect_ != sql::Dialect::sqlite) return;
   const auto met = met_columns(statement, sources.size(), sql::Mentions::any);
   for (std::size_t i = 0; i < met.size(); ++i) {
-    if (met[i] == nullptr) continue;
+    if (met[i].column == nullptr) continue;
     sql::TableColumn column;
-    column.not_null = met[i]->not_null;
-    column.kind = sql::sqlite_column_kind(met[i]->type);
+    column.not_null = met[i].column->not_null && met[i].use != sql::Compared::Use::chosen;
+    column.kind = met[i].column->kind;
     api::take_column(column, sources[i]);
+    sources[i].use = met[i].use;
   }
 }
 
@@ -554,7 +572,7 @@ void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<conf
       const auto& types = query.statement.described_types;
       values.push_back({.source = &query.sources[i], .oid = i < types.size() ? types[i] : 0});
     }
-    // Elsewhere than among what must hold, a default may be there to find nothing.
+    // Only for conditions that must hold: in others, a default may be there to match nothing.
     if (dialect_ != sql::Dialect::sqlite || !query.must_hold) continue;
     take_columns(asked(query), std::span(values).subspan(first));
   }
@@ -597,10 +615,26 @@ std::optional<std::shared_ptr<const api::Guards>> EndpointPreparation::guards_of
     }
     auto statement = take(query.options->that, std::move(prepared));
     if (!statement) return std::nullopt;
+    const Position position = query.options->that.position;
     guards->prepared(i, std::move(*statement), options_, made_.pattern);
     take_kinds(asked(query), guards->queries()[i].sources);
+    warn_of_what_clients_choose(guards->queries()[i], position);
   }
   return guards;
+}
+
+// If the name is a typing error, every client would be admitted.
+void EndpointPreparation::warn_of_what_clients_choose(const api::Guards::Query& query, Position position) {
+  for (const api::Source& source : query.sources) {
+    const auto names = [&](const auto& one) { return one.name.value == source.name; };
+    if (source.from != api::From::query || std::ranges::any_of(options_.params, names)) continue;
+    std::string warning = fmt::format(
+        "{}:{}:{}: endpoint {}: :{} in this requirement is a parameter of the query string, which the client chooses; "
+        "add "
+        "params.{}.from = \"query.{}\" if that is meant",
+        source_.name(), position.line, position.column, options_.path.value, source.name, source.name, source.name);
+    if (!contains(warnings_, warning)) warnings_.push_back(std::move(warning));
+  }
 }
 
 std::optional<sql::Statement> EndpointPreparation::take(const Located<std::string>& text,

@@ -23,73 +23,85 @@ namespace sluice::app {
 // One [[endpoint]] made ready.
 struct PreparedEndpoint {
   http::Pattern pattern;
-  std::shared_ptr<const api::EndpointPlan> get;  // null: it has none
+  std::shared_ptr<const api::EndpointPlan> get;  // null: no GET
   std::vector<std::shared_ptr<const api::WritePlan>> writes;
   std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
-  std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name one
-  std::shared_ptr<const api::changes::Plan> changes;        // null: it does not tell of any
-  // For [openapi]: of methods' columns, whether they are never NULL.
+  std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name a table
+  std::shared_ptr<const api::changes::Plan> changes;        // null: it does not publish changes
+  // For [openapi]: by method, whether each column is never NULL.
   std::vector<std::pair<http::Method, std::vector<bool>>> never_null;
 };
 
-// Has one [[endpoint]] described by its database: a statement or a table for each of its methods. What is wrong with
-// them becomes an error of the file, at its place.
+// Has the database describe one [[endpoint]]: a statement or a table for each of its methods. Errors about them are
+// reported with their places in the file.
 class EndpointPreparation {
  public:
-  // `database`: index in options.databases. All outlive this.
+  // `database`: index in options.databases. All arguments outlive this object.
   EndpointPreparation(Preparation& preparation, const api::EndpointOptions& options, std::size_t database);
 
-  // With what could be made of it, where there are complaints. An error is a database that is no longer there;
-  // nothing is a path that is none.
+  // If errors were reported, the result has the parts that could be prepared. Nothing if the path is invalid. The error
+  // is that of a database that became unreachable.
   [[nodiscard]] sql::Result<std::optional<PreparedEndpoint>> prepare();
 
  private:
   void prepare_get();
   void prepare_current_row();
   [[nodiscard]] bool reads_its_rows_alone();
-  // Where there is [openapi], which of the statement's columns are never NULL.
+  // If there is [openapi]: finds out which of the statement's columns are never NULL.
   void learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns);
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);
-  // `named`: as the file has them, with columns that are not written.
+  void warn_of_what_clients_choose(const api::Guards::Query& query, Position position);
   void warn_of_left_out(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
+  // `named`: the options as in the file, including columns that the method does not write.
   void prepare_set(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                    const sql::Table& table);
   void prepare_statements(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                           std::vector<Located<std::string>> texts, bool updates_first);
-  void settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
+  [[nodiscard]] bool settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
   struct StoredColumn {
-    std::string table;  // both in lower case
-    std::string name;   // empty: what it has is not known
+    std::string table;  // table and name are in lower case
+    std::string name;   // empty: the column is not known
     std::string type;
-    bool row_id = false;  // it is an INTEGER PRIMARY KEY
+    bool row_id = false;  // the column is an INTEGER PRIMARY KEY
     bool not_null = false;
+    bool generated = false;
+    sql::ColumnKind kind{};
   };
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
   void check_guards(const api::Guards* guards, std::span<const std::string> of_body, const api::MethodOptions& writing);
-  // SQLite: the columns that a statement's parameters meet, in the order of the parameters; null: not known.
-  [[nodiscard]] std::vector<const StoredColumn*> met_columns(std::string_view statement, std::size_t parameters,
-                                                             sql::Mentions mentions);
-  // What is known of them, for what checks values and for what converts them.
+  // The column that a statement's parameter is compared with or stored in (SQLite).
+  struct Met {
+    const StoredColumn* column = nullptr;  // null: not known
+    sql::Compared::Use use = sql::Compared::Use::compared;
+  };
+  // In the order of the parameters.
+  [[nodiscard]] std::vector<Met> met_columns(std::string_view statement, std::size_t parameters,
+                                             sql::Mentions mentions);
+  void read_stored();
+  // The column with the name of `compared`; null if it is not known.
+  [[nodiscard]] const StoredColumn* find_stored(const sql::Compared& compared) const;
+  // Copies what is known of the columns into the values that are checked, and into the sources that convert values.
   void take_columns(std::string_view statement, std::span<config::BoundValue> values);
   void take_kinds(std::string_view statement, std::span<api::Source> sources);
-  // Of the values of an endpoint's guards, and of `existing`, against what the database says of their statements.
+  // Add the values of an endpoint's guards and of `existing`, to be checked against what the database reports.
   void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);
   void add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values);
-  // What methods that write have in common.
+  // Fills in the parts that all writing methods have in common.
   template <class WritePlan>
   void complete(WritePlan& made, const api::MethodOptions& writing);
-  // Fields that a body may have, and that are not written.
+  // Takes the fields that a body may have but that are not written.
   template <class WritePlan>
   void take_unwritten_fields(WritePlan& made, const api::MethodOptions& writing);
 
-  // Of the endpoint and of one of its methods, null is GET; nothing where it was complained about.
+  // The guards of the endpoint and of one of its methods. `method`: null for GET. Nothing if an error was reported.
   [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
                                                                             bool in_transaction);
-  // What the database said of a statement; nothing, and a complaint or the end of all this, where it refused it.
+  // The database's description of a statement. Nothing if it refused the statement; then an error is reported, or
+  // `away_` is set.
   [[nodiscard]] std::optional<sql::Statement> take(const Located<std::string>& text,
                                                    sql::Result<sql::Statement> statement);
   void refused(const Located<std::string>& text, const sql::Error& error);
@@ -113,11 +125,11 @@ class EndpointPreparation {
   std::vector<sql::Parameter> declared_;
   std::shared_ptr<const api::RolePlan> role_;
   std::shared_ptr<const api::ErrorMap> error_map_;
-  std::shared_ptr<const api::CurrentRow> current_;   // what methods that write compare; null: there is no version
-  std::vector<std::string> used_;                    // names of parameters that statements take
-  std::optional<std::vector<StoredColumn>> stored_;  // SQLite: of all tables, once somebody asked
-  std::vector<std::pair<http::Method, sql::Statement>> existing_;  // as the file has them
-  bool whole_ = true;                                              // every statement was taken
+  std::shared_ptr<const api::CurrentRow> current_;   // what writing methods compare; null: there is no version
+  std::vector<std::string> used_;                    // names of parameters that statements use
+  std::optional<std::vector<StoredColumn>> stored_;  // SQLite: columns of all tables; read when first needed
+  std::vector<std::pair<http::Method, sql::Statement>> existing_;  // as written in the file
+  bool whole_ = true;                                              // no statement was refused
   std::optional<sql::Error> away_;
 };
 

@@ -28,17 +28,17 @@ class ResidentRoute final : public Route {
         never_null_(std::move(never_null)),
         security_(std::move(security)),
         pattern_(*http::Pattern::parse("/" + options.name.value)),
-        id_(plan.add_name("/" + options.name.value)) {
+        id_(plan.add_name(options.host.value + "/" + options.name.value)) {
     if (plan_->shape.key.empty()) return;
     key_pattern_ = pattern_;
     key_pattern_->segments.push_back({http::Pattern::Kind::segment, "key"});
-    key_id_ = plan.add_name("/" + options.name.value + "/{key}");
+    key_id_ = plan.add_name(options.host.value + "/" + options.name.value + "/{key}");
   }
 
   void build(Site& site) const override {
     api::resident::Resident& resident = *site.resident(plan_.get());
     const auto add = [&](Plan::RouteId id, const http::Pattern& pattern, std::unique_ptr<http::Handler> handler) {
-      http::Router::Route route{.pattern = pattern, .formats = true};
+      http::Router::Route route{.pattern = pattern, .host = options_.host.value, .formats = true};
       route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
       site.add(id, std::move(route), options_.use);
     };
@@ -60,13 +60,13 @@ class ResidentRoute final : public Route {
   const std::vector<bool> never_null_;  // for [openapi]: of its columns
   const std::vector<api::openapi::Security> security_;
   const http::Pattern pattern_;
-  std::optional<http::Pattern> key_pattern_;  // nothing: it has no key
+  std::optional<http::Pattern> key_pattern_;  // nothing: the table has no key
   const Plan::RouteId id_;
   Plan::RouteId key_id_ = 0;
 };
 
-// Has the statements of one described by its database. What is wrong with them, or with its key and index, becomes an
-// error of the file; then there is no plan. An error is a database that is no longer there.
+// Has the database describe the statements of a resident table. Errors in them, in its key or in its index are reported
+// with their places in the file; then the result is null. The error is that of a database that became unreachable.
 sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& preparation,
                                                                   const api::resident::ResidentOptions& options,
                                                                   std::size_t index) {
@@ -82,7 +82,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
     return Made();
   };
 
-  // Nothing: it is complained about.
+  // Nothing if an error was reported.
   const auto describe = [&](const Located<std::string>& text) -> sql::Result<std::optional<sql::Statement>> {
     auto statement = loop.run(database.prepare(text.value, {}));
     if (statement) {
@@ -119,7 +119,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   plan->stale_after = options.stale_after.value;
   plan->cache = options.cache;
   plan->timeout = options.timeout;
-  // One after the other, so that the complaint stands where the name does.
+  // Checks one name at a time, so that the error has the position of that name.
   const auto check = [&](api::resident::TableShape shape, Position position) {
     std::string wrong = api::resident::check_shape(shape, statement->columns);
     if (wrong.empty()) return true;
@@ -151,11 +151,11 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   return plan;
 }
 
-// Its plan, or that of the one before that says the same and has the same columns.
+// Adds the plan of the table, or takes the one of `before` that has the same options and columns.
 std::shared_ptr<const api::resident::Plan> add_resident(Plan& plan, Plan::Resident resident, const Plan* before) {
   const auto is_same = [&](const auto& one) {
     auto options = one->options;
-    options.use = resident.options.use;  // of its routes
+    options.use = resident.options.use;  // of its routes, not of the table
     const auto id_of = [](const auto& changes) { return changes ? changes->statement.id : sql::StatementId{}; };
     return one->database == resident.database && config::same(options, resident.options) &&
            one->plan->statement.id == resident.plan->statement.id &&
@@ -194,6 +194,7 @@ std::expected<void, Away> prepare(Preparation& preparation) {
                                                         plan.options.databases[index].value.dialect(),
                                                         options.query.value, (*made)->statement.columns));
     }
+    if (!options.serve.value) continue;
     plan.routes.push_back(
         std::make_unique<ResidentRoute>(options, std::move(*made), std::move(never_null), std::move(security), plan));
   }

@@ -11,7 +11,7 @@ namespace {
 
 class PrepareResident : public ResidentsOfSqlite {
  protected:
-  // The first line of what is wrong.
+  // The first line of the errors.
   std::string refusal(const std::string& keys) {
     const auto plan = prepared(keys);
     if (plan) return "none";

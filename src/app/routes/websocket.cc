@@ -13,7 +13,9 @@ class WebSocketRoute final : public Route {
   WebSocketRoute(std::shared_ptr<const Plan::WebSocket> plan, Plan::RouteId id) : plan_(std::move(plan)), id_(id) {}
 
   void build(Site& site) const override {
-    http::Router::Route route{.pattern = *http::Pattern::parse(plan_->options.path.value), .upgrades = true};
+    http::Router::Route route{.pattern = *http::Pattern::parse(plan_->options.path.value),
+                              .host = plan_->options.host.value,
+                              .upgrades = true};
     http::Handler* const handler = site.websocket(plan_.get()).get();
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler;  // over HTTP/2 (RFC 8441)
@@ -31,7 +33,7 @@ std::expected<void, Away> prepare(Preparation& preparation) {
     Plan& plan = preparation.plan;
     plan.routes.push_back(std::make_unique<WebSocketRoute>(
         plan.add_websocket({.options = options, .policies = plan.policies(options.use)}, preparation.previous),
-        plan.add_name(options.path.value)));
+        plan.add_name(options.host.value + options.path.value)));
   }
   return {};
 }

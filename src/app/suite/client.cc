@@ -27,7 +27,7 @@ class Socket {
   ~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  // Of connect(): 0 when it is connected, EINPROGRESS while that takes.
+  // The result of connect(): 0 if connected, EINPROGRESS while connecting.
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
@@ -36,7 +36,8 @@ class Socket {
   int error_ = 0;
 };
 
-// Why the wait ended without anything to do; empty: there is something. `late`: what to say at the deadline.
+// Waits for events. Returns an empty string, or why the wait ended without an event. `late`: the message at the
+// deadline.
 std::string wait_for(int descriptor, short events, Instant deadline, const char* late, Signals& signals) {
   for (;;) {
     if (signals.interrupted()) return "interrupted by a signal";
@@ -51,7 +52,7 @@ std::string wait_for(int descriptor, short events, Instant deadline, const char*
   }
 }
 
-// Why it is not connected; empty: it is.
+// Returns why connecting failed, or an empty string.
 std::string finish_connecting(const Socket& socket, Instant deadline, Signals& signals) {
   int error = socket.error();
   if (error == EINPROGRESS) {
@@ -112,7 +113,7 @@ std::expected<Answer, std::string> send_request(const core::Address& server, con
   std::string_view rest = *bytes;
   std::string block(64 << 10, '\0');
   for (;;) {
-    // A server may answer before it has read all, and close.
+    // A server may answer and close the connection before it has read the whole request.
     if (!rest.empty()) {
       const ssize_t sent = ::send(socket.descriptor(), rest.data(), rest.size(), MSG_NOSIGNAL);
       if (sent > 0) rest.remove_prefix(static_cast<std::size_t>(sent));

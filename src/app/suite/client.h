@@ -21,11 +21,11 @@ struct RequestText {
   bool has_body = false;
 };
 
-// As it goes out. An error is a sentence: a field that would not be one.
+// The request as it is sent. An error is a sentence about a field that is not valid.
 [[nodiscard]] std::expected<std::string, std::string> write_request(const RequestText& request);
 
-// Sends a request on a connection of its own and reads the answer. Blocks, until `deadline` or a signal; at most 10 s
-// of that to connect. An error is a sentence.
+// Sends a request on a new connection and reads the answer. Blocks until `deadline` or a signal; connecting may take at
+// most 10 s. An error is a sentence.
 [[nodiscard]] std::expected<Answer, std::string> send_request(const core::Address& server, const RequestText& request,
                                                               Instant deadline, Signals& signals);
 

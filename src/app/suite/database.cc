@@ -24,12 +24,12 @@
 namespace sluice::app::suite {
 namespace {
 
-constexpr Duration patience = 30s;          // of CREATE DATABASE and DROP DATABASE
+constexpr Duration patience = 30s;          // for CREATE DATABASE and DROP DATABASE
 constexpr std::size_t most_rows = 100'000;  // of one statement
 
 sql::Error interrupted() { return {sql::Failure::timed_out, {}, "interrupted by a signal", 0}; }
 
-// Runs one coroutine to its end, or, where `signals` are given, until one comes.
+// Runs one coroutine to its end. If `signals` is given, stops at the first signal.
 template <class T>
 sql::Result<T> run(core::Reactor& reactor, core::Mailbox* mailbox, Signals* signals, core::Task<sql::Result<T>> task) {
   const auto gives_up = [&] { return signals != nullptr && signals->interrupted(); };
@@ -70,7 +70,7 @@ sql::ParameterType type_of(const Json& value) {
 
 core::Task<sql::Result<Json>> run_query(sql::Database& database, std::string_view text, const Variables& variables,
                                         Instant deadline) {
-  // What the variables are decides where the database does not know (`SELECT :id`).
+  // Declares the types of the variables, for parameters whose type the database does not know (`SELECT :id`).
   std::vector<sql::Parameter> declared;
   for (const auto& [name, value] : variables.values) declared.push_back({name, type_of(value)});
   const auto statement = co_await database.prepare_writing(text, declared);
@@ -129,11 +129,11 @@ std::expected<std::unique_ptr<Database>, std::string> Database::create(const Tar
     made = run(reactor, nullptr, nullptr, sql::run_script(database->options_, reactor, "", reactor.clock() + patience));
   } else {
     database->name_ = name;
-    // The last of several wins, as with libpq.
+    // The last of several `dbname` parameters counts, as in libpq.
     database->options_ = options_for(target.url + (target.url.contains('?') ? "&" : "?") + "dbname=" + name);
     const sql::DatabaseOptions server = options_for(target.url);
     const std::string statement = fmt::format("CREATE DATABASE \"{}\"", name);
-    // To its end whatever comes: what has not been created yet cannot be dropped.
+    // Not interrupted by signals, because a database that is still being created cannot be dropped.
     made = run(reactor, nullptr, nullptr, sql::run_script(server, reactor, statement, reactor.clock() + patience));
   }
   if (!made) return std::unexpected("the database cannot be created: " + made.error().message);

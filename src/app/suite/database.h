@@ -16,19 +16,19 @@
 
 namespace sluice::app::suite {
 
-// Where databases are made.
+// Where test databases are created.
 struct Target {
   DatabaseKind kind = DatabaseKind::sqlite;
-  std::string url;  // of PostgreSQL: a server, and a database on it from which others can be created
+  std::string url;  // PostgreSQL: a server, and a database on it to connect to for CREATE DATABASE
 };
 
-// "sqlite", or a URL of PostgreSQL. An error is a sentence.
+// "sqlite", or a PostgreSQL URL. An error is a sentence.
 [[nodiscard]] std::expected<Target, std::string> parse_target(std::string_view text);
 
-// A new and empty database, which goes with it.
+// A new, empty database. It is removed with this object.
 class Database {
  public:
-  // `folder`: where SQLite's file is put. An error is a sentence.
+  // `folder`: for the file of SQLite. An error is a sentence.
   [[nodiscard]] static std::expected<std::unique_ptr<Database>, std::string> create(const Target& target,
                                                                                     const std::string& folder,
                                                                                     core::Reactor& reactor,
@@ -36,17 +36,18 @@ class Database {
   Database(const Database&) = delete;
   ~Database();  // drop()
 
-  // Its name on the server, or its file.
+  // Its name on the server, or the path of its file.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& url() const { return options_.url.value; }
 
-  // A file of SQL. An error is text as a compiler prints it, with the place in the file.
+  // Runs a file of SQL. An error is text in the style of a compiler, with the place in the file.
   [[nodiscard]] std::expected<void, std::string> run_file(const std::string& path, Instant deadline);
-  // One statement in a transaction of its own, its rows as the API would give them. Its parameters are variables. What
-  // it takes is bounded by `deadline`; a signal ends it as Failure::timed_out.
+  // Runs one statement in its own transaction and returns its rows as the API would. Its parameters are variables.
+  // Fails with Failure::timed_out at `deadline` or after a signal.
   [[nodiscard]] sql::Result<Json> query(std::string_view statement, const Variables& variables, Instant deadline);
 
-  // Also where others still use it. An error is a sentence; then it is left behind, and not tried again.
+  // Removes the database even if others still use it. An error is a sentence; then the database is left behind, and
+  // drop() does not try again.
   [[nodiscard]] std::expected<void, std::string> drop();
   void keep() { dropped_ = true; }
 

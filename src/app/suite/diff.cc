@@ -29,7 +29,7 @@ std::string diff_lines(std::string_view expected, std::string_view got) {
   const std::vector<std::string_view> a = lines_of(expected);
   const std::vector<std::string_view> b = lines_of(got);
   if (a.size() > most_diff_lines || b.size() > most_diff_lines) return {};
-  // longest[i][j]: lines that a[i...] and b[j...] have in common, in order.
+  // longest[i][j]: length of the longest common subsequence of the lines from a[i] and from b[j].
   std::vector<std::vector<std::uint16_t>> longest(a.size() + 1, std::vector<std::uint16_t>(b.size() + 1));
   for (std::size_t i = a.size(); i-- > 0;) {
     for (std::size_t j = b.size(); j-- > 0;) {

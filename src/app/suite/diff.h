@@ -6,11 +6,11 @@
 
 namespace sluice::app::suite {
 
-// Texts of more lines are not compared line by line.
+// Longer texts are not compared line by line.
 inline constexpr std::size_t most_diff_lines = 1000;
 
-// Line by line: "-" only expected, "+" only there, " " in both; of long runs that agree, three lines around each
-// difference. Empty where they are the same, or longer than most_diff_lines.
+// A diff by lines: "-" only in `expected`, "+" only in `got`, " " in both, with three lines of context. Empty if the
+// texts are equal or longer than most_diff_lines.
 [[nodiscard]] std::string diff_lines(std::string_view expected, std::string_view got);
 
 }  // namespace sluice::app::suite

@@ -27,7 +27,7 @@ re2::RE2::Options quiet() {
   return options;
 }
 
-// What is wrong with a marker, and how it would be right; nothing: it is one.
+// Returns what is wrong with a marker and a hint, or nothing.
 std::optional<std::pair<std::string, std::string>> check_marker(std::string_view text, Side side) {
   const std::string hint = "\"##...\" is a string that begins with #";
   const std::string_view name = text.substr(1, text.find(' ') - 1);
@@ -54,7 +54,7 @@ std::optional<std::pair<std::string, std::string>> check_marker(std::string_view
   return {};
 }
 
-// Turns strings that begin with # into markers. `complain` is given what is wrong with one.
+// Turns strings that begin with # into markers. Calls `complain` for invalid ones.
 using Complain = std::function<void(std::string, std::string)>;
 void take_marker(Json& value, Side side, const Complain& complain) {
   if (!value.text.starts_with('#')) return;
@@ -92,7 +92,7 @@ Json convert(const Value& value, Side side, std::vector<config::Diagnostic>& err
       if (!parse_json(value.text)) errors.push_back({value.position, "JSON has no such number"});
       break;
     case Value::Kind::date:
-      break;  // complained about by the reader
+      break;  // reported by the reader
     case Value::Kind::list:
       result.kind = Json::Kind::array;
       for (const Value& item : value.items) result.items.push_back(convert(item, side, errors));
@@ -156,7 +156,7 @@ class Comparison {
     }
   }
 
-  // Each expected row gets one that meets it, if there is such an assignment: a row may meet several.
+  // Assigns each expected row a different row that matches it, if such an assignment exists. A row may match several.
   void rows_in_any_order(const Json& expected, const Json& got, const std::string& path) {
     const std::size_t wanted = expected.items.size();
     std::vector<std::vector<std::size_t>> candidates(wanted);

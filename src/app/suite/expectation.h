@@ -10,36 +10,37 @@
 #include "app/config/source.h"
 #include "app/suite/json.h"
 
-// What an answer must be, and in what it differs. A string that begins with # is a marker: any value of a sort.
+// What an answer must be, and how it differs. A string that begins with # is a marker. It matches all values of some
+// kind.
 //
-//   "#any"            there is one, null too        "#null" "#boolean" "#number" "#string" "#array" "#object"
-//   "#absent"         there is none                 "#matches PATTERN" "#contains TEXT"    of strings
+//   "#any"            any value, also null          "#null" "#boolean" "#number" "#string" "#array" "#object"
+//   "#absent"         no value                      "#matches PATTERN" "#contains TEXT"    for strings
 //
 // "##tag" is the string "#tag".
 namespace sluice::app::suite {
 
 enum class Side : std::uint8_t {
-  request,      // "#null" alone: TOML has no null
+  request,      // only "#null", since TOML has no null
   expectation,  // all markers
 };
 
-// A value of the file, a string at its top being JSON text, or one variable. Complaints name their place; then the
-// value is null.
+// Converts a value of the test file. A string at the top level is JSON text, or a single variable. Each error gives its
+// position. Returns null if the text is not JSON.
 [[nodiscard]] Json json_of(const config::Value& value, Side side, const config::Source& source,
                            std::vector<config::Diagnostic>& errors);
 
-// The same for one string that is no JSON: of `text`, or a header's field.
+// Likewise for a string that is not JSON: the value of `text`, or of a header field.
 [[nodiscard]] Json text_expectation(const Located<std::string>& text, std::vector<config::Diagnostic>& errors);
 
-// A table as CSJ writes it: the columns' names, in quotes or as they are, then rows of JSON values, one a line. Gives
-// the rows as objects; an error's offset is a byte of `text`.
+// Parses a table in the form of CSJ: a line of column names, quoted or not, then rows of JSON values, one per line.
+// Returns the rows as objects. An error's offset counts bytes of `text`.
 [[nodiscard]] std::expected<Json, JsonError> parse_table(std::string_view text);
 
 enum class Match : std::uint8_t {
-  subset,  // what is expected must be there
-  exact,   // and nothing else
+  subset,  // every expected member must be there
+  exact,   // and no other members
 };
-enum class Order : std::uint8_t { same, any };  // of the rows of the list at the top
+enum class Order : std::uint8_t { same, any };  // of the rows, if the value at the top level is a list
 
 struct Difference {
   std::string path;  // "body.films.0.slug"
@@ -47,15 +48,16 @@ struct Difference {
   std::string got;
 };
 
-// In the order of the expectation; none: it is met. `path` is what the value is called.
+// Returns the differences in the order of the expectation; empty if there are none. `path`: the name of the value in
+// them.
 [[nodiscard]] std::vector<Difference> compare(const Json& expected, const Json& got, Match match, Order order,
                                               const std::string& path);
 
-// Whether one text meets a string or a marker; `got` null: there is none.
+// Whether a text matches `expected`, a string or a marker. `got` is null if there is no text.
 [[nodiscard]] bool meets(const Json& expected, const Json* got);
 
-// As lines of a table that has the columns of `expected`: for a difference that is shown line by line. Empty where they
-// are no rows.
+// Prints `rows` as a table with the columns of `expected`, one line per row, for diff_lines(). Returns an empty string
+// if `rows` or `expected` has no rows.
 [[nodiscard]] std::string print_table(const Json& rows, const Json& expected);
 
 }  // namespace sluice::app::suite

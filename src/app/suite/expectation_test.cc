@@ -16,7 +16,7 @@ Json expectation(std::string_view text) {
   return result;
 }
 
-// The differences, each on a line.
+// The differences, one per line.
 std::string differences(std::string_view expected, std::string_view got, Match match = Match::subset,
                         Order order = Order::same) {
   const auto parsed = parse_json(got);
@@ -94,7 +94,7 @@ TEST(Expectation, RowsInAnyOrder) {
   EXPECT_EQ(differences("[1, 2, 2]", "[2, 1, 2]", Match::exact, Order::any), "");
   EXPECT_EQ(differences("[1, 2, 2]", "[1, 1, 2]", Match::exact, Order::any),
             "body: 2 / no such row\nbody: no such row / 1\n");
-  // The row that meets all must not take the one that another needs.
+  // "#any" must not take the only row that another expected row matches.
   EXPECT_EQ(differences(R"(["#any", "a"])", R"(["a", "b"])", Match::subset, Order::any), "");
   EXPECT_EQ(differences("[]", "[1]", Match::subset, Order::any), "body: no such row / 1\n");
 }

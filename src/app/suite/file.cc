@@ -24,7 +24,7 @@ using config::Value;
 
 constexpr std::string_view database_variable = "${database}";
 
-// What goes over many keys at once, step after step: a variable is known from the step on that sets it.
+// Checks that involve several keys, step by step. A variable is known after the step that sets it.
 class Checker {
  public:
   Checker(Suite& suite, std::vector<Diagnostic>& errors) : suite_(suite), errors_(errors) {}
@@ -45,7 +45,7 @@ class Checker {
     errors_.push_back({position, std::move(message), std::move(hint)});
   }
 
-  // A variable may be a plain string, which JSON text is not.
+  // The value of a variable may be a plain string that is not JSON.
   Json json_of_variable(const Value& value) {
     check_value(value);
     return value.kind == Value::Kind::string ? Json::string(value.text)
@@ -179,7 +179,8 @@ class Checker {
       complain(options.sqlstate->position, "a statement that fails has no rows");
     }
     if (first_line(options.sql->value).empty()) complain(options.sql->position, "a statement must not be empty");
-    // PostgreSQL's and SQLite's words differ little; what cannot be read here is said by the database.
+    // The syntax of PostgreSQL and SQLite differs little. If the statement cannot be parsed here, the database reports
+    // the error.
     if (const auto parsed = sql::parse_parameters(options.sql->value, sql::PlaceholderStyle::dollar)) {
       for (const auto& placeholder : parsed->placeholders) {
         const std::string name = options.sql->value.substr(placeholder.source_begin + 1,

@@ -13,15 +13,15 @@
 
 namespace sluice::app::suite {
 
-// A step made ready: strings still hold ${variables}.
+// A step made ready. Its strings still contain ${variables}.
 struct Step {
   StepOptions options;
   std::string name;
 
   [[nodiscard]] bool is_request() const { return options.request.has_value(); }
-  std::string method;  // of a request
+  std::string method;  // of the request
   std::string target;
-  std::optional<Json> json;  // its body
+  std::optional<Json> json;  // the body
 
   std::vector<std::pair<std::string, Json>> expect_headers;
   std::optional<Json> text;
@@ -30,10 +30,10 @@ struct Step {
   Order order = Order::same;
 };
 
-// A file of tests as far as the file alone can tell: every name in it is known, every expectation can be read.
+// A checked file of tests: every name in it is known, and every expectation can be read.
 struct Suite {
   config::Source source;
-  std::string folder;  // where relative paths begin
+  std::string folder;  // relative paths start here
   Options options;
   std::vector<std::pair<std::string, Json>> variables;
   std::vector<Step> steps;
@@ -42,7 +42,7 @@ struct Suite {
   [[nodiscard]] bool runs_on(DatabaseKind kind) const;
 };
 
-// Reads and checks a file; the files that it names must exist.
+// Reads and checks a file. The files that it names must exist.
 [[nodiscard]] std::expected<Suite, config::Errors> load_suite(const std::string& path);
 
 // The same without the file system.

@@ -5,7 +5,7 @@
 namespace sluice::app::suite {
 namespace {
 
-// The complaints, as they are shown but for the lines of the file; "" for a file that is right.
+// The errors as they are shown, but without lines of the file. Empty if there are none.
 std::string complaints(const std::string& text) {
   const auto suite = parse_suite(config::Source("t", text));
   if (suite) return "";

@@ -13,7 +13,7 @@
 namespace sluice::app::suite {
 namespace {
 
-// The length of the character of several bytes that `text` begins with; 0: it is none (RFC 3629).
+// The length of the multi-byte character at the beginning of `text`; 0 if it is invalid (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -30,7 +30,7 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// Recursive: at most deepest_json deep.
+// Recursive, with a nesting of at most deepest_json.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -217,7 +217,7 @@ class Parser {
   JsonError error_;
 };
 
-// A number as digits * 10^exponent, without zeros at either end of the digits; zero has none.
+// A number as digits * 10^exponent. The digits have no zeros at either end; zero has no digits.
 struct Decimal {
   bool negative = false;
   std::string digits;
@@ -235,7 +235,7 @@ std::optional<Decimal> decimal(std::string_view text) {
     std::string_view exponent = text.substr(e + 1);
     if (exponent.starts_with('+')) exponent.remove_prefix(1);
     const auto [end, error] = std::from_chars(exponent.data(), exponent.data() + exponent.size(), result.exponent);
-    // Half the range leaves room for the digits' own.
+    // Half of the range leaves room to add the number of digits.
     if (error != std::errc() || result.exponent > INT64_MAX / 2 || result.exponent < INT64_MIN / 2) return {};
     text = text.substr(0, e);
   }

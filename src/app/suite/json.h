@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// JSON as a tree, for bodies that are compared. Numbers are kept as they were written, so that none loses a digit.
+// JSON as a tree, for comparing bodies. Numbers are kept as written, so that they lose no digits.
 namespace sluice::app::suite {
 
 struct Member;
@@ -20,13 +20,13 @@ struct Json {
     string,
     array,
     object,
-    marker,  // in an expectation only: "#any", "#matches ^a"; see expectation.h
+    marker,  // only in an expectation: "#any", "#matches ^a"; see expectation.h
   };
 
   Kind kind = Kind::null;
-  std::string text;  // a string's; of a number how it is written; "true", "false"; a marker's, with its #
+  std::string text;  // a string's value; a number as written; "true" or "false"; a marker with its #
   std::vector<Json> items;
-  std::vector<Member> members;  // in their order; of those with one name the last counts
+  std::vector<Member> members;  // in their order; of members with the same name the last one counts
 
   static Json boolean(bool value);
   static Json number(std::string text);
@@ -34,7 +34,7 @@ struct Json {
   static Json array();
   static Json object();
 
-  // Null: there is none.
+  // Null if there is no such member.
   [[nodiscard]] const Json* find(std::string_view name) const;
 };
 
@@ -43,7 +43,7 @@ struct Member {
   Json value;
 };
 
-inline constexpr std::size_t deepest_json = 512;  // arrays and objects in each other
+inline constexpr std::size_t deepest_json = 512;  // nesting of arrays and objects
 
 struct JsonError {
   std::size_t offset = 0;  // byte
@@ -55,13 +55,13 @@ struct JsonError {
 
 // On one line; `{"a": 1, "b": [1, 2]}`.
 [[nodiscard]] std::string print_json(const Json& value);
-// A member or an item on each line, but for what fits in a line of 100 characters.
+// A member or an item per line, except values that fit into a line of 100 characters.
 [[nodiscard]] std::string print_json_lines(const Json& value);
 
-// Whether two JSON numbers are the same number: 1, 1.0 and 10e-1 are, whatever their length.
+// Whether two JSON numbers are equal, of any length: 1, 1.0 and 10e-1 are.
 [[nodiscard]] bool same_number(std::string_view one, std::string_view other);
 
-// "object", "a string" ...: for sentences.
+// "object", "a string" ...: for error messages.
 [[nodiscard]] std::string_view name_of(Json::Kind kind);
 
 }  // namespace sluice::app::suite

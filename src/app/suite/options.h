@@ -9,7 +9,7 @@
 #include "app/config/document.h"
 #include "base/declare.h"
 
-// A file of tests as it is written: docs/formats/sluicetest.md.
+// The contents of a test file: docs/formats/sluicetest.md.
 namespace sluice::app::suite {
 
 enum class DatabaseKind : std::uint8_t { sqlite, postgres };
@@ -46,16 +46,16 @@ struct PartOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("value", &PartOptions::value, "A field's value.");
-    v.field("file", &PartOptions::file, "In its place: a file that is sent.");
-    v.field("type", &PartOptions::type, "The part's Content-Type. Of a file it comes from its name otherwise.");
-    v.field("filename", &PartOptions::filename, "What the file is called; without it: as it is.");
+    v.field("value", &PartOptions::value, "The value of a field.");
+    v.field("file", &PartOptions::file, "Instead of `value`: a file that is sent.");
+    v.field("type", &PartOptions::type, "The part's Content-Type. Without it, a file's type is derived from its name.");
+    v.field("filename", &PartOptions::filename, "The file name that is sent. Without it, the file's own name.");
     v.position(&PartOptions::position);
     v.shorthand("value");
   }
 };
 
-// [[step]]: a request or a statement, and what is expected of it.
+// [[step]]: a request or a statement, and the expected answer.
 struct StepOptions {
   Located<std::string> name;
   std::optional<Located<DatabaseKind>> only;
@@ -85,41 +85,43 @@ struct StepOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("name", &StepOptions::name, "What the step shows. Without it: the request, or the statement.");
-    v.field("only", &StepOptions::only, "The step is for this kind of database alone, and skipped on the other.");
-    v.field("timeout", &StepOptions::timeout, "How long the step may take; without it the file's `timeout`.",
+    v.field("name", &StepOptions::name, "What the step shows. Without it, the request or the statement is the name.");
+    v.field("only", &StepOptions::only, "The kind of database that the step is for. On the other kind it is skipped.");
+    v.field("timeout", &StepOptions::timeout, "How long the step may take. Without it, the file's `timeout` applies.",
             {.min = 1ms, .max = 1h});
     v.field("request", &StepOptions::request, "A method and a path, with its query: `GET /films?q=a`.");
     v.field("headers", &StepOptions::headers,
-            "Fields of the request, beside the file's `headers`. An empty one is not sent.");
+            "Header fields of the request, in addition to the file's `headers`. A field with an empty value is not "
+            "sent.");
     v.field("json", &StepOptions::json, "The body, sent as `application/json`.");
-    v.field("body", &StepOptions::body, "The body as it is. Say in `headers` what its Content-Type is.");
+    v.field("body", &StepOptions::body, "The body, sent as it is. Set its Content-Type in `headers`.");
     v.field("body_file", &StepOptions::body_file,
-            "A file that is the body. Its Content-Type comes from its name, unless `headers` say it.");
-    v.field(
-        "form", &StepOptions::form,
-        "The body as multipart/form-data, by names of parts: `title = \"Ada\"`, `picture = { file = \"ada.png\" }`.");
+            "A file that is sent as the body. Its Content-Type is derived from its name, unless `headers` set it.");
+    v.field("form", &StepOptions::form,
+            "The body as multipart/form-data, by name of the part: `title = \"Ada\"`, `picture = { file = "
+            "\"ada.png\" }`.");
     v.field("sql", &StepOptions::sql,
-            "A statement that is run, in place of a request. `:name` is bound to the variable of that name.");
+            "Instead of a request: a statement that is run. `:name` is bound to the variable of that name.");
     v.field("database", &StepOptions::database,
-            "The database of `sql`, by its name in the configuration. Where there is only one, it is the default.");
-    v.field("status", &StepOptions::status, "The answer's status. Without it: any from 200 to 299.",
+            "The database of `sql`, by its name in the configuration. If there is only one database, it is the "
+            "default.");
+    v.field("status", &StepOptions::status, "The expected status. Without it, any status from 200 to 299 is accepted.",
             {.min = 100, .max = 599});
     v.field("sqlstate", &StepOptions::sqlstate, "The statement must fail with this SQLSTATE, such as `23505`.");
-    v.field("expect_headers", &StepOptions::expect_headers, "What fields of the answer must be.");
+    v.field("expect_headers", &StepOptions::expect_headers, "The expected values of the answer's header fields.");
     v.field("expect", &StepOptions::expect,
-            "What the body, or the statement's rows, must hold: an object may have further members, a list has exactly "
-            "these items.");
-    v.field("exact", &StepOptions::exact, "What the body, or the statement's rows, must be, and nothing else.");
-    v.field(
-        "table", &StepOptions::table,
-        "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values for "
-        "each row. Other columns do not count.");
-    v.field("text", &StepOptions::text, "What the body must be as text.");
-    v.field("expect_file", &StepOptions::expect_file, "A file that the body must be, byte for byte.");
+            "What the body, or the statement's rows, must contain: an object may have further members, but a list "
+            "must have exactly these items.");
+    v.field("exact", &StepOptions::exact, "What the body, or the statement's rows, must be equal to.");
+    v.field("table", &StepOptions::table,
+            "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values "
+            "for each row. Other columns are ignored.");
+    v.field("text", &StepOptions::text, "The text that the body must be equal to.");
+    v.field("expect_file", &StepOptions::expect_file, "A file that the body must be equal to, byte for byte.");
     v.field("unordered", &StepOptions::unordered, "The rows of `expect`, `exact` or `table` may come in any order.");
     v.field("set", &StepOptions::set,
-            "Variables for the steps below: `body.id`, `body.0.name`, `header.Location`, `status`, `rows.0.n`.");
+            "Variables that later steps can use, with where their values are: `body.id`, `body.0.name`, "
+            "`header.Location`, `status`, `rows.0.n`.");
     v.position(&StepOptions::position);
   }
 };
@@ -136,15 +138,16 @@ struct Options {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("config", &Options::config, "The configuration that is tested, from the folder of this file.",
-            {.required = true});
-    v.field("runs_on", &Options::runs_on, "The kinds of databases that the file is for.", {.min = 1, .max = 2});
-    v.field("database", &Options::databases, "The configuration's database of that name: a new one for each run.");
+    v.field("config", &Options::config,
+            "The configuration that is tested. A relative path starts at the folder of this file.", {.required = true});
+    v.field("runs_on", &Options::runs_on, "The kinds of databases that the file runs on.", {.min = 1, .max = 2});
+    v.field("database", &Options::databases,
+            "The configuration's database of that name, which is created anew for each run.");
     v.field("environment", &Options::environment, "Environment variables of the server.");
     v.field("variables", &Options::variables, "Variables by name, for `${name}` in the strings below.");
-    v.field("headers", &Options::headers, "Fields of every request.");
+    v.field("headers", &Options::headers, "Header fields of every request.");
     v.field("timeout", &Options::timeout, "How long a step may take.", {.min = 1ms, .max = 1h});
-    v.field("step", &Options::steps, "One after the other, in the order of the file.", {.required = true});
+    v.field("step", &Options::steps, "The steps, which run in the order of the file.", {.required = true});
   }
 };
 

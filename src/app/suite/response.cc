@@ -33,7 +33,7 @@ ResponseReader::State ResponseReader::feed(std::string_view bytes) {
   return read_body();
 }
 
-// Done: phase_ is the next one, or head again behind an interim answer.
+// When done, phase_ is the next phase, or `head` again after an interim response.
 ResponseReader::State ResponseReader::read_head() {
   const std::size_t end = in_.find("\r\n\r\n");
   if (end == in_.npos) return in_.size() > longest_head ? fail("the header does not end") : State::more;

@@ -13,24 +13,24 @@ namespace sluice::app::suite {
 
 struct Answer {
   unsigned status = 0;
-  std::vector<std::pair<std::string, std::string>> fields;  // of the header, in their order
+  std::vector<std::pair<std::string, std::string>> fields;  // of the header section, in order
   std::string body;
 
-  // The first of that name, in any case. Null: there is none.
+  // The value of the first field with that name; the case of the name does not matter. Null if there is none.
   [[nodiscard]] const std::string* field(std::string_view name) const;
 };
 
-// Reads one answer of HTTP/1.1, in any split of its bytes and without I/O: strictly, for a test must not pass because
-// its client overlooks something. Interim answers (1xx) are passed over.
+// Reads one HTTP/1.1 response, in any split of its bytes and without I/O. It is strict, because with a lenient client a
+// test could pass that should fail. Skips interim responses (1xx).
 class ResponseReader {
  public:
   static constexpr std::size_t longest_head = 256 << 10;
   static constexpr std::size_t longest_body = 64 << 20;
 
   enum class State : std::uint8_t {
-    more,    // it is not complete
-    done,    // answer()
-    broken,  // problem()
+    more,    // the response is not complete
+    done,    // see answer()
+    broken,  // see problem()
   };
 
   // The method of the request decides whether there is a body.
@@ -54,7 +54,7 @@ class ResponseReader {
 
   bool is_head_;
   Phase phase_ = Phase::head;
-  std::string in_;  // not used up
+  std::string in_;  // received and not yet parsed
   std::uint64_t left_ = 0;
   http::h1::ChunkedDecoder chunks_;
   Answer answer_;

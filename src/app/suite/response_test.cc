@@ -7,8 +7,8 @@ namespace {
 
 using State = ResponseReader::State;
 
-// What comes of the bytes, whole and split at every place, with the connection closed behind them: "200 body", or why
-// not.
+// The result of reading the bytes, whole and split at every place, with the connection closed at the end: "200 body",
+// or the problem.
 std::string read(std::string_view bytes, std::string_view method = "GET") {
   std::string whole;
   for (std::size_t split = 0; split <= bytes.size(); ++split) {

@@ -31,10 +31,10 @@
 namespace sluice::app::suite {
 namespace {
 
-constexpr Duration begin_patience = 60s;  // of the scripts, and of the server's start
+constexpr Duration begin_patience = 60s;  // for the scripts and the server's start
 constexpr Duration end_patience = 15s;
 
-// A file's environment variables, for as long as it runs.
+// Sets a file's environment variables while this object exists.
 class EnvironmentScope {
  public:
   explicit EnvironmentScope(const Texts& variables) {
@@ -59,7 +59,7 @@ class EnvironmentScope {
   std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
-// A folder that only we may enter, gone with all that is in it.
+// A temporary folder that only this user can access. It is removed with its contents.
 class Folder {
  public:
   Folder() {
@@ -84,7 +84,7 @@ class Folder {
   bool kept_ = false;
 };
 
-// A file, and the configuration that it tests as each kind of database that it runs on has it.
+// A test file, and the configuration that it tests, for each kind of database that the file runs on.
 struct Loaded {
   Suite suite;
   std::map<DatabaseKind, config::Config> configs;
@@ -133,7 +133,7 @@ std::expected<Loaded, std::string> load(const std::string& path, std::span<const
   return Loaded{std::move(*suite), std::move(configs)};
 }
 
-// One file on one kind of database.
+// Runs one file on one kind of database.
 class Run {
  public:
   Run(const Loaded& loaded, const Target& target, const RunOptions& options, std::string prefix, Tap& tap,
@@ -149,7 +149,7 @@ class Run {
         reactor_(core::make_epoll_reactor()),
         server_(folder_.path()) {}
 
-  // The program's exit code, as far as this file decides.
+  // Returns the program's exit code for this file.
   int run() {
     const std::vector<bool> reported = choose();
     if (std::ranges::find(reported, true) == reported.end()) return exit_ok;
@@ -172,7 +172,7 @@ class Run {
   }
 
  private:
-  // Which steps are reported; those above the last of them run too, since they make what it needs.
+  // Which steps are reported. Steps before the last of these run too, because it may depend on them.
   [[nodiscard]] std::vector<bool> choose() const {
     std::vector<bool> reported;
     for (const Step& step : suite_.steps) reported.push_back(step.name.contains(options_.filter));
@@ -184,7 +184,7 @@ class Run {
     return code;
   }
 
-  // The databases, their schemas, the server.
+  // Creates the databases and their schemas, and starts the server.
   int begin() {
     const Instant deadline = now() + begin_patience;
     config::Config config = config_;
@@ -211,7 +211,7 @@ class Run {
     return exit_ok;
   }
 
-  // False: it has failed.
+  // Returns false if the step failed.
   bool run_step(const Step& step, Variables& variables, bool is_reported) {
     const std::string name = prefix_ + step.name;
     if (step.options.only && step.options.only->value != target_.kind) {
@@ -244,7 +244,7 @@ class Run {
     return false;
   }
 
-  // Takes down what begin() has put up. False: something was wrong with that.
+  // Stops the server and removes the databases. Returns false if something went wrong.
   bool end() {
     bool good = true;
     const auto stopped = server_.stop(now() + end_patience);
@@ -276,7 +276,7 @@ class Run {
   Folder folder_;
   std::unique_ptr<core::Reactor> reactor_;
   std::map<std::string, std::unique_ptr<Database>> databases_;
-  Server server_;  // goes first: it uses the databases
+  Server server_;  // destroyed first, because it uses the databases
 };
 
 }  // namespace
@@ -305,6 +305,13 @@ int run_suites(const RunOptions& options, std::FILE* out, std::FILE* errors) {
     all_good = false;
   }
   if (!all_good) return exit_configuration;
+  const auto has_chosen = [&](const Loaded& one) {
+    return std::ranges::any_of(one.suite.steps, [&](const Step& step) { return step.name.contains(options.filter); });
+  };
+  if (!options.filter.empty() && std::ranges::none_of(suites, has_chosen)) {
+    fmt::print(errors, "sluice: --filter: no step's name contains \"{}\"\n", options.filter);
+    return exit_usage;
+  }
 
   int signal = 0;
   int code = exit_ok;

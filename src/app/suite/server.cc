@@ -77,11 +77,11 @@ std::expected<void, Server::Failure> Server::start(config::Config config, Instan
   }
 }
 
-// In the child, which has a copy of all that the parent has and uses none of it but the configuration.
+// Runs in the child. The child has a copy of the parent's memory but uses only the configuration.
 void Server::run(const config::Config& config, const Signals& signals, pid_t parent) const {
   int code = exit_failure;
   try {
-    ::setpgid(0, 0);  // what is typed at the terminal is for the parent
+    ::setpgid(0, 0);  // Ctrl-C at the terminal signals only the parent
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) std::_Exit(exit_failure);
     const int log = ::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);

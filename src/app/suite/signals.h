@@ -4,22 +4,22 @@
 
 namespace sluice::app::suite {
 
-// SIGINT and SIGTERM as something that is asked for, so that what was created is removed before the program ends.
-// Blocked on the thread that made it, and on those that it starts.
+// Turns SIGINT and SIGTERM into a state to poll, so that the program can remove what it created before it ends. The
+// signals are blocked on the thread that constructs this object and on threads that it starts.
 class Signals {
  public:
   Signals();
   Signals(const Signals&) = delete;
   ~Signals();
 
-  // Readable once a signal has come: for poll().
+  // Becomes readable after a signal, for poll().
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  // Whether one has come, ever.
+  // Whether a signal has arrived since the start.
   [[nodiscard]] bool interrupted();
-  // The first that came; 0: none.
+  // The first signal that arrived; 0 if none has.
   [[nodiscard]] int signal() const { return signal_; }
 
-  // In a child: as the program found them.
+  // For a child process: restores the signal mask that the program started with.
   void restore() const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_shown = 4096;  // bytes of a text
 constexpr std::size_t most_problems = 20;
 
-// What a variable may be in a path or a query: everything but RFC 3986's unreserved characters is escaped.
+// Escapes a variable's value for a path or a query: all characters except RFC 3986's unreserved ones.
 std::string escape_segment(std::string_view value) {
   std::string result;
   for (const char c : value) {
@@ -47,7 +47,7 @@ const Json* find_path(const Json& value, const std::vector<std::string>& path, s
   return at;
 }
 
-// So much of a value as a line shows, without half a character at its end.
+// Shortens a value to one line's length, without splitting a character.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 200;
   if (text.size() <= most) return std::string(text);
@@ -94,7 +94,7 @@ std::expected<Json, std::string> read_body(const Answer& answer) {
   return std::unexpected(type.empty() ? "it has no Content-Type" : fmt::format("it is {}", type));
 }
 
-// A file of the suite's folder; nothing, and a problem, where it cannot be read.
+// Reads a file of the suite's folder. If that fails, adds a problem and returns nothing.
 std::optional<std::string> StepRun::read_file(const std::string& path) {
   std::ifstream file(suite_.file(path), std::ios::binary);
   std::ostringstream text;

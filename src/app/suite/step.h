@@ -17,11 +17,11 @@
 
 namespace sluice::app::suite {
 
-// One step: what is sent, what came, and in what that differs from what is expected. Sets the step's variables, as far
-// as the answer has them, whether it is what is expected or not.
+// Runs one step: sends, receives, and compares with the expectation. Sets the step's variables from the answer, whether
+// the step passes or not.
 class StepRun {
  public:
-  // All outlive it.
+  // All arguments outlive this object.
   StepRun(const Suite& suite, const Step& step, Variables& variables)
       : suite_(suite), step_(step), variables_(variables) {}
 
@@ -30,12 +30,12 @@ class StepRun {
 
   [[nodiscard]] bool passed() const { return problems_.empty(); }
   [[nodiscard]] std::string message() const { return problems_.empty() ? "" : problems_.front(); }
-  // What a failure shows.
+  // The details that a failed test point prints.
   [[nodiscard]] Tap::Details details() const;
-  // What was sent and what came, for --verbose.
+  // The request and the answer, for --verbose.
   [[nodiscard]] std::string transcript() const;
 
-  // For tests: judges an answer that came from elsewhere.
+  // For tests: compares this answer with the expectation.
   void judge(Answer answer);
 
  private:
@@ -56,10 +56,10 @@ class StepRun {
   std::string diff_;
 };
 
-// What an answer's body says by its Content-Type: JSON, NDJSON and CSJ are rows or values. An error is a sentence.
+// Parses an answer's body by its Content-Type: JSON, NDJSON or CSJ. An error is a sentence.
 [[nodiscard]] std::expected<Json, std::string> read_body(const Answer& answer);
 
-// So much of a text as a diagnostic shows.
+// Shortens a text for a diagnostic.
 [[nodiscard]] std::string cut(std::string_view text);
 
 }  // namespace sluice::app::suite

@@ -13,7 +13,7 @@ Answer answer(unsigned status, std::string type, std::string body) {
   return result;
 }
 
-// What a step says of an answer: its message, or "" where it passes.
+// The result of judging an answer. `message` is empty if the step passes.
 struct Judged {
   std::string message;
   Tap::Details details;

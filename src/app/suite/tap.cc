@@ -20,13 +20,13 @@ std::string tap_description(std::string_view text) {
     if (c == '#' || c == '\\') result += '\\';
     result += is_control(c) || c == '\n' ? ' ' : c;
   }
-  // A number at its beginning would be taken for the point's own.
+  // A leading number would be read as the number of the test point.
   if (!result.empty() && result[0] >= '0' && result[0] <= '9') result.insert(0, "- ");
   return result;
 }
 
 std::string yaml_entry(std::string_view key, std::string_view value) {
-  // A first line that begins with a blank would be taken for more indentation.
+  // If the first line began with a blank, that would be read as indentation.
   const bool block = value.contains('\n') && std::ranges::none_of(value, is_control) && value[0] != ' ';
   if (!block) {
     Buffer escaped;
@@ -37,7 +37,7 @@ std::string yaml_entry(std::string_view key, std::string_view value) {
   while (value.ends_with('\n')) value.remove_suffix(1);
   for (;;) {
     const std::size_t end = std::min(value.find('\n'), value.size());
-    result += "    ";  // of empty lines too: prove takes one without for the block's end
+    result += "    ";  // for empty lines too: prove takes a line without it as the end of the block
     result += value.substr(0, end);
     result += '\n';
     if (end == value.size()) return result;

@@ -102,7 +102,7 @@ std::expected<std::string, std::string> expand(std::string_view text, const Vari
     }
     const auto value = value_of(piece, variables);
     if (!value) return std::unexpected(value.error());
-    // What is the whole text was meant to be it: a Location that is followed.
+    // A variable that is the whole text is not escaped, because it may be a whole URL, such as a Location to follow.
     const std::string plain = text_of(*value);
     result += quote != nullptr && pieces->size() > 1 ? quote(plain) : plain;
   }

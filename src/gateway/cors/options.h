@@ -9,8 +9,8 @@
 
 namespace sluice::gateway::cors {
 
-// An origin as browsers write it, with "*." in front of its host for all hosts below that; or "*". What is wrong with
-// it; or nothing.
+// Checks an origin as browsers write it, one with "*." before its host for all hosts below that, or "*". Returns what
+// is wrong; empty if nothing is.
 [[nodiscard]] std::string check_origin(std::string_view text);
 
 // [policy.NAME] with type = "cors"
@@ -30,21 +30,19 @@ struct Options {
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = Options;
-    v.field(
-        "origins", &Self::origins,
-        "The origins whose pages may call: `\"https://app.example\"`, `\"https://*.app.example\"` for all hosts below, "
-        "or `\"*\"` for any.",
-        {.required = true, .check = check_origin});
+    v.field("origins", &Self::origins,
+            "The origins whose pages may call the route: `\"https://app.example\"`, `\"https://*.app.example\"` for "
+            "every host below that, or `\"*\"` for any origin.",
+            {.required = true, .check = check_origin});
     v.field("credentials", &Self::credentials,
-            "Scripts may have the browser send its cookies and client certificates. Not with the origin `\"*\"`. A "
-            "token that "
-            "a script puts into `Authorization` itself does not need this.");
-    v.field("headers", &Self::headers, "The header fields that scripts may send; `\"*\"`: those that they ask for.",
+            "Whether scripts may let the browser send its cookies and client certificates. It cannot be used with "
+            "the origin `\"*\"`. A token that a script itself puts into `Authorization` does not need this.");
+    v.field("headers", &Self::headers, "The header fields that scripts may send. `\"*\"`: whichever they ask for.",
             {.check = check_header});
     v.field("expose", &Self::expose,
-            "The header fields of answers that scripts may read, besides the few that all may.",
+            "The header fields of answers that scripts may read, in addition to the few that browsers always allow.",
             {.check = check_header});
-    v.field("max_age", &Self::max_age, "How long browsers may remember what they were told before they ask again.",
+    v.field("max_age", &Self::max_age, "How long browsers may remember these permissions before they ask again.",
             {.min = 0s, .max = 24h});
   }
 };

@@ -14,7 +14,7 @@ bool is_host(std::string_view text) {
   });
 }
 
-// Empty: there is none, or more than one.
+// Empty if there is no Origin field, or more than one.
 std::string_view origin_of(const http::Request& request) {
   std::string_view origin;
   for (const http::Field& field : request.fields) {
@@ -45,10 +45,12 @@ std::string joined(const std::vector<std::string>& names) {
   return all;
 }
 
-// What browsers send: names with commas between them.
+// The format that browsers send: comma-separated names.
 bool is_list_of_names(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return http::is_token_char(c) || c == ',' || c == ' '; });
 }
+
+bool is_of_cors(std::string_view name) { return http::same_name(name.substr(0, 15), "access-control-"); }
 
 }  // namespace
 
@@ -102,7 +104,12 @@ core::Async<std::optional<http::Response>> CorsPolicy::before(http::Exchange& ex
   return std::optional<http::Response>();
 }
 
+// Replaces the server's CORS fields, because browsers refuse duplicates.
 void CorsPolicy::after(http::Exchange& exchange, http::Slot& slot, http::Response& response) {
+  http::FieldList& fields = response.fields;
+  for (std::size_t i = fields.items().size(); i-- != 0;) {
+    if (is_of_cors(fields.items()[i].name)) fields.remove(i);
+  }
   add_origin(response, slot.value != 0 ? origin_of(exchange.request) : std::string_view());
   if (slot.value != 0 && !expose_.empty()) response.fields.add("Access-Control-Expose-Headers", expose_);
 }

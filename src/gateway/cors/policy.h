@@ -9,8 +9,8 @@
 
 namespace sluice::gateway::cors {
 
-// One core's [policy.NAME] of type "cors": tells browsers whose pages may call the route (Fetch, 3.2). It refuses
-// nobody; what it does not allow, the browser keeps from the page.
+// One core's [policy.NAME] of type "cors": tells browsers whose pages may call the route (Fetch, 3.2). It refuses no
+// request; the browser hides the answer from pages that are not allowed.
 class CorsPolicy final : public Policy {
  public:
   explicit CorsPolicy(const Options& options);
@@ -21,12 +21,12 @@ class CorsPolicy final : public Policy {
 
  private:
   [[nodiscard]] bool allows(std::string_view origin) const;
-  // Who may read the answer. `origin`: empty for a request that may not.
+  // Adds which origin may read the answer. `origin`: empty if the request's origin may not.
   void add_origin(http::Response& response, std::string_view origin) const;
 
   const Options options_;
-  bool any_ = false;     // origin, and the answer is the same for all
-  std::string headers_;  // "" : those that are asked for
+  bool any_ = false;     // any origin is allowed, and the answer is the same for all
+  std::string headers_;  // empty: allows the headers that the browser asks for
   const std::string expose_;
   const std::string max_age_;  // seconds
 };

@@ -9,14 +9,29 @@ namespace sluice::gateway::cors {
 namespace {
 
 TEST(CheckOrigin, TakesWhatBrowsersWrite) {
-  for (const char* good : {"*", "https://app.example", "http://localhost:5173", "https://*.app.example", "http://[::1]:8080",
-                           "http://127.0.0.1", "chrome-extension://abcdef"}) {
+  for (const char* good : {"*", "https://app.example", "http://localhost:5173", "https://*.app.example",
+                           "http://[::1]:8080", "http://127.0.0.1", "chrome-extension://abcdef"}) {
     EXPECT_EQ(check_origin(good), "") << good;
   }
-  for (const char* bad : {"", "app.example", "https://", "https://app.example/", "https://app.example/path", "null",
-                          "https://App.example", "https://app.example:", "https://app.example:x", "https://a*.example",
-                          "https://*", "https://*.", "https://a.*.example", "https://user@app.example", "://a", "*.example",
-                          "https://app.example:123456", "https://app.example:443", "http://app.example:80",
+  for (const char* bad : {"",
+                          "app.example",
+                          "https://",
+                          "https://app.example/",
+                          "https://app.example/path",
+                          "null",
+                          "https://App.example",
+                          "https://app.example:",
+                          "https://app.example:x",
+                          "https://a*.example",
+                          "https://*",
+                          "https://*.",
+                          "https://a.*.example",
+                          "https://user@app.example",
+                          "://a",
+                          "*.example",
+                          "https://app.example:123456",
+                          "https://app.example:443",
+                          "http://app.example:80",
                           "https://*.[::1]"}) {
     EXPECT_NE(check_origin(bad), "") << bad;
   }
@@ -24,7 +39,7 @@ TEST(CheckOrigin, TakesWhatBrowsersWrite) {
 
 class CorsPolicyTest : public testing::Test {
  protected:
-  // The fields of an answer, or of that to a preflight, in lines.
+  // The fields of the answer to a request or to a preflight request, one per line.
   std::string answer(std::vector<http::Field> fields) {
     CorsPolicy asked(options);
     http::Exchange exchange;
@@ -32,6 +47,7 @@ class CorsPolicyTest : public testing::Test {
     http::Slot slot;
     EXPECT_FALSE(asked.before(exchange, slot).take());
     http::Response response;
+    for (const auto& [name, value] : answered) response.fields.add(name, value);
     asked.after(exchange, slot, response);
     return lines(response);
   }
@@ -47,24 +63,36 @@ class CorsPolicyTest : public testing::Test {
   std::string of(const char* origin) { return answer({{"Origin", origin}}); }
 
   Options options;
+  std::vector<http::Field> answered;  // the fields of the handler's response
 
  private:
   static std::string lines(const http::Response& response) {
     std::string all;
-    for (const auto& [name, value] : response.fields.items()) all += std::string(name) + ": " + std::string(value) + "\n";
+    for (const auto& [name, value] : response.fields.items())
+      all += std::string(name) + ": " + std::string(value) + "\n";
     return all;
   }
 };
 
+TEST_F(CorsPolicyTest, WhatAServerBehindSaysOfOriginsIsReplaced) {
+  options.origins = {{"https://app.example"}};
+  options.expose.clear();
+  answered = {{"Access-Control-Allow-Origin", "*"}, {"X-Other", "o"}, {"access-control-expose-headers", "X-Other"}};
+  EXPECT_EQ(of("https://app.example"), "X-Other: o\nVary: Origin\nAccess-Control-Allow-Origin: https://app.example\n");
+  EXPECT_EQ(of("https://evil.example"), "X-Other: o\nVary: Origin\n");
+}
+
 TEST_F(CorsPolicyTest, OneOrigin) {
   options.origins = {{"https://app.example"}, {"http://localhost:5173"}};
   options.expose = {"ETag", "Age"};
-  EXPECT_EQ(of("https://app.example"),
-            "Vary: Origin\nAccess-Control-Allow-Origin: https://app.example\nAccess-Control-Expose-Headers: ETag, Age\n");
-  EXPECT_EQ(of("http://localhost:5173"),
-            "Vary: Origin\nAccess-Control-Allow-Origin: http://localhost:5173\nAccess-Control-Expose-Headers: ETag, Age\n");
-  for (const char* other : {"http://app.example", "https://app.example:444", "https://app.example.evil.example", "null", "",
-                            "https://xapp.example", "HTTPS://APP.EXAMPLE", "https://a.app.example"}) {
+  EXPECT_EQ(
+      of("https://app.example"),
+      "Vary: Origin\nAccess-Control-Allow-Origin: https://app.example\nAccess-Control-Expose-Headers: ETag, Age\n");
+  EXPECT_EQ(
+      of("http://localhost:5173"),
+      "Vary: Origin\nAccess-Control-Allow-Origin: http://localhost:5173\nAccess-Control-Expose-Headers: ETag, Age\n");
+  for (const char* other : {"http://app.example", "https://app.example:444", "https://app.example.evil.example", "null",
+                            "", "https://xapp.example", "HTTPS://APP.EXAMPLE", "https://a.app.example"}) {
     EXPECT_EQ(of(other), "Vary: Origin\n") << other;
   }
   EXPECT_EQ(answer({}), "Vary: Origin\n");

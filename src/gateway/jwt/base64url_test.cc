@@ -31,7 +31,7 @@ TEST(Base64url, OnlyOneTextForTheSameBytes) {
   EXPECT_FALSE(decode_base64url(std::string_view("QQ\0Q", 4), out));
 }
 
-// Each 2- and 3-character text is refused or the only one of its bytes.
+// Each text of 2 or 3 characters is either refused or the only encoding of its bytes.
 TEST(Base64url, EveryShortText) {
   int good = 0;
   for (int first = 0; first < 256; ++first) {

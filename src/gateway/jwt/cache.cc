@@ -3,7 +3,7 @@
 namespace sluice::gateway::jwt {
 namespace {
 
-constexpr std::size_t entry_bytes = 320;  // of the entry and of its nodes in the three containers, about
+constexpr std::size_t entry_bytes = 320;  // an estimate: the entry and its nodes in the three containers
 
 }  // namespace
 

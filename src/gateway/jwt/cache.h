@@ -12,16 +12,15 @@
 
 namespace sluice::gateway::jwt {
 
-// Tokens that one core has verified, by their text, the one used last in front. Never more than `max_tokens` and
-// `max_bytes` together: the one that was not used for the longest time makes room. What has expired leaves at the next
-// look-up.
+// Tokens that one core has verified, by their text, most recently used first. Holds at most `max_tokens` and
+// `max_bytes`; beyond these, the least recently used token is evicted. Expired tokens are removed by the next look-up.
 class Cache {
  public:
   Cache(std::size_t max_tokens, std::size_t max_bytes) : max_tokens_(max_tokens), max_bytes_(max_bytes) {}
   Cache(const Cache&) = delete;
 
-  // Null: it is not there, or has expired. The pointer lasts until the next call. A look-up's time tells nothing of a
-  // token's bytes: they are compared only where the whole hash is the same.
+  // Null if the token is not cached or has expired. The pointer is valid until the next call. The time of a look-up
+  // does not reveal bytes of cached tokens: bytes are compared only if the whole hash is equal.
   [[nodiscard]] const Verified* find(std::string_view token, double now_s);
   void add(std::string_view token, const Verified& verified);
   void clear();

@@ -19,7 +19,7 @@ TEST(Cache, Remembers) {
   EXPECT_EQ(cache.find("b", 1)->claims->find("sub")->text, "y");
   EXPECT_EQ(cache.find("aa", 1), nullptr);
   EXPECT_EQ(cache.find("", 1), nullptr);
-  cache.add("a", until(20));  // it stays what it was
+  cache.add("a", until(20));  // the old entry stays
   EXPECT_EQ(cache.size(), 2u);
   cache.clear();
   EXPECT_EQ(cache.find("a", 1), nullptr);
@@ -64,7 +64,7 @@ TEST(Cache, Bytes) {
   EXPECT_GE(cache.size(), 2u);
   EXPECT_LT(cache.size(), 7u);
   const std::size_t before = cache.size();
-  cache.add(std::string(most, 'y'), until(10));  // fits nowhere, and drives nobody out
+  cache.add(std::string(most, 'y'), until(10));  // too large for the cache; evicts nothing
   EXPECT_EQ(cache.size(), before);
   cache.add("claims", until(10, "{\"a\":\"" + std::string(most, 'y') + "\"}"));
   EXPECT_EQ(cache.size(), before);

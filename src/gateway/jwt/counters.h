@@ -8,11 +8,11 @@
 
 namespace sluice::gateway::jwt {
 
-// What one core's policy has counted.
+// The counters of one core's policy.
 struct Counters {
   std::uint64_t hits = 0;           // tokens that were in the cache
-  std::uint64_t verifications = 0;  // tokens that were verified and good
-  std::uint64_t anonymous = 0;      // requests without a token that went on: `optional`
+  std::uint64_t verifications = 0;  // tokens that were verified and valid
+  std::uint64_t anonymous = 0;      // requests that passed without a token (`optional`)
   std::array<std::uint64_t, refusal_count> refusals{};
   std::uint64_t cached_tokens = 0;  // gauge
   std::uint64_t cached_bytes = 0;   // likewise

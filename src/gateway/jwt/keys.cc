@@ -1,9 +1,6 @@
 #include "gateway/jwt/keys.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -18,9 +15,13 @@
 #include <openssl/param_build.h>
 #include <openssl/params.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <simdjson.h>
 
+#include "base/assert.h"
+#include "base/contains.h"
 #include "base/free.h"
+#include "core/whole_file.h"
 #include "gateway/jwt/base64url.h"
 
 namespace sluice::gateway::jwt {
@@ -37,13 +38,66 @@ using ParameterBuilder = std::unique_ptr<OSSL_PARAM_BLD, Free<OSSL_PARAM_BLD_fre
 using Parameters = std::unique_ptr<OSSL_PARAM, Free<OSSL_PARAM_free>>;
 using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Free<ECDSA_SIG_free>>;
 
-constexpr std::size_t p256_bytes = 32;
-constexpr std::size_t mac_bytes = 32;
+using Kind = Key::Kind;
+
 constexpr std::size_t largest_file = 1 << 20;
+constexpr std::size_t ed25519_bytes = 32;
+constexpr std::size_t longest_der = 144;  // of an ECDSA signature on P-521
+
+// Ed25519 needs no separate digest.
+const EVP_MD* no_digest() { return nullptr; }
+
+// Indexed by Algorithm.
+struct Scheme {
+  Kind kind;
+  const EVP_MD* (*digest)();
+  bool is_pss = false;
+};
+constexpr Scheme schemes[] = {
+    {Kind::secret, EVP_sha256},    {Kind::secret, EVP_sha384},    {Kind::secret, EVP_sha512},
+    {Kind::rsa, EVP_sha256},       {Kind::rsa, EVP_sha384},       {Kind::rsa, EVP_sha512},
+    {Kind::rsa, EVP_sha256, true}, {Kind::rsa, EVP_sha384, true}, {Kind::rsa, EVP_sha512, true},
+    {Kind::p256, EVP_sha256},      {Kind::p384, EVP_sha384},      {Kind::p521, EVP_sha512},
+    {Kind::ed25519, no_digest}};
+static_assert(std::size(schemes) == std::size(algorithms));
+
+const Scheme& scheme_of(Algorithm algorithm) { return schemes[static_cast<std::size_t>(algorithm)]; }
+
+// RFC 7518, 3.2: a secret must be at least as long as the hash.
+std::size_t min_secret(Algorithm algorithm) {
+  return static_cast<std::size_t>(EVP_MD_get_size(scheme_of(algorithm).digest()));
+}
+
+struct Curve {
+  Kind kind;
+  std::string_view name;  // in a JWK
+  const char* group;      // OpenSSL's name
+  std::size_t bytes;      // size of a coordinate, and of half a signature
+};
+constexpr Curve curves[] = {{Kind::p256, "P-256", "prime256v1", 32},
+                            {Kind::p384, "P-384", "secp384r1", 48},
+                            {Kind::p521, "P-521", "secp521r1", 66}};
+
+// Null if the key is not on an elliptic curve.
+const Curve* curve_of(Kind kind) {
+  const auto* const found = std::ranges::find(curves, kind, &Curve::kind);
+  return found != std::end(curves) ? found : nullptr;
+}
+
+// The algorithms to use a key with, without duplicates. `accepted`: as Options::algorithms.
+std::vector<Algorithm> algorithms_for(Kind kind, const std::vector<Algorithm>& accepted) {
+  std::vector<Algorithm> chosen;
+  for (const auto& [name, algorithm] : algorithms) {
+    if (scheme_of(algorithm).kind != kind) continue;
+    if (accepted.empty()) return {algorithm};
+    if (contains(accepted, algorithm)) chosen.push_back(algorithm);
+  }
+  return chosen;
+}
 
 const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-// Start-up: OpenSSL without memory is the end of it.
+// If OpenSSL has no memory at start-up, the program ends.
 template <class T>
 T need(T object) {
   if (!object) throw std::bad_alloc();
@@ -69,72 +123,78 @@ bool is_sound(EVP_PKEY* key) {
   return sound;
 }
 
-// The messages leave out the path: it may be a secret at the wrong key.
+// The messages do not contain the path, because someone may have set a secret at the wrong key.
 std::expected<std::string, std::string> read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  if (!file) return std::unexpected(std::string("the file cannot be read: ") + std::strerror(errno));
-  std::string text;
-  char block[16384];
-  while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) {
-    text.append(block, got);
-    if (text.size() > largest_file) return std::unexpected("the file is larger than 1 MiB");
-  }
-  if (std::ferror(file.get())) return std::unexpected(std::string("the file cannot be read: ") + std::strerror(errno));
+  auto text = core::read_whole_file(path, largest_file);
+  if (!text) return std::unexpected("the file " + text.error());
   return text;
 }
 
 }  // namespace
 
 struct Key::Material {
+  Kind kind{};
   std::string secret;
   PublicKey public_key;
 
   ~Material() { OPENSSL_cleanse(secret.data(), secret.size()); }
 };
 
-Key::Key(Algorithm algorithm, std::optional<std::string> id, std::unique_ptr<Material> material)
+Key::Key(Algorithm algorithm, std::optional<std::string> id, std::shared_ptr<const Material> material)
     : algorithm_(algorithm), id_(std::move(id)), material_(std::move(material)) {}
 Key::~Key() = default;
 
+Key::Kind Key::kind() const { return material_->kind; }
+
+Key::Made Key::with(Algorithm algorithm) const {
+  SLUICE_ASSERT(scheme_of(algorithm).kind == kind());
+  if (kind() == Kind::secret && material_->secret.size() < min_secret(algorithm)) {
+    return std::unexpected("the secret has " + std::to_string(material_->secret.size()) + " bytes; " +
+                           std::string(name_of(algorithm)) + " needs " + std::to_string(min_secret(algorithm)));
+  }
+  return std::shared_ptr<const Key>(new Key(algorithm, id_, material_));
+}
+
 Key::Made Key::from_secret(std::string_view secret, std::optional<std::string> id) {
-  // Whoever verifies with a public key as secret accepts what anybody can sign.
+  // If a public key were used as a secret, anyone could sign tokens with it.
   if (secret.find("-----BEGIN ") != secret.npos) {
     return std::unexpected("the secret is a PEM key; a public key belongs into \"public_key\"");
   }
-  if (secret.size() < min_secret) {
-    return std::unexpected("the secret has " + std::to_string(secret.size()) + " bytes; HS256 needs " +
-                           std::to_string(min_secret));
-  }
-  auto material = std::make_unique<Material>();
+  auto material = std::make_shared<Material>();
+  material->kind = Kind::secret;
   material->secret = secret;
-  return std::shared_ptr<const Key>(new Key(Algorithm::hs256, std::move(id), std::move(material)));
+  return Key(Algorithm::hs256, std::move(id), std::move(material)).with(Algorithm::hs256);
 }
 
-Key::Made Key::from_public(std::unique_ptr<Material> material, std::optional<std::string> id) {
+Key::Made Key::from_public(std::shared_ptr<Material> material, std::optional<std::string> id) {
   EVP_PKEY* const key = material->public_key.get();
-  Algorithm algorithm{};
   if (EVP_PKEY_is_a(key, "RSA") == 1) {
     const auto bits = static_cast<unsigned>(EVP_PKEY_get_bits(key));
     if (bits < min_rsa_bits) {
-      return std::unexpected("the RSA key has " + std::to_string(bits) + " bits; RS256 needs " +
-                             std::to_string(min_rsa_bits));
+      return std::unexpected("the RSA key has " + std::to_string(bits) + " bits; " + std::to_string(min_rsa_bits) +
+                             " are needed");
     }
     if (bits > max_rsa_bits) {
       return std::unexpected("the RSA key has more than " + std::to_string(max_rsa_bits) + " bits");
     }
-    algorithm = Algorithm::rs256;
+    material->kind = Kind::rsa;
   } else if (EVP_PKEY_is_a(key, "EC") == 1) {
     char group[64] = {};
     std::size_t size = 0;
-    if (EVP_PKEY_get_group_name(key, group, sizeof group, &size) != 1 || std::string_view(group) != "prime256v1") {
+    (void)EVP_PKEY_get_group_name(key, group, sizeof group, &size);
+    const auto* const curve = std::ranges::find(curves, std::string_view(group), &Curve::group);
+    if (curve == std::end(curves)) {
       ERR_clear_error();
-      return std::unexpected("the EC key is not on P-256, which ES256 needs");
+      return std::unexpected("the EC key is not on P-256, P-384 or P-521");
     }
-    algorithm = Algorithm::es256;
+    material->kind = curve->kind;
+  } else if (EVP_PKEY_is_a(key, "ED25519") == 1) {
+    material->kind = Kind::ed25519;
   } else {
-    return std::unexpected("the key is neither RSA (RS256) nor EC on P-256 (ES256)");
+    return std::unexpected("the key is neither RSA, EC nor Ed25519");
   }
   if (!is_sound(key)) return std::unexpected("the public key is not a valid one");
+  const Algorithm algorithm = algorithms_for(material->kind, {}).front();
   return std::shared_ptr<const Key>(new Key(algorithm, std::move(id), std::move(material)));
 }
 
@@ -143,7 +203,7 @@ Key::Made Key::from_pem(std::string_view pem, std::optional<std::string> id) {
     return std::unexpected("it is a private key; only the public one is needed, and the other should not be here");
   }
   const Bio bio(need(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))));
-  auto material = std::make_unique<Material>();
+  auto material = std::make_shared<Material>();
   material->public_key.reset(PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
   if (!material->public_key) return std::unexpected("it holds no PEM public key (\"-----BEGIN PUBLIC KEY-----\")");
@@ -160,42 +220,53 @@ Key::Made Key::from_rsa(std::string_view modulus, std::string_view exponent, std
   const ParameterBuilder builder(need(OSSL_PARAM_BLD_new()));
   need(OSSL_PARAM_BLD_push_BN(builder.get(), OSSL_PKEY_PARAM_RSA_N, n.get()));
   need(OSSL_PARAM_BLD_push_BN(builder.get(), OSSL_PKEY_PARAM_RSA_E, e.get()));
-  auto material = std::make_unique<Material>();
+  auto material = std::make_shared<Material>();
   material->public_key = make_public("RSA", builder.get());
   if (!material->public_key) return std::unexpected(broken);
   return from_public(std::move(material), std::move(id));
 }
 
-Key::Made Key::from_p256(std::string_view x, std::string_view y, std::optional<std::string> id) {
-  if (x.size() != p256_bytes || y.size() != p256_bytes) {
-    return std::unexpected("\"x\" and \"y\" of a P-256 key have 32 bytes each");
+Key::Made Key::from_ec(Kind kind, std::string_view x, std::string_view y, std::optional<std::string> id) {
+  const Curve* const curve = curve_of(kind);
+  SLUICE_ASSERT(curve != nullptr);
+  const std::string name(curve->name);
+  if (x.size() != curve->bytes || y.size() != curve->bytes) {
+    return std::unexpected("\"x\" and \"y\" of a " + name + " key have " + std::to_string(curve->bytes) +
+                           " bytes each");
   }
-  std::string point = "\x04";  // uncompressed
+  std::string point = "\x04";  // the prefix of an uncompressed point
   point.append(x).append(y);
   const ParameterBuilder builder(need(OSSL_PARAM_BLD_new()));
-  need(OSSL_PARAM_BLD_push_utf8_string(builder.get(), OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0));
+  need(OSSL_PARAM_BLD_push_utf8_string(builder.get(), OSSL_PKEY_PARAM_GROUP_NAME, curve->group, 0));
   need(OSSL_PARAM_BLD_push_octet_string(builder.get(), OSSL_PKEY_PARAM_PUB_KEY, point.data(), point.size()));
-  auto material = std::make_unique<Material>();
+  auto material = std::make_shared<Material>();
   material->public_key = make_public("EC", builder.get());
-  if (!material->public_key) return std::unexpected("\"x\" and \"y\" are no point of P-256");
+  if (!material->public_key) return std::unexpected("\"x\" and \"y\" are no point of " + name);
+  return from_public(std::move(material), std::move(id));
+}
+
+Key::Made Key::from_ed25519(std::string_view x, std::optional<std::string> id) {
+  if (x.size() != ed25519_bytes) return std::unexpected("\"x\" of an Ed25519 key has 32 bytes");
+  auto material = std::make_shared<Material>();
+  material->public_key.reset(need(EVP_PKEY_new_raw_public_key_ex(nullptr, "ED25519", nullptr, bytes_of(x), x.size())));
   return from_public(std::move(material), std::move(id));
 }
 
 struct SignatureCheck::State {
-  MacContext mac;        // HS256: keyed, for EVP_MAC_init() without a key to start over
-  DigestContext digest;  // the others
+  MacContext mac;        // for secrets; keyed, so that EVP_MAC_init() without a key restarts it
+  DigestContext digest;  // for other keys
 };
 
 SignatureCheck::SignatureCheck(std::shared_ptr<const Key> key)
     : key_(std::move(key)), state_(std::make_unique<State>()) {
-  if (key_->algorithm() != Algorithm::hs256) {
+  if (key_->kind() != Kind::secret) {
     state_->digest.reset(need(EVP_MD_CTX_new()));
     return;
   }
   const Mac hmac(need(EVP_MAC_fetch(nullptr, "HMAC", nullptr)));
   state_->mac.reset(need(EVP_MAC_CTX_new(hmac.get())));
-  char digest[] = "SHA256";
-  const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+  std::string digest = EVP_MD_get0_name(scheme_of(key_->algorithm()).digest());
+  const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0),
                                    OSSL_PARAM_construct_end()};
   const std::string& secret = key_->material_->secret;
   need(EVP_MAC_init(state_->mac.get(), bytes_of(secret), secret.size(), parameters));
@@ -205,35 +276,41 @@ SignatureCheck::SignatureCheck(SignatureCheck&&) noexcept = default;
 SignatureCheck::~SignatureCheck() = default;
 
 bool SignatureCheck::verify(std::string_view signing_input, std::string_view signature) {
-  if (key_->algorithm() == Algorithm::hs256) {
-    unsigned char mac[mac_bytes];
+  if (key_->kind() == Kind::secret) {
+    unsigned char mac[EVP_MAX_MD_SIZE];
     std::size_t size = 0;
     EVP_MAC_CTX* const context = state_->mac.get();
     const bool done = EVP_MAC_init(context, nullptr, 0, nullptr) == 1 &&
                       EVP_MAC_update(context, bytes_of(signing_input), signing_input.size()) == 1 &&
                       EVP_MAC_final(context, mac, &size, sizeof mac) == 1;
     if (!done) ERR_clear_error();
-    return done && size == mac_bytes && signature.size() == mac_bytes &&
-           CRYPTO_memcmp(mac, signature.data(), mac_bytes) == 0;
+    return done && signature.size() == size && CRYPTO_memcmp(mac, signature.data(), size) == 0;
   }
 
-  // OpenSSL takes ECDSA's numbers as DER: SEQUENCE { INTEGER r, INTEGER s }.
-  unsigned char der[80];
-  if (key_->algorithm() == Algorithm::es256) {
-    if (signature.size() != 2 * p256_bytes) return false;
+  // OpenSSL takes ECDSA signatures as DER: SEQUENCE { INTEGER r, INTEGER s }.
+  unsigned char der[longest_der];
+  if (const Curve* const curve = curve_of(key_->kind())) {
+    if (signature.size() != 2 * curve->bytes) return false;
+    const auto half = static_cast<int>(curve->bytes);
     const EcdsaSignature numbers(need(ECDSA_SIG_new()));
-    Number r(need(BN_bin2bn(bytes_of(signature), p256_bytes, nullptr)));
-    Number s(need(BN_bin2bn(bytes_of(signature) + p256_bytes, p256_bytes, nullptr)));
-    if (BN_is_zero(r.get()) || BN_is_zero(s.get())) return false;  // a signature of everything, where nobody looks
+    Number r(need(BN_bin2bn(bytes_of(signature), half, nullptr)));
+    Number s(need(BN_bin2bn(bytes_of(signature) + half, half, nullptr)));
+    // A verifier without this check could accept such a signature for every message.
+    if (BN_is_zero(r.get()) || BN_is_zero(s.get())) return false;
     need(ECDSA_SIG_set0(numbers.get(), r.release(), s.release()));
     unsigned char* end = der;
     const int size = i2d_ECDSA_SIG(numbers.get(), &end);
     if (size <= 0 || static_cast<std::size_t>(size) > sizeof der) return false;
     signature = {reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)};
   }
+  const Scheme& scheme = scheme_of(key_->algorithm());
   EVP_MD_CTX* const context = state_->digest.get();
+  EVP_PKEY_CTX* padding = nullptr;  // owned by the context
+  // RFC 7518, 3.5: for PS256, PS384 and PS512 the salt is as long as the hash.
   const bool good =
-      EVP_DigestVerifyInit(context, nullptr, EVP_sha256(), nullptr, key_->material_->public_key.get()) == 1 &&
+      EVP_DigestVerifyInit(context, &padding, scheme.digest(), nullptr, key_->material_->public_key.get()) == 1 &&
+      (!scheme.is_pss || (EVP_PKEY_CTX_set_rsa_padding(padding, RSA_PKCS1_PSS_PADDING) == 1 &&
+                          EVP_PKEY_CTX_set_rsa_pss_saltlen(padding, RSA_PSS_SALTLEN_DIGEST) == 1)) &&
       EVP_DigestVerify(context, bytes_of(signature), signature.size(), bytes_of(signing_input), signing_input.size()) ==
           1;
   EVP_MD_CTX_reset(context);
@@ -243,7 +320,7 @@ bool SignatureCheck::verify(std::string_view signing_input, std::string_view sig
 
 namespace {
 
-// A member's text, decoded; nothing where it is missing or no base64url.
+// A member's decoded text; nothing if it is missing or not base64url.
 std::optional<std::string> bytes_member(const simdjson::dom::object& object, std::string_view name) {
   std::string_view text;
   std::string bytes;
@@ -256,13 +333,23 @@ std::string_view text_member(const simdjson::dom::object& object, std::string_vi
   return object.at_key(name).get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
-// Why the key is not for verifying with one of our algorithms; empty: it is.
-std::string reason_to_skip(const simdjson::dom::object& object, std::optional<Algorithm>& algorithm) {
+// Nothing if tokens are not signed with keys of this type.
+std::optional<Kind> kind_of(const simdjson::dom::object& object) {
   const std::string_view type = text_member(object, "kty");
-  if (type == "oct") algorithm = Algorithm::hs256;
-  if (type == "RSA") algorithm = Algorithm::rs256;
-  if (type == "EC" && text_member(object, "crv") == "P-256") algorithm = Algorithm::es256;
-  if (!algorithm) return "its type is not supported";
+  const std::string_view curve = text_member(object, "crv");
+  if (type == "oct") return Kind::secret;
+  if (type == "RSA") return Kind::rsa;
+  if (type == "OKP" && curve == "Ed25519") return Kind::ed25519;
+  const auto* const found = std::ranges::find(curves, curve, &Curve::name);
+  return type == "EC" && found != std::end(curves) ? std::optional(found->kind) : std::nullopt;
+}
+
+// Returns why the key cannot verify with a supported algorithm. Empty if it can; then `chosen` has the algorithms.
+std::string reason_to_skip(const simdjson::dom::object& object, std::optional<Kind> kind,
+                           const std::vector<Algorithm>& accepted, Provenance provenance,
+                           std::vector<Algorithm>& chosen) {
+  if (!kind) return "its type is not supported";
+  if (kind == Kind::secret && provenance == Provenance::issuer) return "a secret that is published is none";
   if (const std::string_view use = text_member(object, "use"); !use.empty() && use != "sig") {
     return "it is not for signatures";
   }
@@ -277,40 +364,88 @@ std::string reason_to_skip(const simdjson::dom::object& object, std::optional<Al
   simdjson::dom::element named;
   if (object.at_key("alg").get(named) == simdjson::SUCCESS) {
     std::string_view name;
-    if (named.get(name) != simdjson::SUCCESS || name != name_of(*algorithm)) return "its \"alg\" is not supported";
+    const auto own = named.get(name) == simdjson::SUCCESS ? parse_algorithm(name) : std::nullopt;
+    if (!own || scheme_of(*own).kind != *kind) return "its \"alg\" is not supported";
+    if (accepted.empty() || contains(accepted, *own)) chosen = {*own};
+  } else {
+    chosen = algorithms_for(*kind, accepted);
   }
-  return {};
+  return chosen.empty() ? "none of \"algorithms\" is for it" : "";
 }
 
-Key::Made make_key(const simdjson::dom::object& object, Algorithm algorithm, std::optional<std::string> id) {
+Key::Made make_key(const simdjson::dom::object& object, Kind kind, std::optional<std::string> id) {
   const auto broken = [](const char* names) {
     return std::unexpected(std::string(names) + " missing, or not base64url without padding");
   };
-  switch (algorithm) {
-    case Algorithm::hs256: {
+  switch (kind) {
+    case Kind::secret: {
       const auto secret = bytes_member(object, "k");
       if (!secret) return broken("\"k\" is");
       return Key::from_secret(*secret, std::move(id));
     }
-    case Algorithm::rs256: {
+    case Kind::rsa: {
       const auto modulus = bytes_member(object, "n");
       const auto exponent = bytes_member(object, "e");
       if (!modulus || !exponent) return broken("\"n\" or \"e\" is");
       return Key::from_rsa(*modulus, *exponent, std::move(id));
     }
-    case Algorithm::es256: {
+    case Kind::p256:
+    case Kind::p384:
+    case Kind::p521: {
       const auto x = bytes_member(object, "x");
       const auto y = bytes_member(object, "y");
       if (!x || !y) return broken("\"x\" or \"y\" is");
-      return Key::from_p256(*x, *y, std::move(id));
+      return Key::from_ec(kind, *x, *y, std::move(id));
+    }
+    case Kind::ed25519: {
+      const auto x = bytes_member(object, "x");
+      if (!x) return broken("\"x\" is");
+      return Key::from_ed25519(*x, std::move(id));
     }
   }
-  return std::unexpected("it has no algorithm");
+  std::unreachable();
+}
+
+// Adds a key to `set` once for each of its algorithms, and appends its id to `name`. Returns what is wrong with the
+// key, or nothing.
+std::optional<std::string> add_key(const simdjson::dom::element& element, const std::vector<Algorithm>& accepted,
+                                   Provenance provenance, std::string& name, KeySet& set) {
+  simdjson::dom::object object;
+  if (element.get(object) != simdjson::SUCCESS) return "it is no JSON object";
+  std::optional<std::string> id;
+  simdjson::dom::element id_member;
+  if (object.at_key("kid").get(id_member) == simdjson::SUCCESS) {
+    std::string_view text;
+    if (id_member.get(text) != simdjson::SUCCESS) return "\"kid\" is no string";
+    id = std::string(text);
+    name += " (\"" + *id + "\")";
+  }
+  const auto kind = kind_of(object);
+  std::vector<Algorithm> chosen;
+  if (const std::string reason = reason_to_skip(object, kind, accepted, provenance, chosen); !reason.empty()) {
+    set.warnings.push_back(name + " is left out: " + reason);
+    return std::nullopt;
+  }
+  const auto key = make_key(object, *kind, id);
+  if (!key) return key.error();
+  for (const Algorithm algorithm : chosen) {
+    for (const auto& other : set.keys) {
+      if (other->id() == id && other->algorithm() == algorithm) {
+        return "another key for " + std::string(name_of(algorithm)) +
+               (id ? " has the same \"kid\"" : " has no \"kid\" either");
+      }
+    }
+    auto one = (*key)->with(algorithm);
+    if (!one) return one.error();
+    set.keys.push_back(std::move(*one));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::expected<KeySet, std::string> parse_jwks(std::string_view json) {
+std::expected<KeySet, std::string> parse_jwks(std::string_view json, const std::vector<Algorithm>& accepted,
+                                              Provenance provenance) {
   simdjson::dom::parser parser;
   simdjson::dom::object root;
   simdjson::dom::array list;
@@ -322,42 +457,32 @@ std::expected<KeySet, std::string> parse_jwks(std::string_view json) {
   std::size_t number = 0;
   for (const auto element : list) {
     std::string name = "key " + std::to_string(++number);
-    simdjson::dom::object object;
-    if (element.get(object) != simdjson::SUCCESS) return std::unexpected(name + " is no JSON object");
-    std::optional<std::string> id;
-    simdjson::dom::element id_member;
-    if (object.at_key("kid").get(id_member) == simdjson::SUCCESS) {
-      std::string_view text;
-      if (id_member.get(text) != simdjson::SUCCESS) return std::unexpected(name + ": \"kid\" is no string");
-      id = std::string(text);
-      name += " (\"" + *id + "\")";
-    }
-    std::optional<Algorithm> algorithm;
-    if (const std::string reason = reason_to_skip(object, algorithm); !reason.empty()) {
-      set.warnings.push_back(name + " is left out: " + reason);
-      continue;
-    }
-    for (const auto& other : set.keys) {
-      if (other->id() == id && other->algorithm() == *algorithm) {
-        return std::unexpected(name + ": another key for " + std::string(name_of(*algorithm)) +
-                               (id ? " has the same \"kid\"" : " has no \"kid\" either"));
-      }
-    }
-    auto key = make_key(object, *algorithm, std::move(id));
-    if (!key) return std::unexpected(name + ": " + key.error());
-    set.keys.push_back(std::move(*key));
+    const auto wrong = add_key(element, accepted, provenance, name, set);
+    if (!wrong) continue;
+    if (provenance == Provenance::file) return std::unexpected(name + ": " + *wrong);
+    set.warnings.push_back(name + " is left out: " + *wrong);
   }
-  if (set.keys.empty()) return std::unexpected("it has no key for HS256, RS256 or ES256");
+  if (set.keys.empty()) return std::unexpected("it has no key to verify tokens with");
   return set;
 }
 
 std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options& options) {
   auto set = std::make_shared<KeySet>();
+  // Adds the only key. Returns what is wrong with it, or nothing.
+  const auto add = [&](const Key::Made& key) -> std::optional<std::string> {
+    if (!key) return key.error();
+    for (const Algorithm algorithm : algorithms_for((*key)->kind(), options.algorithms)) {
+      auto one = (*key)->with(algorithm);
+      if (!one) return one.error();
+      set->keys.push_back(std::move(*one));
+    }
+    return set->keys.empty() ? std::optional<std::string>("none of \"algorithms\" is for this key") : std::nullopt;
+  };
   if (options.secret) {
-    // Not at the secret's own place: an error shows its line.
-    auto key = Key::from_secret(options.secret->value);
-    if (!key) return std::unexpected(KeyProblem{options.position, key.error()});
-    set->keys.push_back(std::move(*key));
+    // The error does not point at the secret: it would show that line.
+    if (auto wrong = add(Key::from_secret(options.secret->value))) {
+      return std::unexpected(KeyProblem{options.position, std::move(*wrong)});
+    }
     return set;
   }
   const Located<std::string>& path = options.secret_file  ? *options.secret_file
@@ -367,7 +492,7 @@ std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options
   auto text = read_file(path.value);
   if (!text) return wrong(text.error());
   if (options.jwks) {
-    auto parsed = parse_jwks(*text);
+    auto parsed = parse_jwks(*text, options.algorithms);
     if (!parsed) return wrong(path.value + ": " + parsed.error());
     *set = std::move(*parsed);
     for (std::string& warning : set->warnings) warning = path.value + ": " + warning;
@@ -377,9 +502,8 @@ std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options
     if (text->ends_with('\n')) text->pop_back();
     if (text->ends_with('\r')) text->pop_back();
   }
-  auto key = options.secret_file ? Key::from_secret(*text) : Key::from_pem(*text);
-  if (!key) return wrong(path.value + ": " + key.error());
-  set->keys.push_back(std::move(*key));
+  const auto fault = add(options.secret_file ? Key::from_secret(*text) : Key::from_pem(*text));
+  if (fault) return wrong(path.value + ": " + *fault);
   return set;
 }
 

@@ -2,11 +2,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
+#include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <unistd.h>
 
 #include "gateway/jwt/base64url.h"
@@ -53,25 +56,121 @@ const Key::Made& rsa() {
   return key;
 }
 const Key::Made& p256() {
-  static const Key::Made key = Key::from_p256(decoded(rfc_x), decoded(rfc_y));
+  static const Key::Made key = Key::from_ec(Key::Kind::p256, decoded(rfc_x), decoded(rfc_y));
+  return key;
+}
+const Key::Made& p521() {
+  static const Key::Made key = Key::from_ec(Key::Kind::p521, decoded(rfc_p521_x), decoded(rfc_p521_y));
+  return key;
+}
+const Key::Made& ed25519() {
+  static const Key::Made key = Key::from_ed25519(decoded(rfc_ed25519_x));
   return key;
 }
 
-TEST(Keys, TheExamplesOfRfc7515) {
+TEST(Keys, TheExamplesOfTheRfcs) {
   const auto secret_key = Key::from_secret(decoded(rfc_secret));
-  ASSERT_TRUE(secret_key && rsa() && p256()) << wrong_with(rsa()) << wrong_with(p256());
-  EXPECT_EQ((*secret_key)->algorithm(), Algorithm::hs256);
-  EXPECT_EQ((*rsa())->algorithm(), Algorithm::rs256);
-  EXPECT_EQ((*p256())->algorithm(), Algorithm::es256);
-  EXPECT_TRUE(verifies(secret_key, rfc_hs256));
-  EXPECT_TRUE(verifies(rsa(), rfc_rs256));
-  EXPECT_TRUE(verifies(p256(), rfc_es256));
+  const std::tuple<Key::Made, Algorithm, std::string_view> cases[] = {{secret_key, Algorithm::hs256, rfc_hs256},
+                                                                      {rsa(), Algorithm::rs256, rfc_rs256},
+                                                                      {p256(), Algorithm::es256, rfc_es256},
+                                                                      {p521(), Algorithm::es512, rfc_es512},
+                                                                      {ed25519(), Algorithm::eddsa, rfc_eddsa}};
+  for (const auto& [key, algorithm, token] : cases) {
+    ASSERT_TRUE(key) << wrong_with(key);
+    EXPECT_EQ((*key)->algorithm(), algorithm);
+    EXPECT_TRUE(verifies(key, token)) << name_of(algorithm);
+  }
 }
 
-// Also that a check is as good after a failure as before.
+// The signature of `input` by a PEM private key, in the format of JWS.
+std::string signature_of(const std::string& pem, Algorithm algorithm, const std::string& input, int salt = -1) {
+  BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+  EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
+  BIO_free(bio);
+  const std::string_view name = name_of(algorithm);
+  const EVP_MD* digest = name.ends_with("256")   ? EVP_sha256()
+                         : name.ends_with("384") ? EVP_sha384()
+                         : name.ends_with("512") ? EVP_sha512()
+                                                 : nullptr;
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  EVP_PKEY_CTX* options = nullptr;
+  EVP_DigestSignInit(context, &options, digest, nullptr, key);
+  if (name.starts_with("PS")) {
+    EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING);
+    EVP_PKEY_CTX_set_rsa_pss_saltlen(options, salt);
+  }
+  const auto* const data = reinterpret_cast<const unsigned char*>(input.data());
+  unsigned char made[1024];
+  std::size_t size = sizeof made;
+  EXPECT_EQ(EVP_DigestSign(context, made, &size, data, input.size()), 1) << name;
+  if (name.starts_with("ES")) {
+    const int half = (EVP_PKEY_get_bits(key) + 7) / 8;
+    const unsigned char* der = made;
+    ECDSA_SIG* numbers = d2i_ECDSA_SIG(nullptr, &der, static_cast<long>(size));
+    BN_bn2binpad(ECDSA_SIG_get0_r(numbers), made, half);
+    BN_bn2binpad(ECDSA_SIG_get0_s(numbers), made + half, half);
+    ECDSA_SIG_free(numbers);
+    size = 2 * static_cast<std::size_t>(half);
+  }
+  EVP_MD_CTX_free(context);
+  EVP_PKEY_free(key);
+  return {reinterpret_cast<const char*>(made), size};
+}
+
+// A signature of one algorithm is not valid for another, even with the same key.
+TEST(Keys, EveryAlgorithmForItself) {
+  const std::pair<Pair, std::vector<Algorithm>> pairs[] = {
+      {make_pair("RSA", std::size_t{2048}),
+       {Algorithm::rs256, Algorithm::rs384, Algorithm::rs512, Algorithm::ps256, Algorithm::ps384, Algorithm::ps512}},
+      {make_pair("EC", "P-256"), {Algorithm::es256}},
+      {make_pair("EC", "P-384"), {Algorithm::es384}},
+      {make_pair("EC", "P-521"), {Algorithm::es512}},
+      {make_pair("ED25519"), {Algorithm::eddsa}}};
+  for (const auto& [pair, fitting] : pairs) {
+    const auto key = Key::from_pem(pair.public_pem);
+    ASSERT_TRUE(key) << wrong_with(key);
+    EXPECT_EQ((*key)->algorithm(), fitting.front()) << "without being told otherwise";
+    for (const Algorithm signs : fitting) {
+      const std::string signature = signature_of(pair.private_pem, signs, "input");
+      for (const Algorithm verifies : fitting) {
+        SignatureCheck check(*(*key)->with(verifies));
+        EXPECT_EQ(check.verify("input", signature), signs == verifies) << name_of(signs) << " " << name_of(verifies);
+      }
+    }
+  }
+  const std::string secret(64, 's');
+  const std::pair<Algorithm, const EVP_MD*> hashes[] = {
+      {Algorithm::hs256, EVP_sha256()}, {Algorithm::hs384, EVP_sha384()}, {Algorithm::hs512, EVP_sha512()}};
+  for (const auto& [signs, hash] : hashes) {
+    const std::string signature = hmac(secret, "input", hash);
+    for (const auto& [verifies, other] : hashes) {
+      SignatureCheck check(*(*Key::from_secret(secret))->with(verifies));
+      EXPECT_EQ(check.verify("input", signature), signs == verifies) << name_of(signs) << " " << name_of(verifies);
+    }
+  }
+}
+
+// RFC 7518, 3.5.
+TEST(Keys, TheSaltIsAsLongAsTheHash) {
+  const Pair pair = make_pair("RSA", std::size_t{2048});
+  SignatureCheck check(*(*Key::from_pem(pair.public_pem))->with(Algorithm::ps384));
+  for (const int salt : {0, 32, 47, 48, 49, 64}) {
+    EXPECT_EQ(check.verify("input", signature_of(pair.private_pem, Algorithm::ps384, "input", salt)), salt == 48)
+        << salt;
+  }
+}
+
+// Also tests that a check still works after a failure.
 TEST(Keys, EveryBitOfASignatureCounts) {
+  const Pair pair = make_pair("RSA", std::size_t{2048});
+  const std::string ps256_token = "a.b." + encode_base64url(signature_of(pair.private_pem, Algorithm::ps256, "a.b"));
   const std::pair<Key::Made, std::string_view> cases[] = {
-      {Key::from_secret(decoded(rfc_secret)), rfc_hs256}, {rsa(), rfc_rs256}, {p256(), rfc_es256}};
+      {Key::from_secret(decoded(rfc_secret)), rfc_hs256},
+      {rsa(), rfc_rs256},
+      {(*Key::from_pem(pair.public_pem))->with(Algorithm::ps256), ps256_token},
+      {p256(), rfc_es256},
+      {p521(), rfc_es512},
+      {ed25519(), rfc_eddsa}};
   for (const auto& [key, token] : cases) {
     SignatureCheck check(*key);
     const auto parts = split(token);
@@ -92,7 +191,7 @@ TEST(Keys, EveryBitOfASignatureCounts) {
   }
 }
 
-// RFC 7518, 3.4: r and s as they are, not DER; and r = s = 0 is no signature of everything.
+// RFC 7518, 3.4: r and s are not in DER. r = s = 0 must not be valid for every message.
 TEST(Keys, EcdsaSignatures) {
   SignatureCheck check(*p256());
   const auto parts = split(rfc_es256);
@@ -108,6 +207,8 @@ TEST(Keys, EcdsaSignatures) {
   const std::string order = decoded("_____wAAAAD__________7zm-q2nF56E87nKwvxjJVE");
   EXPECT_FALSE(check.verify(parts->signing_input, order + order));
   EXPECT_FALSE(check.verify(parts->signing_input, good.substr(32) + good.substr(0, 32)));
+  SignatureCheck large(*p521());
+  EXPECT_FALSE(large.verify(parts->signing_input, std::string(132, '\xff'))) << "the longest DER";
 }
 
 TEST(Keys, Secrets) {
@@ -115,6 +216,9 @@ TEST(Keys, Secrets) {
   EXPECT_TRUE(Key::from_secret(std::string(32, 'x')));
   EXPECT_TRUE(Key::from_secret(std::string(32, '\0')));
   EXPECT_TRUE(Key::from_secret(std::string(500, 'x')));
+  const auto longer = Key::from_secret(std::string(48, 'x'));
+  EXPECT_TRUE((*longer)->with(Algorithm::hs384));
+  EXPECT_EQ(wrong_with((*longer)->with(Algorithm::hs512)), "the secret has 48 bytes; HS512 needs 64");
   const Pair pair = make_pair("RSA", std::size_t{2048});
   for (const std::string& pem : {pair.public_pem, pair.private_pem}) {
     EXPECT_EQ(wrong_with(Key::from_secret(pem)), "the secret is a PEM key; a public key belongs into \"public_key\"");
@@ -128,13 +232,11 @@ TEST(Keys, Pem) {
   EXPECT_EQ((*key)->algorithm(), Algorithm::rs256);
   EXPECT_EQ((*Key::from_pem(make_pair("EC", "P-256").public_pem))->algorithm(), Algorithm::es256);
   EXPECT_EQ(wrong_with(Key::from_pem(make_pair("RSA", std::size_t{1024}).public_pem)),
-            "the RSA key has 1024 bits; RS256 needs 2048");
-  EXPECT_EQ(wrong_with(Key::from_pem(make_pair("EC", "P-384").public_pem)),
-            "the EC key is not on P-256, which ES256 needs");
+            "the RSA key has 1024 bits; 2048 are needed");
   EXPECT_EQ(wrong_with(Key::from_pem(make_pair("EC", "secp256k1").public_pem)),
-            "the EC key is not on P-256, which ES256 needs");
-  EXPECT_EQ(wrong_with(Key::from_pem(make_pair("ED25519").public_pem)),
-            "the key is neither RSA (RS256) nor EC on P-256 (ES256)");
+            "the EC key is not on P-256, P-384 or P-521");
+  EXPECT_EQ(wrong_with(Key::from_pem(make_pair("ED448").public_pem)), "the key is neither RSA, EC nor Ed25519");
+  EXPECT_EQ(wrong_with(Key::from_pem(make_pair("X25519").public_pem)), "the key is neither RSA, EC nor Ed25519");
   EXPECT_NE(wrong_with(Key::from_pem(pair.private_pem)).find("private key"), std::string::npos);
   for (const std::string& none : {std::string(), std::string("secret"), pair.public_pem.substr(0, 200),
                                   std::string("-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n")}) {
@@ -157,15 +259,22 @@ TEST(Keys, NumbersThatAreNoKey) {
   EXPECT_FALSE(Key::from_rsa(even, decoded("AQAB")));
   std::string off = decoded(rfc_x);
   off[5] = static_cast<char>(off[5] ^ 1);
-  EXPECT_FALSE(Key::from_p256(off, decoded(rfc_y)));
-  EXPECT_FALSE(Key::from_p256(std::string(32, '\0'), std::string(32, '\0')));
-  EXPECT_FALSE(Key::from_p256(decoded(rfc_x) + "x", decoded(rfc_y)));
-  EXPECT_FALSE(Key::from_p256(decoded(rfc_x).substr(1), decoded(rfc_y)));
+  const auto ec = [](const std::string& x, const std::string& y) { return Key::from_ec(Key::Kind::p256, x, y); };
+  EXPECT_FALSE(ec(off, decoded(rfc_y)));
+  EXPECT_FALSE(ec(std::string(32, '\0'), std::string(32, '\0')));
+  EXPECT_FALSE(ec(decoded(rfc_x) + "x", decoded(rfc_y)));
+  EXPECT_FALSE(ec(decoded(rfc_x).substr(1), decoded(rfc_y)));
+  EXPECT_FALSE(Key::from_ec(Key::Kind::p521, decoded(rfc_x), decoded(rfc_y)));
+  EXPECT_FALSE(Key::from_ed25519(decoded(rfc_ed25519_x).substr(1)));
+  EXPECT_FALSE(Key::from_ed25519(decoded(rfc_ed25519_x) + "x"));
 }
 
 const std::string rsa_jwk = R"("kty":"RSA","n":")" + std::string(rfc_n) + R"(","e":"AQAB")";
 const std::string ec_jwk =
     R"("kty":"EC","crv":"P-256","x":")" + std::string(rfc_x) + R"(","y":")" + std::string(rfc_y) + "\"";
+const std::string p521_jwk =
+    R"("kty":"EC","crv":"P-521","x":")" + std::string(rfc_p521_x) + R"(","y":")" + std::string(rfc_p521_y) + "\"";
+const std::string okp_jwk = R"("kty":"OKP","crv":"Ed25519","x":")" + std::string(rfc_ed25519_x) + "\"";
 const std::string oct_jwk = R"("kty":"oct","k":")" + std::string(rfc_secret) + "\"";
 
 std::string set_of(std::initializer_list<std::string> keys) {
@@ -176,9 +285,10 @@ std::string set_of(std::initializer_list<std::string> keys) {
 
 TEST(Jwks, KeysWithTheirAlgorithms) {
   const auto set = parse_jwks(set_of({rsa_jwk + R"(,"kid":"r","use":"sig","alg":"RS256")", ec_jwk + R"(,"kid":"e")",
-                                      oct_jwk + R"(,"key_ops":["sign","verify"])", ec_jwk + R"(,"kid":"r")"}));
+                                      oct_jwk + R"(,"key_ops":["sign","verify"])", ec_jwk + R"(,"kid":"r")",
+                                      p521_jwk + R"(,"kid":"r","alg":"ES512")", okp_jwk + R"(,"alg":"EdDSA")"}));
   ASSERT_TRUE(set) << set.error();
-  ASSERT_EQ(set->keys.size(), 4u);
+  ASSERT_EQ(set->keys.size(), 6u);
   EXPECT_TRUE(set->warnings.empty());
   EXPECT_EQ(set->keys[0]->algorithm(), Algorithm::rs256);
   EXPECT_EQ(set->keys[0]->id(), "r");
@@ -188,16 +298,46 @@ TEST(Jwks, KeysWithTheirAlgorithms) {
   EXPECT_TRUE(verifies(set->keys[0], rfc_rs256));
   EXPECT_TRUE(verifies(set->keys[1], rfc_es256));
   EXPECT_TRUE(verifies(set->keys[2], rfc_hs256));
+  EXPECT_TRUE(verifies(set->keys[4], rfc_es512));
+  EXPECT_TRUE(verifies(set->keys[5], rfc_eddsa));
+}
+
+// The algorithms of the keys with their ids, or the error.
+std::string algorithms_of(const std::string& json, const std::vector<Algorithm>& accepted = {}) {
+  const auto set = parse_jwks(json, accepted);
+  if (!set) return set.error();
+  std::string all;
+  for (const auto& key : set->keys) all += std::string(name_of(key->algorithm())) + key->id().value_or("") + " ";
+  return all;
+}
+
+TEST(Jwks, AcceptedAlgorithms) {
+  const std::string named = rsa_jwk + R"(,"kid":"n","alg":"PS384")";
+  const std::string both = set_of({rsa_jwk + R"(,"kid":"r")", named, ec_jwk});
+  EXPECT_EQ(algorithms_of(both), "RS256r PS384n ES256 ");
+  EXPECT_EQ(algorithms_of(both, {Algorithm::ps384, Algorithm::rs512, Algorithm::ps384}), "RS512r PS384r PS384n ");
+  EXPECT_EQ(algorithms_of(both, {Algorithm::es256}), "ES256 ");
+  EXPECT_EQ(parse_jwks(both, {Algorithm::es256})->warnings[1],
+            "key 2 (\"n\") is left out: none of \"algorithms\" is for it");
+  EXPECT_EQ(algorithms_of(both, {Algorithm::hs256}), "it has no key to verify tokens with");
+  EXPECT_EQ(algorithms_of(set_of({rsa_jwk, rsa_jwk + R"(,"alg":"PS256")"})), "RS256 PS256 ");
+  EXPECT_EQ(algorithms_of(set_of({rsa_jwk, rsa_jwk + R"(,"alg":"PS256")"}), {Algorithm::rs256, Algorithm::ps256}),
+            "key 2: another key for PS256 has no \"kid\" either");
+  EXPECT_EQ(algorithms_of(set_of({oct_jwk + R"(,"alg":"HS512")"})), "HS512 ");
+  EXPECT_EQ(algorithms_of(set_of({R"("kty":"oct","alg":"HS512","k":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY")"})),
+            "key 1: the secret has 32 bytes; HS512 needs 64");
 }
 
 TEST(Jwks, WhatIsLeftOut) {
   const auto set = parse_jwks(set_of(
-      {ec_jwk, R"("kty":"OKP","crv":"Ed25519","x":"AA","kid":"o")", R"("kty":"EC","crv":"P-384","x":"AA","y":"AA")",
-       rsa_jwk + R"(,"use":"enc")", rsa_jwk + R"(,"alg":"PS256")", rsa_jwk + R"(,"alg":"HS256")",
-       rsa_jwk + R"(,"alg":null)", rsa_jwk + R"(,"key_ops":["encrypt"])", R"("kty":"oct2")", ""}));
+      {ec_jwk, R"("kty":"OKP","crv":"Ed448","x":"AA","kid":"o")", R"("kty":"EC","crv":"secp256k1","x":"AA","y":"AA")",
+       rsa_jwk + R"(,"use":"enc")", rsa_jwk + R"(,"alg":"RSA-OAEP")", rsa_jwk + R"(,"alg":"HS256")",
+       rsa_jwk + R"(,"alg":null)", rsa_jwk + R"(,"key_ops":["encrypt"])", R"("kty":"oct2")", "",
+       ec_jwk + R"(,"alg":"ES384")", oct_jwk + R"(,"alg":"ES256")", okp_jwk + R"(,"alg":"ES256")",
+       R"("kty":"EC","crv":"Ed25519","x":"AA")", R"("kty":"OKP","crv":"P-256","x":"AA")"}));
   ASSERT_TRUE(set) << set.error();
   EXPECT_EQ(set->keys.size(), 1u);
-  EXPECT_EQ(set->warnings.size(), 9u);
+  EXPECT_EQ(set->warnings.size(), 14u);
   EXPECT_EQ(set->warnings[0], "key 2 (\"o\") is left out: its type is not supported");
   EXPECT_EQ(set->warnings[3], "key 5 is left out: its \"alg\" is not supported");
 }
@@ -210,9 +350,9 @@ TEST(Jwks, Errors) {
   for (const char* json : {"", "{}", "[]", "null", "{\"keys\":{}}", "{\"keys\":[]", "x"}) {
     EXPECT_EQ(wrong(json), "it is no JWK set: a JSON object with a list \"keys\"") << json;
   }
-  EXPECT_EQ(wrong("{\"keys\":[]}"), "it has no key for HS256, RS256 or ES256");
-  EXPECT_EQ(wrong(set_of({rsa_jwk + R"(,"use":"enc")"})), "it has no key for HS256, RS256 or ES256");
-  EXPECT_EQ(wrong("{\"keys\":[1]}"), "key 1 is no JSON object");
+  EXPECT_EQ(wrong("{\"keys\":[]}"), "it has no key to verify tokens with");
+  EXPECT_EQ(wrong(set_of({rsa_jwk + R"(,"use":"enc")"})), "it has no key to verify tokens with");
+  EXPECT_EQ(wrong("{\"keys\":[1]}"), "key 1: it is no JSON object");
   EXPECT_EQ(wrong(set_of({ec_jwk + R"(,"kid":7)"})), "key 1: \"kid\" is no string");
   EXPECT_EQ(wrong(set_of({ec_jwk + R"(,"kid":"a")", rsa_jwk + R"(,"kid":"a")", ec_jwk + R"(,"kid":"a")"})),
             "key 3 (\"a\"): another key for ES256 has the same \"kid\"");
@@ -224,6 +364,28 @@ TEST(Jwks, Errors) {
             "key 1: \"n\" or \"e\" is missing, or not base64url without padding");
   EXPECT_EQ(wrong(set_of({R"("kty":"EC","crv":"P-256","x":"AQ","y":"AQ")"})),
             "key 1: \"x\" and \"y\" of a P-256 key have 32 bytes each");
+  EXPECT_EQ(wrong(set_of({R"("kty":"EC","crv":"P-521","x":"AQ","y":"AQ")"})),
+            "key 1: \"x\" and \"y\" of a P-521 key have 66 bytes each");
+  EXPECT_EQ(wrong(set_of({R"("kty":"OKP","crv":"Ed25519","x":"AQ")"})), "key 1: \"x\" of an Ed25519 key has 32 bytes");
+  EXPECT_EQ(wrong(set_of({R"("kty":"OKP","crv":"Ed25519")"})),
+            "key 1: \"x\" is missing, or not base64url without padding");
+}
+
+// RFC 7517, 5: an unusable key does not make the others unusable.
+TEST(Jwks, OfAnIssuer) {
+  const std::string json =
+      set_of({ec_jwk + R"(,"kid":"a")", oct_jwk, R"("kty":"RSA","n":"AQAB","e":"AQAB","kid":"weak")",
+              R"("kty":"EC","crv":"P-256","x":"AQ","y":"AQ")", ec_jwk + R"(,"kid":"a")", ec_jwk + R"(,"kid":7)",
+              rsa_jwk + R"(,"kid":"b")"});
+  EXPECT_EQ(parse_jwks(json).error(), "key 3 (\"weak\"): the RSA key has 17 bits; 2048 are needed");
+  const auto set = parse_jwks(json, {}, Provenance::issuer);
+  ASSERT_TRUE(set) << set.error();
+  ASSERT_EQ(set->keys.size(), 2u);
+  EXPECT_EQ(set->keys[0]->id(), "a");
+  EXPECT_EQ(set->keys[1]->id(), "b");
+  ASSERT_EQ(set->warnings.size(), 5u);
+  EXPECT_EQ(set->warnings[0], "key 2 is left out: a secret that is published is none");
+  EXPECT_EQ(parse_jwks(set_of({oct_jwk}), {}, Provenance::issuer).error(), "it has no key to verify tokens with");
 }
 
 class KeyFiles : public testing::Test {
@@ -251,6 +413,29 @@ TEST_F(KeyFiles, ASecretsLastLineBreakIsNotPartOfIt) {
   }
 }
 
+TEST_F(KeyFiles, OneKeyForSeveralAlgorithms) {
+  Options options;
+  options.secret = Located<std::string>(std::string(64, 's'));
+  options.algorithms = {Algorithm::hs512, Algorithm::rs256, Algorithm::hs256};
+  auto keys = load_keys(options);
+  ASSERT_TRUE(keys);
+  ASSERT_EQ((*keys)->keys.size(), 2u);
+  EXPECT_EQ((*keys)->keys[0]->algorithm(), Algorithm::hs256);
+  EXPECT_EQ((*keys)->keys[1]->algorithm(), Algorithm::hs512);
+  options.algorithms = {Algorithm::rs256, Algorithm::eddsa};
+  EXPECT_EQ(load_keys(options).error().text, "none of \"algorithms\" is for this key");
+  options.secret = Located<std::string>(std::string(40, 's'));
+  options.algorithms = {Algorithm::hs256, Algorithm::hs384};
+  EXPECT_EQ(load_keys(options).error().text, "the secret has 40 bytes; HS384 needs 48");
+  options.secret.reset();
+  options.public_key = write(make_pair("RSA", std::size_t{2048}).public_pem);
+  options.algorithms = {Algorithm::ps256};
+  keys = load_keys(options);
+  ASSERT_TRUE(keys);
+  ASSERT_EQ((*keys)->keys.size(), 1u);
+  EXPECT_EQ((*keys)->keys[0]->algorithm(), Algorithm::ps256);
+}
+
 TEST_F(KeyFiles, ProblemsNameTheKeyOfTheConfiguration) {
   Options options;
   options.position = {3, 1};
@@ -268,7 +453,7 @@ TEST_F(KeyFiles, ProblemsNameTheKeyOfTheConfiguration) {
   options.public_key = Located<std::string>(folder_, {4, 5});
   EXPECT_NE(load_keys(options).error().text.find("Is a directory"), std::string::npos);
   options.public_key = write(std::string((1 << 20) + 1, 'x'));
-  EXPECT_NE(load_keys(options).error().text.find("larger than 1 MiB"), std::string::npos);
+  EXPECT_NE(load_keys(options).error().text.find("larger than 1048576 bytes"), std::string::npos);
 
   options.public_key.reset();
   options.jwks = write("{\"keys\":[]}");

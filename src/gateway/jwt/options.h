@@ -4,20 +4,53 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/declare.h"
+#include "gateway/jwt/token.h"
 
 namespace sluice::gateway::jwt {
 
+// What a claim must contain: an entry of `require`.
+struct RequireOptions {
+  Located<std::string> claim;
+  std::vector<Located<std::string>> any;
+  std::vector<Located<std::string>> all;
+  Position position;
+
+  // Whether the words are scopes (RFC 6749, 3.3), which clients request from the issuer.
+  [[nodiscard]] bool is_scope() const { return claim.value == "scope" || claim.value == "scp"; }
+  static std::string check_word(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    using Self = RequireOptions;
+    v.field("claim", &Self::claim,
+            "The claim, or its path within objects: `scope`, `realm_access.roles`. The claim must be an array of "
+            "strings, or a string of words separated by spaces.",
+            {.required = true});
+    v.field("any", &Self::any, "The claim must contain at least one of these words.", {.max = 64, .check = check_word});
+    v.field("all", &Self::all, "The claim must contain all of these words.", {.max = 64, .check = check_word});
+    v.position(&Self::position);
+  }
+};
+
 // [policy.NAME] with type = "jwt"
 struct Options {
-  // The keys: exactly one of these four, paths usable from the working directory once loaded.
+  // Where the keys come from: exactly one of these five is set. Once loaded, paths are usable from the working
+  // directory.
   std::optional<Located<std::string>> secret;
   std::optional<Located<std::string>> secret_file;
   std::optional<Located<std::string>> public_key;
   std::optional<Located<std::string>> jwks;
+  std::optional<Located<std::string>> jwks_url;
+  Located<Duration> jwks_every{5min};
+  Located<Duration> jwks_timeout{5s};
+  Located<std::string> jwks_ca;
+  std::vector<Algorithm> algorithms;
   OneOrMore<std::string> issuer;
   OneOrMore<std::string> audience;
+  std::vector<RequireOptions> require;
   Duration leeway = 30s;
   bool require_exp = true;
   bool optional = false;
@@ -28,6 +61,7 @@ struct Options {
   Position position;
 
   static std::string check_name(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
+  static std::string check_url(std::string_view text);
   static std::string check_realm(std::string_view text) {
     for (const char c : text) {
       if (c < 0x20 || c > 0x7e || c == '"' || c == '\\')
@@ -40,41 +74,65 @@ struct Options {
   static void declare(Visitor& v) {
     using Self = Options;
     v.field("secret", &Self::secret,
-            "The key of tokens with HS256, 32 bytes at least: `\"${JWT_SECRET}\"`. One of this key and the next three "
-            "must be there, and it alone decides the algorithm, not the token.",
+            "The secret for tokens with HS256, at least 32 bytes: `\"${JWT_SECRET}\"`. HS384 needs 48 bytes, HS512 "
+            "64. Exactly one of `secret`, `secret_file`, `public_key`, `jwks` and `jwks_url` is required.",
             {.check = check_name});
-    v.field(
-        "secret_file", &Self::secret_file,
-        "A file with that key; a line break at its end is not part of it. Relative paths are from the folder of the "
-        "configuration file. SIGHUP reads the files of keys again, and so does a change of theirs.",
-        {.check = check_name});
+    v.field("secret_file", &Self::secret_file,
+            "A file with such a secret; a line break at its end is not part of it. Relative paths start at the "
+            "folder of the configuration file. Sluice reads the key files again on SIGHUP and when they change.",
+            {.check = check_name});
     v.field("public_key", &Self::public_key,
-            "A PEM file with the public key of tokens with RS256 (RSA, 2048 bits at least) or ES256 (EC, P-256).",
+            "A PEM file with a public key: RSA (at least 2048 bits) for RS256; EC on P-256, P-384 or P-521 for "
+            "ES256, ES384 or ES512; Ed25519 for EdDSA.",
             {.check = check_name});
     v.field("jwks", &Self::jwks,
-            "A JSON file with several keys (RFC 7517), chosen by the token's `kid`: `oct` for HS256, `RSA` for RS256, "
-            "`EC` with `P-256` for ES256.",
+            "A JSON file with a set of keys (RFC 7517). The token's `kid` chooses the key. A key with `alg` is used "
+            "for that algorithm only.",
             {.check = check_name});
-    v.field("issuer", &Self::issuer, "Who may have issued a token: one of these is its `iss`. Without: anybody.",
+    v.field("jwks_url", &Self::jwks_url,
+            "The URL at which the issuer publishes its set of keys: "
+            "`\"https://issuer.example/.well-known/jwks.json\"`. Until it has been fetched, requests with a token "
+            "are answered 503 and `/readyz` reports not ready.",
+            {.check = check_url});
+    v.field("jwks_every", &Self::jwks_every,
+            "How often the set is fetched. A token with an unknown key also causes a fetch, at most once in 30 "
+            "seconds.",
+            {.min = 1s, .max = 24h});
+    v.field("jwks_timeout", &Self::jwks_timeout,
+            "How long a fetch may take, and how long a request with an unknown key waits for it.",
+            {.min = 100ms, .max = 1min});
+    v.field("jwks_ca", &Self::jwks_ca,
+            "A PEM file with the authorities that may sign the certificate of the server at `jwks_url`. Without it, "
+            "those that the system trusts.");
+    v.field("algorithms", &Self::algorithms,
+            "The accepted algorithms. Each key is used for those of them that fit its type. Without it, each key is "
+            "used for one algorithm: HS256, RS256, EdDSA, or the one of its curve. The token's own `alg` never "
+            "chooses.");
+    v.field("issuer", &Self::issuer,
+            "The accepted issuers: the token's `iss` must be one of them. Without it, any issuer is accepted.",
             {.check = check_name});
     v.field("audience", &Self::audience,
-            "For whom a token may be: one of these is its `aud`, or among it. Without, a token with an `aud` is "
-            "refused (RFC 7519, 4.1.3).",
+            "The accepted audiences: the token's `aud` must be, or contain, one of them. Without it, a token that "
+            "has an `aud` is refused (RFC 7519, 4.1.3).",
             {.check = check_name});
-    v.field("leeway", &Self::leeway, "By how much the issuer's clock may be off, for `exp` and `nbf`.",
+    v.field("require", &Self::require,
+            "Words, such as scopes or roles, that the token's claims must contain: `[{ claim = \"scope\", any = "
+            "[\"films:read\"] }]`. A request whose token lacks them is answered 403.",
+            {.max = 16});
+    v.field("leeway", &Self::leeway, "How far the issuer's clock may differ, when `exp` and `nbf` are checked.",
             {.min = 0s, .max = 1h});
-    v.field("require_exp", &Self::require_exp, "A token without `exp`, which never expires, is refused.");
-    v.field(
-        "optional", &Self::optional,
-        "A request without `Authorization` goes on, without claims. One with a token that is not valid never does.");
-    v.field("realm", &Self::realm, "What `WWW-Authenticate` of a 401 calls what is protected.", {.check = check_realm});
+    v.field("require_exp", &Self::require_exp, "Whether a token without `exp`, which would never expire, is refused.");
+    v.field("optional", &Self::optional,
+            "Whether a request without `Authorization` passes, without claims. A request with an invalid token is "
+            "refused in any case.");
+    v.field("realm", &Self::realm, "The realm in the `WWW-Authenticate` field of a 401.", {.check = check_realm});
     v.field("token_limit", &Self::token_limit, "The longest token.", {.min = 256_B, .max = 60_KiB});
     v.field("cache_tokens", &Self::cache_tokens,
-            "Verified tokens that each core remembers until they expire, so that their signature is not verified "
-            "again. `0`: none.",
+            "How many verified tokens each core remembers, so that their signature is not verified again. Each is "
+            "remembered until it expires. `0`: none.",
             {.max = 1'000'000});
-    v.field("cache_memory", &Self::cache_memory, "What they and their claims may take of each core's memory.",
-            {.max = 4_GiB});
+    v.field("cache_memory", &Self::cache_memory,
+            "How much memory the remembered tokens and their claims may take on each core.", {.max = 4_GiB});
     v.position(&Self::position);
   }
 };

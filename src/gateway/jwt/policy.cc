@@ -6,7 +6,8 @@
 namespace sluice::gateway::jwt {
 namespace {
 
-// For the client: which of its requests' faults it is, and nothing of the keys. No quotes, no backslashes.
+// A description for the client: says what is wrong with the request, and nothing about the keys. It must not contain
+// quotes or backslashes.
 std::string_view description_of(Refusal refusal) {
   switch (refusal) {
     case Refusal::missing:
@@ -37,11 +38,17 @@ std::string_view description_of(Refusal refusal) {
       return "The token has expired.";
     case Refusal::not_yet:
       return "The token is not valid yet.";
+    case Refusal::scope:
+      return "The token's scope does not suffice.";
+    case Refusal::claim:
+      return "The token's claims do not suffice.";
+    case Refusal::no_keys:
+      return "The keys to verify the token with are not there yet.";
   }
   return {};
 }
 
-// RFC 6750, 3.1: a request that has no token is told no error.
+// RFC 6750, 3.1: there is no error code for a request without a token.
 std::string_view error_of(Refusal refusal) {
   switch (refusal) {
     case Refusal::missing:
@@ -49,16 +56,35 @@ std::string_view error_of(Refusal refusal) {
       return {};
     case Refusal::repeated:
       return "invalid_request";
+    case Refusal::scope:
+    case Refusal::claim:
+      return "insufficient_scope";
     default:
       return "invalid_token";
   }
 }
 
-std::string challenge(const std::string& realm, Refusal refusal) {
-  std::string text = "Bearer realm=\"" + realm + "\"";
+int status_of(Refusal refusal) {
+  if (refusal == Refusal::repeated) return 400;
+  if (refusal == Refusal::no_keys) return 503;
+  return refusal == Refusal::scope || refusal == Refusal::claim ? 403 : 401;
+}
+
+std::string challenge(const Options& options, Refusal refusal) {
+  std::string text = "Bearer realm=\"" + options.realm.value + "\"";
   if (const auto error = error_of(refusal); !error.empty()) {
     text +=
         ", error=\"" + std::string(error) + "\", error_description=\"" + std::string(description_of(refusal)) + "\"";
+  }
+  if (refusal == Refusal::scope) {  // RFC 6750, 3: the scope that the client should request from the issuer
+    std::string scope;
+    for (const RequireOptions& required : options.require) {
+      if (!required.is_scope()) continue;
+      for (const auto* words : {&required.any, &required.all}) {
+        for (const auto& word : *words) scope += (scope.empty() ? "" : " ") + word.value;
+      }
+    }
+    text += ", scope=\"" + scope + "\"";
   }
   return text;
 }
@@ -66,11 +92,12 @@ std::string challenge(const std::string& realm, Refusal refusal) {
 Requirements requirements(const Options& options) {
   return {.issuers = options.issuer.items,
           .audiences = options.audience.items,
+          .claims = options.require,
           .leeway_s = std::chrono::duration<double>(options.leeway).count(),
           .require_exp = options.require_exp};
 }
 
-// What follows "Bearer" and its spaces; nothing: another scheme (RFC 9110, 11.1: compared without case).
+// The token after "Bearer" and spaces. Nothing for another scheme (RFC 9110, 11.1: case-insensitive).
 std::optional<std::string_view> bearer_token(std::string_view authorization) {
   constexpr std::string_view scheme = "Bearer";
   if (!http::same_name(authorization.substr(0, scheme.size()), scheme)) return std::nullopt;
@@ -83,46 +110,70 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 
 }  // namespace
 
-JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor)
+JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
+                     std::shared_ptr<KeySource> source)
     : Policy(Parts::before),
       reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
+      source_(std::move(source)),
       keys_(std::move(keys)),
-      verifier_(*keys_, requirements(options)),
+      verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
   for (std::size_t i = 0; i < refusal_count; ++i) {
-    challenges_[i] = challenge(options.realm.value, static_cast<Refusal>(i));
+    challenges_[i] = challenge(options, static_cast<Refusal>(i));
   }
+  if (source_) source_->join(*this);
 }
 
-std::optional<http::Response> JwtPolicy::judge(http::Request& request) {
+JwtPolicy::~JwtPolicy() {
+  if (source_) source_->leave(*this);
+}
+
+core::Async<std::optional<http::Response>> JwtPolicy::before(http::Exchange& exchange, http::Slot&) {
+  const auto refusal = judge(exchange.request);
+  if (!refusal) return Answer();
+  const bool may_be_new = *refusal == Refusal::key || *refusal == Refusal::algorithm;
+  if (!source_ || !may_be_new || !source_->may_fetch()) return Answer(refuse(*refusal));
+  if (source_->is_crowded()) return Answer(refuse(Refusal::no_keys));
+  return judge_after_fetch(exchange);
+}
+
+core::Task<JwtPolicy::Answer> JwtPolicy::judge_after_fetch(http::Exchange& exchange) {
+  co_await source_->fetch();
+  const auto refusal = judge(exchange.request);
+  if (!refusal) co_return std::nullopt;
+  co_return refuse(*refusal);
+}
+
+std::optional<Refusal> JwtPolicy::judge(http::Request& request) {
   const http::Field* authorization = nullptr;
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "authorization")) continue;
-    // One of them may be what another server looked at (RFC 9110, 5.3: it is no list).
-    if (authorization != nullptr) return refuse(Refusal::repeated);
+    // Another server may have checked a different one of them (RFC 9110, 5.3: the field is not a list).
+    if (authorization != nullptr) return Refusal::repeated;
     authorization = &field;
   }
   if (authorization == nullptr) {
-    if (!optional_) return refuse(Refusal::missing);
+    if (!optional_) return Refusal::missing;
     ++counters_.anonymous;
     return std::nullopt;
   }
   const auto token = bearer_token(authorization->value);
-  if (!token) return refuse(Refusal::scheme);
-  if (token->size() > token_limit_) return refuse(Refusal::too_large);
+  if (!token) return Refusal::scheme;
+  if (token->size() > token_limit_) return Refusal::too_large;
 
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
   if (const Verified* known = cache_.find(*token, now_s)) {
-    if (const auto refused = refusal_at(*known, now_s)) return refuse(*refused);  // the clock was set back
+    if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
     ++counters_.hits;
     request.findings.claims = known->claims;
     request.findings.claims_end_s = known->ends_s;
     return std::nullopt;
   }
+  if (keys_ == nullptr) return Refusal::no_keys;
   auto verified = verifier_.verify(*token, now_s);
-  if (!verified) return refuse(verified.error());
+  if (!verified) return verified.error();
   ++counters_.verifications;
   cache_.add(*token, *verified);
   request.findings.claims = std::move(verified->claims);
@@ -131,7 +182,7 @@ std::optional<http::Response> JwtPolicy::judge(http::Request& request) {
 }
 
 void JwtPolicy::set_keys(std::shared_ptr<const KeySet> keys) {
-  if (keys == keys_) return;
+  if (keys == nullptr || keys == keys_) return;
   keys_ = std::move(keys);
   verifier_.set_keys(*keys_);
   cache_.clear();
@@ -147,8 +198,12 @@ Counters JwtPolicy::counters() const {
 http::Response JwtPolicy::refuse(Refusal why) {
   const auto index = static_cast<std::size_t>(why);
   ++counters_.refusals[index];
-  http::Response response = http::problem(why == Refusal::repeated ? 400 : 401, description_of(why));
-  response.fields.add_trusted("WWW-Authenticate", challenges_[index]);
+  http::Response response = http::problem(status_of(why), description_of(why));
+  if (why == Refusal::no_keys) {
+    response.fields.add_trusted("Retry-After", "1");
+  } else {
+    response.fields.add_trusted("WWW-Authenticate", challenges_[index]);
+  }
   return response;
 }
 

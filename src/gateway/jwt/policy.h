@@ -9,6 +9,7 @@
 #include "core/reactor.h"
 #include "gateway/jwt/cache.h"
 #include "gateway/jwt/counters.h"
+#include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/options.h"
 #include "gateway/jwt/verifier.h"
@@ -16,29 +17,37 @@
 
 namespace sluice::gateway::jwt {
 
-// One core's [policy.NAME] of type "jwt": a request must carry a token that verifies, whose claims then ride on it.
-// Everything else is answered 401 with what RFC 6750, 3 asks for (400 where Authorization comes more than once).
+// One core's [policy.NAME] of type "jwt". A request must have a valid token. The request then carries the token's
+// claims. Other requests are answered with 401 and the challenge of RFC 6750, 3; with 400 if there are several
+// Authorization fields, and with 403 if the token is valid but does not permit the request.
 class JwtPolicy final : public Policy {
  public:
-  JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor);
+  // `source`: of the keys, if they are fetched; then `keys` is null.
+  JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
+            std::shared_ptr<KeySource> source = nullptr);
+  ~JwtPolicy() override;
 
-  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
-    return judge(exchange.request);
-  }
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
 
-  // From now on; where they are others, what the old ones verified is forgotten.
+  // Sets the keys for requests from now on. If they differ from the old ones, the cache is cleared. Null changes
+  // nothing.
   void set_keys(std::shared_ptr<const KeySet> keys) override;
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] Readings readings() const override { return counters().readings(); }
 
  private:
-  [[nodiscard]] std::optional<http::Response> judge(http::Request& request);
-  http::Response refuse(Refusal why);
+  using Answer = std::optional<http::Response>;
+
+  // Nothing if the request may pass.
+  [[nodiscard]] std::optional<Refusal> judge(http::Request& request);
+  [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
+  [[nodiscard]] http::Response refuse(Refusal why);
 
   const core::Reactor& reactor_;
   const bool optional_;
   const std::size_t token_limit_;
-  std::shared_ptr<const KeySet> keys_;
+  const std::shared_ptr<KeySource> source_;
+  std::shared_ptr<const KeySet> keys_;  // null before the first fetch
   Verifier verifier_;
   Cache cache_;
   Counters counters_;

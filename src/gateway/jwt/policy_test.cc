@@ -12,7 +12,7 @@ namespace {
 
 using namespace for_tests;
 
-// Its wall clock is what a test says.
+// A reactor whose wall clock the test sets.
 class ClockReactor final : public core::Reactor {
  public:
   ClockReactor() : Reactor(Instant{}) {}
@@ -52,7 +52,7 @@ std::optional<http::Response> judge(JwtPolicy& policy, http::Exchange& exchange)
 
 class JwtPolicyTest : public testing::Test {
  protected:
-  // "" or the status and the challenge.
+  // "" if the request passes, else the status and the challenge.
   std::string ask(std::vector<http::Field> fields) {
     request = {};
     request.fields = fields;
@@ -120,7 +120,7 @@ TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
   EXPECT_EQ(policy.counters().hits, 4u);
   EXPECT_EQ(policy.counters().cached_tokens, 1u);
   EXPECT_GT(policy.counters().cached_bytes, good.size());
-  // What is refused is not remembered.
+  // Refused tokens are not cached.
   const std::string bad = token_of("{\"exp\":2000}", hs256_header, "no, that is not the secret at all");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(ask("Bearer " + bad), invalid("The token's signature is wrong."));
   EXPECT_EQ(policy.counters().cached_tokens, 1u);
@@ -129,7 +129,7 @@ TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
 
 TEST_F(JwtPolicyTest, ACachedTokenExpiresToo) {
   EXPECT_EQ(ask("Bearer " + good), "");
-  EXPECT_EQ(request.findings.claims_end_s, 2030);  // with the leeway
+  EXPECT_EQ(request.findings.claims_end_s, 2030);  // includes the leeway
   const auto claims = request.findings.claims;
   reactor.now_s = 2029;
   request.findings.claims_end_s = 0;
@@ -160,8 +160,42 @@ TEST_F(JwtPolicyTest, NewKeysForgetWhatTheOldOnesVerified) {
   EXPECT_EQ(ask("Bearer " + good), invalid("The token's signature is wrong."));
   const std::string fresh = token_of(R"({"exp":2000})", hs256_header, "fedcba9876543210fedcba9876543210");
   EXPECT_EQ(ask("Bearer " + fresh), "");
-  policy.set_keys(keys);  // the same ones
+  policy.set_keys(keys);  // unchanged
   EXPECT_EQ(policy.counters().cached_tokens, 1u);
+}
+
+TEST_F(JwtPolicyTest, WhatIsNotPermittedIs403) {
+  const auto required = [](const char* claim, std::vector<Located<std::string>> any,
+                           std::vector<Located<std::string>> all) {
+    RequireOptions one;
+    one.claim = {claim};
+    one.any = std::move(any);
+    one.all = std::move(all);
+    return one;
+  };
+  options.require = {required("scope", {{"films:read"}, {"films:all"}}, {}), required("roles", {}, {{"editor"}}),
+                     required("scp", {}, {{"x"}})};
+  JwtPolicy strict(options, keys_of(), reactor);
+  const auto ask = [&](const std::string& payload) {
+    const std::string authorization = "Bearer " + token_of(payload);
+    const std::vector<http::Field> fields = {{"Authorization", authorization}};
+    http::Exchange exchange;
+    exchange.request.fields = fields;
+    const auto refused = judge(strict, exchange);
+    EXPECT_EQ(refused.has_value(), exchange.request.findings.claims == nullptr);
+    return refused ? std::to_string(refused->status) + " " + std::string(refused->fields.get("WWW-Authenticate")) : "";
+  };
+  const std::string insufficient = "403 Bearer realm=\"sluice\", error=\"insufficient_scope\", error_description=";
+  const std::string scope = insufficient + "\"The token's scope does not suffice.\", scope=\"films:read films:all x\"";
+  EXPECT_EQ(ask(R"({"exp":2000})"), scope);
+  EXPECT_EQ(ask(R"({"exp":2000,"scope":"films:all","roles":["editor"]})"), scope);
+  EXPECT_EQ(ask(R"({"exp":2000,"scope":"films:all","scp":["x"]})"),
+            insufficient + "\"The token's claims do not suffice.\"");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ask(R"({"exp":2000,"scope":"films:all","roles":["editor"],"scp":["x"]})"), "");
+  EXPECT_EQ(strict.counters().cached_tokens, 1u);
+  EXPECT_EQ(strict.counters().hits, 1u);
+  EXPECT_EQ(strict.counters().refusals[static_cast<std::size_t>(Refusal::scope)], 2u);
+  EXPECT_EQ(strict.counters().refusals[static_cast<std::size_t>(Refusal::claim)], 1u);
 }
 
 TEST_F(JwtPolicyTest, Optional) {

@@ -10,33 +10,19 @@
 namespace sluice::gateway::jwt {
 namespace {
 
-constexpr std::size_t max_header = 4096;  // bytes of its JSON; real ones have about a hundred
+constexpr std::size_t max_header = 4096;  // size of the JSON; typical headers have about 100 bytes
 
 }  // namespace
 
-std::string_view name_of(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::hs256:
-      return "HS256";
-    case Algorithm::rs256:
-      return "RS256";
-    case Algorithm::es256:
-      return "ES256";
-  }
-  return {};
-}
-
 std::optional<Algorithm> parse_algorithm(std::string_view name) {
-  for (const Algorithm one : {Algorithm::hs256, Algorithm::rs256, Algorithm::es256}) {
-    if (name == name_of(one)) return one;
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(algorithms, name, &std::pair<std::string_view, Algorithm>::first);
+  return found != std::end(algorithms) ? std::optional(found->second) : std::nullopt;
 }
 
 std::string_view name_of(Refusal refusal) {
   static constexpr std::array<std::string_view, refusal_count> names = {
-      "missing", "scheme",    "repeated", "too_large", "malformed", "unsupported", "algorithm",
-      "key",     "signature", "issuer",   "audience",  "endless",   "expired",     "not_yet"};
+      "missing", "scheme",   "repeated", "too_large", "malformed", "unsupported", "algorithm", "key",    "signature",
+      "issuer",  "audience", "endless",  "expired",   "not_yet",   "scope",       "claim",     "no_keys"};
   return names[static_cast<std::size_t>(refusal)];
 }
 
@@ -49,7 +35,7 @@ std::optional<Parts> split(std::string_view token) {
                     .payload = token.substr(first + 1, second - first - 1),
                     .signature = token.substr(second + 1),
                     .signing_input = token.substr(0, second)};
-  // Without a signature it is what "none" makes.
+  // A token with "alg": "none" has no signature.
   if (parts.header.empty() || parts.payload.empty() || parts.signature.empty()) return std::nullopt;
   return parts;
 }
@@ -81,14 +67,14 @@ std::expected<Header, Refusal> HeaderReader::read(std::string_view encoded) {
       if (member.value.get(id) != simdjson::SUCCESS) return malformed;
       header.key_id = std::string(id);
     } else if (member.key == "crit") {
-      unsupported = true;  // whatever it names, we understand no extensions (RFC 7515, 4.1.11)
+      unsupported = true;  // we support no extensions (RFC 7515, 4.1.11)
     } else if (member.key == "b64") {
-      bool encodes = false;  // RFC 7797: the payload stands there as it is
+      bool encodes = false;  // false means that the payload is not encoded (RFC 7797)
       if (member.value.get(encodes) != simdjson::SUCCESS) return malformed;
       if (!encodes) unsupported = true;
     }
   }
-  // RFC 7515, 4: names are unique. What one reader takes from the first another would take from the last.
+  // RFC 7515, 4: names must be unique. Otherwise one reader could use the first value and another the last.
   std::ranges::sort(json_->names);
   if (std::ranges::adjacent_find(json_->names) != json_->names.end() || algorithm.empty()) return malformed;
   if (unsupported) return std::unexpected(Refusal::unsupported);

@@ -17,7 +17,7 @@ TEST(Token, Split) {
   EXPECT_EQ(parts->payload, "bbb");
   EXPECT_EQ(parts->signature, "cccc");
   EXPECT_EQ(parts->signing_input, "aa.bbb");
-  // Also JWE's five parts, and no signature at all.
+  // Also the five parts of a JWE, and an empty signature.
   for (const char* wrong :
        {"", ".", "..", "...", "a", "a.b", "a.b.", "a..c", ".b.c", "a.b.c.", "a.b.c.d", "a.b.c.d.e"}) {
     EXPECT_FALSE(split(wrong)) << wrong;
@@ -38,9 +38,17 @@ TEST(Header, Read) {
   EXPECT_EQ(read(R"({"alg":"HS256","b64":true})"), "HS256");
 }
 
+TEST(Header, EveryAlgorithm) {
+  for (const auto& [name, algorithm] : algorithms) {
+    EXPECT_EQ(name_of(algorithm), name);
+    EXPECT_EQ(read(R"({"alg":")" + std::string(name) + "\"}"), name);
+  }
+  EXPECT_EQ(std::size(algorithms), 13u);
+}
+
 TEST(Header, Refused) {
-  for (const char* algorithm : {"none", "None", "NONE", "nOnE", "hs256", "HS256 ", "HS384", "HS512", "RS512", "PS256",
-                                "ES384", "EdDSA", "RSA-OAEP", "dir"}) {
+  for (const char* algorithm : {"none", "None", "NONE", "nOnE", "hs256", "HS256 ", "HS224", "RS1", "ES256K", "EDDSA",
+                                "Ed448", "RSA-OAEP", "dir"}) {
     EXPECT_EQ(read(R"({"alg":")" + std::string(algorithm) + "\"}"), "algorithm") << algorithm;
   }
   for (const char* header :
@@ -67,8 +75,8 @@ TEST(Refusals, HaveNamesOfTheirOwn) {
   for (std::size_t i = 0; i < refusal_count; ++i) names.insert(name_of(static_cast<Refusal>(i)));
   EXPECT_EQ(names.size(), refusal_count);
   EXPECT_FALSE(names.contains(""));
-  EXPECT_EQ(name_of(Refusal::not_yet), "not_yet");
-  EXPECT_EQ(static_cast<std::size_t>(Refusal::not_yet) + 1, refusal_count);
+  EXPECT_EQ(name_of(Refusal::no_keys), "no_keys");
+  EXPECT_EQ(static_cast<std::size_t>(Refusal::no_keys) + 1, refusal_count);
 }
 
 }  // namespace

@@ -41,6 +41,20 @@ inline constexpr std::string_view rfc_es256 =
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ."
     "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 inline constexpr double rfc_exp_s = 1300819380;
+// A.4: ES512, and its key. The payload is not JSON.
+inline constexpr std::string_view rfc_p521_x =
+    "AekpBQ8ST8a8VcfVOTNl353vSrDCLLJXmPk06wTjxrrjcBpXp5EOnYG_NjFZ6OvLFV1jSfS9tsz4qUxcWceqwQGk";
+inline constexpr std::string_view rfc_p521_y =
+    "ADSmRA43Z1DSNx_RvcLI87cdL07l6jQyyBXMoxVg_l2Th-x3S1WDhjDly79ajL4Kkd0AZMaZmh9ubmf63e3kyMj2";
+inline constexpr std::string_view rfc_es512 =
+    "eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA."
+    "AdwMgeerwtHoh-l192l60hp9wAHZFVJbLfD_UxMi70cwnZOYaRI1bKPWROc-mZZqwqT2SI-KGDKB34XO0aw_7XdtAG8GaSwFKdCAPZgoXD2YBJZC"
+    "PEX3xKpRwcdOO8KpEHwJjyqOgzDO7iKvU8vcnwNrmxYbSW9ERBXukOXolLzeO_Jn";
+// RFC 8037, A.4: EdDSA, and its key. The payload is not JSON.
+inline constexpr std::string_view rfc_ed25519_x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+inline constexpr std::string_view rfc_eddsa =
+    "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc."
+    "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
 
 inline constexpr std::string_view secret = "0123456789abcdef0123456789abcdef";
 inline constexpr std::string_view hs256_header = R"({"alg":"HS256"})";
@@ -51,15 +65,15 @@ inline std::string decoded(std::string_view text) {
   return bytes;
 }
 
-inline std::string hmac(std::string_view key, std::string_view data) {
+inline std::string hmac(std::string_view key, std::string_view data, const EVP_MD* digest = EVP_sha256()) {
   unsigned char mac[EVP_MAX_MD_SIZE];
   unsigned size = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()),
+  HMAC(digest, key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(data.data()),
        data.size(), mac, &size);
   return {reinterpret_cast<const char*>(mac), size};
 }
 
-// A token with these texts as header and payload, signed with HMAC-SHA256 whatever the header says.
+// A token with this header and payload. It is signed with HMAC-SHA256 whatever the header says.
 inline std::string token_of(std::string_view payload, std::string_view header = hs256_header,
                             std::string_view key = secret) {
   const std::string input = encode_base64url(header) + "." + encode_base64url(payload);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ranges>
 #include <utility>
 
 #include "gateway/jwt/base64url.h"
@@ -15,7 +16,7 @@ bool is_among(const Claim& claim, const std::vector<std::string>& wanted) {
   return claim.kind == Claim::Kind::string && std::ranges::find(wanted, claim.text) != wanted.end();
 }
 
-// RFC 7519, 2: NumericDate, seconds that may have a fraction. False: it is there and is none.
+// Reads a NumericDate: seconds, maybe with a fraction (RFC 7519, 2). Returns false if the claim exists and is not one.
 bool read_date(const http::Claims& claims, std::string_view name, std::optional<double>& date) {
   const Claim* claim = claims.find(name);
   if (claim == nullptr) return true;
@@ -25,6 +26,23 @@ bool read_date(const http::Claims& claims, std::string_view name, std::optional<
   if (error != std::errc() || end != claim->text.data() + claim->text.size()) return false;
   date = seconds;
   return true;
+}
+
+// Searches an array of strings, or the words of one string.
+bool contains_word(const Claim& claim, std::string_view word) {
+  if (claim.kind == Claim::Kind::string) {
+    return std::ranges::any_of(std::views::split(claim.text, ' '),
+                               [&](const auto& part) { return std::string_view(part.begin(), part.end()) == word; });
+  }
+  return std::ranges::any_of(claim.items,
+                             [&](const Claim& item) { return item.kind == Claim::Kind::string && item.text == word; });
+}
+
+bool is_met(const RequireOptions& required, const http::Claims& claims) {
+  const Claim* const claim = claims.find(required.claim.value);
+  if (claim == nullptr) return false;
+  const auto has = [&](const std::string& word) { return contains_word(*claim, word); };
+  return (required.any.empty() || std::ranges::any_of(required.any, has)) && std::ranges::all_of(required.all, has);
 }
 
 }  // namespace
@@ -38,8 +56,8 @@ void Verifier::set_keys(const KeySet& keys) {
   for (const auto& key : keys.keys) checks_.emplace_back(key);
 }
 
-// By "kid" and algorithm. A key without an id is for every token of its algorithm; a token without one takes the only
-// key of its algorithm, and none where there are several.
+// Finds a key by "kid" and algorithm. A key without an id matches every token with its algorithm. A token without "kid"
+// matches if only one key has its algorithm.
 std::expected<SignatureCheck*, Refusal> Verifier::find_key(const Header& header) {
   SignatureCheck* nameless = nullptr;
   SignatureCheck* any = nullptr;
@@ -94,6 +112,9 @@ std::expected<Verified, Refusal> Verifier::judge(std::shared_ptr<const http::Cla
     const auto meant = [&](const Claim& one) { return is_among(one, requirements_.audiences); };
     const bool is_ours = audience != nullptr && (meant(*audience) || std::ranges::any_of(audience->items, meant));
     if (!is_ours) return std::unexpected(Refusal::audience);
+  }
+  for (const RequireOptions& required : requirements_.claims) {
+    if (!is_met(required, *claims)) return std::unexpected(required.is_scope() ? Refusal::scope : Refusal::claim);
   }
   verified.claims = std::move(claims);
   return verified;

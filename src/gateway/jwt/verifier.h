@@ -9,43 +9,46 @@
 #include <vector>
 
 #include "gateway/jwt/keys.h"
+#include "gateway/jwt/options.h"
 #include "gateway/jwt/token.h"
 #include "http/claims.h"
 
 namespace sluice::gateway::jwt {
 
-// What a token must say to be let in.
+// The requirements that a token must meet.
 struct Requirements {
-  std::vector<std::string> issuers = {};    // empty: anybody
-  std::vector<std::string> audiences = {};  // empty: a token that names any is for somebody else (RFC 7519, 4.1.3)
+  std::vector<std::string> issuers = {};  // empty: any issuer
+  // If empty, a token with an audience is refused, because it is meant for another service (RFC 7519, 4.1.3).
+  std::vector<std::string> audiences = {};
+  std::vector<RequireOptions> claims = {};
   double leeway_s = 0;
   bool require_exp = true;
 };
 
-// A token that has been verified. Seconds of the Unix epoch, the leeway in them already.
+// A verified token. Times are in seconds of the Unix epoch and include the leeway.
 struct Verified {
   std::shared_ptr<const http::Claims> claims;
   double begins_s = -std::numeric_limits<double>::infinity();
   double ends_s = std::numeric_limits<double>::infinity();
 };
 
-// Nothing: it holds at that time.
+// Nothing if the token is valid at that time.
 [[nodiscard]] inline std::optional<Refusal> refusal_at(const Verified& token, double now_s) {
   if (now_s >= token.ends_s) return Refusal::expired;
   if (now_s < token.begins_s) return Refusal::not_yet;
   return std::nullopt;
 }
 
-// One core's: verifies tokens (RFC 7519, 7.2, of JWS alone).
+// Verifies tokens (RFC 7519, 7.2; only JWS). Each core has its own.
 class Verifier {
  public:
   Verifier(const KeySet& keys, Requirements requirements);
 
-  // Another key set from now on.
+  // Uses another key set from now on.
   void set_keys(const KeySet& keys);
 
-  // In this order: form, header, key, signature, and only then the payload, so that nobody without a key reaches its
-  // parser or learns what is asked of it.
+  // Checks the form, the header, the key and the signature, and only then the payload. So a client without a key
+  // neither reaches the parser of the payload nor learns the requirements.
   [[nodiscard]] std::expected<Verified, Refusal> verify(std::string_view token, double now_s);
 
  private:
@@ -55,7 +58,7 @@ class Verifier {
   Requirements requirements_;
   std::vector<SignatureCheck> checks_;
   HeaderReader headers_;
-  std::string signature_;  // decoded; kept for its memory, as is
+  std::string signature_;  // decoded; a member so that its memory is reused, like payload_
   std::string payload_;
 };
 

@@ -19,7 +19,7 @@ KeySet set_of(std::vector<Key::Made> keys) {
 }
 KeySet of_secret() { return set_of({Key::from_secret(secret)}); }
 
-// What becomes of a token: "" or the refusal.
+// The result of verifying a token: "" or the refusal.
 std::string verdict(std::string_view token, const Requirements& requirements = {.require_exp = false},
                     const KeySet& keys = of_secret(), double at_s = now_s) {
   Verifier verifier(keys, requirements);
@@ -29,7 +29,7 @@ std::string verdict(std::string_view token, const Requirements& requirements = {
 
 TEST(Verifier, TheExamplesOfRfc7515) {
   const KeySet keys = set_of({Key::from_secret(decoded(rfc_secret)), Key::from_rsa(decoded(rfc_n), decoded("AQAB")),
-                              Key::from_p256(decoded(rfc_x), decoded(rfc_y))});
+                              Key::from_ec(Key::Kind::p256, decoded(rfc_x), decoded(rfc_y))});
   Verifier verifier(keys, {.issuers = {"joe"}});
   for (const std::string_view token : {rfc_hs256, rfc_rs256, rfc_es256}) {
     const auto verified = verifier.verify(token, rfc_exp_s - 1);
@@ -56,10 +56,10 @@ TEST(Verifier, ForgedHeaders) {
   EXPECT_EQ(verdict(token_of("{}", hs256_header, "")), "signature");
 }
 
-// A public key that is known to everybody is no secret, whatever "alg" says.
+// A public key is never used as an HMAC secret, whatever "alg" says.
 TEST(Verifier, APublicKeyIsNoSecret) {
-  const KeySet keys = set_of(
-      {Key::from_rsa(decoded(rfc_n), decoded("AQAB"), "r"), Key::from_p256(decoded(rfc_x), decoded(rfc_y), "e")});
+  const KeySet keys = set_of({Key::from_rsa(decoded(rfc_n), decoded("AQAB"), "r"),
+                              Key::from_ec(Key::Kind::p256, decoded(rfc_x), decoded(rfc_y), "e")});
   for (const std::string& known : {decoded(rfc_n), std::string(rfc_n), decoded(rfc_x)}) {
     for (const char* header : {R"({"alg":"HS256"})", R"({"alg":"HS256","kid":"r"})", R"({"alg":"HS256","kid":"e"})"}) {
       EXPECT_EQ(verdict(token_of("{}", header, known), {.require_exp = false}, keys), "algorithm");
@@ -69,6 +69,25 @@ TEST(Verifier, APublicKeyIsNoSecret) {
     EXPECT_EQ(verdict(token_of("{}", R"({"alg":"RS256","kid":"e"})", known), {.require_exp = false}, keys), "key");
     EXPECT_EQ(verdict(token_of("{}", R"({"alg":"ES256","kid":"e"})", known), {.require_exp = false}, keys),
               "signature");
+    // An algorithm that fits the key but is not the key's algorithm.
+    EXPECT_EQ(verdict(token_of("{}", R"({"alg":"PS256","kid":"r"})", known), {.require_exp = false}, keys),
+              "algorithm");
+  }
+}
+
+TEST(Verifier, AKeyForSeveralAlgorithms) {
+  const std::string long_secret(64, 's');
+  const auto key = Key::from_secret(long_secret, "a");
+  const KeySet keys = set_of({key, (*key)->with(Algorithm::hs512)});
+  const auto token = [&](const std::string& header, const EVP_MD* digest) {
+    const std::string input = encode_base64url(header) + "." + encode_base64url("{}");
+    return verdict(input + "." + encode_base64url(hmac(long_secret, input, digest)), {.require_exp = false}, keys);
+  };
+  for (const std::string& kid : {std::string(), std::string(R"(,"kid":"a")")}) {
+    EXPECT_EQ(token(R"({"alg":"HS256")" + kid + "}", EVP_sha256()), "");
+    EXPECT_EQ(token(R"({"alg":"HS512")" + kid + "}", EVP_sha512()), "");
+    EXPECT_EQ(token(R"({"alg":"HS512")" + kid + "}", EVP_sha256()), "signature");
+    EXPECT_EQ(token(R"({"alg":"HS384")" + kid + "}", EVP_sha384()), "algorithm");
   }
 }
 
@@ -84,9 +103,10 @@ TEST(Verifier, KeysAreChosenById) {
   EXPECT_EQ(by(R"(,"kid":"c")", secret), "key");
   EXPECT_EQ(by(R"(,"kid":"")", secret), "key");
   EXPECT_EQ(by("", secret), "key") << "which of the two?";
-  // One that has no id is for every token; one that is alone needs none in the token.
+  // A key without an id matches every token. If a key is the only one, the token needs no "kid".
   EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","kid":"x"})")), "");
-  const KeySet alone = set_of({Key::from_secret(secret, "a"), Key::from_p256(decoded(rfc_x), decoded(rfc_y), "b")});
+  const KeySet alone =
+      set_of({Key::from_secret(secret, "a"), Key::from_ec(Key::Kind::p256, decoded(rfc_x), decoded(rfc_y), "b")});
   EXPECT_EQ(verdict(token_of("{}"), {.require_exp = false}, alone), "");
   EXPECT_EQ(verdict(token_of("{}", R"({"alg":"HS256","kid":"b"})"), {.require_exp = false}, alone), "key");
 }
@@ -98,7 +118,7 @@ TEST(Verifier, Forms) {
                                  " " + good, good + " ", good.substr(0, good.rfind('.')), good + "AA"}) {
     EXPECT_EQ(verdict(bad), "malformed") << bad;
   }
-  // The last character has bits that count for nothing: only zero is right.
+  // The last character has unused bits, which must be zero.
   std::string last = good;
   const std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   last.back() = alphabet[alphabet.find(last.back()) + 1];
@@ -108,7 +128,7 @@ TEST(Verifier, Forms) {
         R"({"exp":true})", R"({"nbf":"1"})", R"({"nbf":[1]})", R"({"exp":1e999})"}) {
     EXPECT_EQ(verdict(token_of(payload)), "malformed") << payload;
   }
-  // Nobody without the key reaches the payload.
+  // Without the key, a client does not reach the parser of the payload.
   EXPECT_EQ(verdict(token_of("x", hs256_header, "not the secret at all, but as long")), "signature");
 }
 
@@ -155,6 +175,41 @@ TEST(Verifier, Audiences) {
     EXPECT_EQ(verdict(token_of(payload), two), "audience") << payload;
   }
   EXPECT_EQ(verdict(token_of("{}")), "");
+}
+
+TEST(Verifier, RequiredClaims) {
+  using Words = std::vector<Located<std::string>>;
+  const auto needs = [](const std::string& claim, Words any, Words all) {
+    RequireOptions one;
+    one.claim = claim;
+    one.any = std::move(any);
+    one.all = std::move(all);
+    return Requirements{.claims = {one}, .require_exp = false};
+  };
+  const Requirements any = needs("scope", {{"a"}, {"b:read"}}, {});
+  for (const char* payload : {R"({"scope":"a"})", R"({"scope":"x b:read"})", R"({"scope":"  a  x"})",
+                              R"({"scope":["x","a"]})", R"({"scope":[1,"a"]})"}) {
+    EXPECT_EQ(verdict(token_of(payload), any), "") << payload;
+  }
+  for (const char* payload : {"{}", R"({"scope":""})", R"({"scope":"A"})", R"({"scope":"ab"})", R"({"scope":"a,x"})",
+                              R"({"scope":"a\tx"})", R"({"scope":[]})", R"({"scope":["a x"]})", R"({"scope":[["a"]]})",
+                              R"({"scope":null})", R"({"scope":{"a":"a"}})", R"({"x":{"scope":"a"}})"}) {
+    EXPECT_EQ(verdict(token_of(payload), any), "scope") << payload;
+  }
+  const Requirements all = needs("realm.roles", {}, {{"a"}, {"the owner"}});
+  EXPECT_EQ(verdict(token_of(R"({"realm":{"roles":["the owner","x","a"]}})"), all), "");
+  EXPECT_EQ(verdict(token_of(R"({"realm.roles":["the owner","a"]})"), all), "");
+  for (const char* payload : {R"({"realm":{"roles":["a"]}})", R"({"realm":{"roles":"a the owner"}})",
+                              R"({"roles":["a","the owner"]})", R"({"realm":{"roles":["the owner"]}})"}) {
+    EXPECT_EQ(verdict(token_of(payload), all), "claim") << payload;
+  }
+  const Requirements both = needs("scp", {{"a"}, {"b"}}, {{"c"}});
+  EXPECT_EQ(verdict(token_of(R"({"scp":"c b"})"), both), "");
+  EXPECT_EQ(verdict(token_of(R"({"scp":"a b"})"), both), "scope");
+  EXPECT_EQ(verdict(token_of(R"({"scp":"c"})"), both), "scope");
+  // Other errors are reported before a missing scope, because with them a new token may help.
+  EXPECT_EQ(verdict(token_of(R"({"exp":1})"), any), "expired");
+  EXPECT_EQ(verdict(token_of(R"({"aud":"x"})"), any), "audience");
 }
 
 TEST(Verifier, OtherKeysFromNowOn) {

@@ -1,10 +1,12 @@
 #include "gateway/proxy/fields.h"
 
 #include <algorithm>
+#include <array>
 
 #include "http/h1/parser.h"
 #include "http/h1/scan.h"
 #include "http/target.h"
+#include "http/websocket/handshake.h"
 
 namespace sluice::gateway {
 namespace {
@@ -13,7 +15,7 @@ using http::Field;
 using http::same_name;
 using Kind = http::h1::BodyFraming::Kind;
 
-// Of one connection, in either direction (RFC 9110, 7.6.1).
+// Whether this is a hop-by-hop field, in requests or responses (RFC 9110, 7.6.1).
 bool is_of_connection(std::string_view name) {
   switch (name.size()) {
     case 2:
@@ -33,27 +35,41 @@ bool is_of_connection(std::string_view name) {
   }
 }
 
-// What a client may not say to a server that trusts us, and what is ours to say.
+// Fields that a client must not send to a server that trusts us, and fields that we set ourselves.
 bool is_ours(std::string_view name) {
   switch (name.size()) {
     case 4:
       return same_name(name, "host");
     case 5:
-      return same_name(name, "proxy");  // a program behind CGI takes it for HTTP_PROXY
+      return same_name(name, "proxy");  // CGI programs read it as HTTP_PROXY
     case 6:
       return same_name(name, "expect");
     case 7:
-      return same_name(name, "trailer");  // those of a request are not passed on
+      return same_name(name, "trailer");  // trailers of requests are not forwarded
     case 9:
-      return same_name(name, "forwarded");
+      return same_name(name, "forwarded") || same_name(name, "x-real-ip");
     case 14:
       return same_name(name, "content-length");
     default:
-      return name.size() >= 12 && same_name(name.substr(0, 12), "x-forwarded-");
+      return false;
   }
 }
 
-// Names that Connection has beside those which are left out anyway.
+bool is_forwarded(std::string_view name) { return name.size() >= 12 && same_name(name.substr(0, 12), "x-forwarded-"); }
+
+// CGI, WSGI and Rack do not distinguish X_Forwarded_For from X-Forwarded-For. So such a name is treated like the other.
+bool imitates_ours(std::string_view name) {
+  if (!name.contains('_')) return false;
+  std::array<char, 32> dashed{};  // longer than all those names; for longer ones only the prefix matters
+  const std::string_view start = name.substr(0, dashed.size());
+  std::ranges::replace_copy(start, dashed.data(), '_', '-');
+  const std::string_view read(dashed.data(), start.size());
+  return is_of_connection(read) || is_ours(read) || is_forwarded(read);
+}
+
+bool is_said_by_us(std::string_view name) { return is_ours(name) || is_forwarded(name) || imitates_ours(name); }
+
+// Collects the names in Connection, except those that are left out anyway.
 void collect_named(std::span<const Field> fields, std::vector<std::string_view>& named) {
   named.clear();
   for (const Field& field : fields) {
@@ -68,35 +84,61 @@ bool is_named(const std::vector<std::string_view>& named, std::string_view name)
   return std::ranges::any_of(named, [&](std::string_view one) { return same_name(one, name); });
 }
 
-// Whether the target says the path as it is, and no server could read another one.
+// Whether the target contains the path unchanged, and no server could read another path from it.
 bool says_path(const http::Request& request) {
   return request.target.starts_with(request.path) && !request.has_empty_segment &&
          (request.target.size() == request.path.size() || request.target[request.path.size()] == '?') &&
          request.segments == request.path;
 }
 
-void append_path(std::string& out, std::string_view segments) {
-  // Beside unreserved characters, those of a segment (RFC 3986, 3.3).
-  constexpr std::string_view kept = "/!$&'()*+,;=:@";
-  for (;;) {
-    const std::size_t slash = std::min(segments.find('\0'), segments.size());
-    http::append_escaped(out, segments.substr(0, slash), kept);
-    if (slash == segments.size()) return;
-    out += "%2F";
-    segments.remove_prefix(slash + 1);
+// Protocols that could carry further HTTP requests are not tunnelled, because those would bypass routes and policies.
+bool fits_a_tunnel(std::string_view protocols) {
+  bool fits = true;
+  http::h1::for_each_element(protocols, [&](std::string_view one) {
+    const std::string_view name = one.substr(0, one.find('/'));
+    fits &= !same_name(name, "h2c") && !same_name(name, "h2") && !same_name(name, "http") && !same_name(name, "tls");
+  });
+  return fits;
+}
+
+// Whether a server could find a segment "." or ".." here, and so another path than the one that policies have seen.
+// This is possible for a server that takes an encoded slash or a backslash as a separator, or that removes `;...` from
+// segments.
+bool may_lead_elsewhere(std::string_view segments) {
+  constexpr std::string_view unusual("\\;\0", 3);
+  constexpr std::string_view separators("/\\\0", 3);
+  if (segments.find_first_of(unusual) == segments.npos) return false;
+  while (!segments.empty()) {
+    const std::size_t end = std::min(segments.find_first_of(separators), segments.size());
+    std::string_view segment = segments.substr(0, end);
+    segment = segment.substr(0, segment.find(';'));
+    if (segment == "." || segment == "..") return true;
+    segments.remove_prefix(std::min(end + 1, segments.size()));
   }
+  return false;
 }
 
 }  // namespace
 
-const http::client::RequestHead& ForwardedRequest::make(const http::Request& request, std::string_view default_host) {
-  head_.method = request.method_text;
+const http::client::RequestHead* ForwardedRequest::make(const http::Request& request, std::string_view default_host,
+                                                        const PathChange* change) {
+  const bool is_extended_connect = request.method == http::Method::connect;
+  head_.method = is_extended_connect ? "GET" : request.method_text;
+  head_.upgrade = fits_a_tunnel(request.upgrade) ? request.upgrade : std::string_view{};
   head_.host = request.authority.empty() ? default_host : request.authority;
-  if (says_path(request)) {
+  if (may_lead_elsewhere(request.segments)) return nullptr;
+  if (says_path(request) && change == nullptr) {
     head_.target = request.target;
   } else {
     target_.clear();
-    append_path(target_, request.segments);
+    http::append_path(target_, request.segments);
+    if (change != nullptr) {
+      if (!change->apply(target_)) return nullptr;
+      segments_.resize(target_.size());
+      const http::DecodedPath made = http::decode_path(target_, segments_.data());
+      if (made.fault != http::DecodedPath::Fault::none) return nullptr;
+      if (may_lead_elsewhere(std::string_view(segments_).substr(0, made.size))) return nullptr;
+    }
     if (!request.query.empty()) target_.append("?").append(request.query);
     head_.target = target_;
   }
@@ -110,28 +152,67 @@ const http::client::RequestHead& ForwardedRequest::make(const http::Request& req
     head_.body = {Kind::length, 0};
   }
   add_fields(request);
+  if (change != nullptr && !change->prefix().empty()) fields_.push_back({"X-Forwarded-Prefix", change->prefix()});
+  websocket_key_ = {};
+  if (!head_.upgrade.empty()) add_key(is_extended_connect);
   head_.fields = fields_;
-  return head_;
+  return &head_;
 }
 
 void ForwardedRequest::add_fields(const http::Request& request) {
   fields_.clear();
-  collect_named(request.fields, named_);
-  for (const Field& field : request.fields) {
-    if (is_of_connection(field.name) || is_ours(field.name)) continue;
+  const auto of_client = request.fields.first(request.fields.size() - request.findings.own_fields);
+  collect_named(of_client, named_);
+  for (const Field& field : of_client) {
+    if (is_of_connection(field.name) || is_said_by_us(field.name)) continue;
     if (!named_.empty() && is_named(named_, field.name)) [[unlikely]]
       continue;
     fields_.push_back(field);
   }
+  const auto own = request.fields.last(request.findings.own_fields);
+  fields_.insert(fields_.end(), own.begin(), own.end());
+  if (request.from_proxy) return add_of_proxy(request, of_client);
   if (!request.peer.empty()) fields_.push_back({"X-Forwarded-For", request.peer});
   fields_.push_back({"X-Forwarded-Proto", request.secure ? "https" : "http"});
   if (!request.authority.empty()) fields_.push_back({"X-Forwarded-Host", request.authority});
 }
 
+void ForwardedRequest::add_key(bool of_our_own) {
+  const auto is_key = [](const Field& field) { return same_name(field.name, "sec-websocket-key"); };
+  if (of_our_own) {
+    std::erase_if(fields_, is_key);
+    own_key_ = http::websocket::make_key();
+    fields_.push_back({"Sec-WebSocket-Key", own_key_});
+  }
+  const auto key = std::ranges::find_if(fields_, is_key);
+  websocket_key_ = std::ranges::count_if(fields_, is_key) == 1 ? key->value : std::string_view{};
+}
+
+// Keeps a trusted proxy's fields about the client, and adds the proxy's address.
+void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<const Field> of_client) {
+  chain_.clear();
+  std::string_view host = request.authority;
+  for (const Field& field : of_client) {
+    if (!is_forwarded(field.name)) continue;
+    const std::string_view what = field.name.substr(12);
+    if (same_name(what, "for")) {
+      chain_.append(chain_.empty() ? "" : ", ").append(field.value);
+    } else if (same_name(what, "host")) {
+      host = field.value;
+    } else if (!same_name(what, "proto")) {
+      fields_.push_back(field);
+    }
+  }
+  if (!request.connection_peer.empty()) chain_.append(chain_.empty() ? "" : ", ").append(request.connection_peer);
+  if (!chain_.empty()) fields_.push_back({"X-Forwarded-For", chain_});
+  fields_.push_back({"X-Forwarded-Proto", request.secure ? "https" : "http"});
+  if (!host.empty()) fields_.push_back({"X-Forwarded-Host", host});
+}
+
 void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
   constexpr std::size_t most = 64;
   for (const auto& [name, value] : trailers.first(std::min(most, trailers.size()))) {
-    if (!is_of_connection(name) && !is_ours(name)) into.add(name, value);
+    if (!is_of_connection(name) && !is_said_by_us(name)) into.add(name, value);
   }
 }
 

@@ -4,35 +4,51 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/proxy/path_change.h"
 #include "http/client/request_writer.h"
 #include "http/request.h"
 #include "http/response.h"
 
-// What of a message a gateway passes on, and what it adds (RFC 9110, 7.6).
+// The parts of a message that a gateway forwards, and the fields that it adds (RFC 9110, 7.6).
 namespace sluice::gateway {
 
-// A request as a server gets it. One core's, and used for one request after the other: what it holds lasts until the
+// A request as it is sent to a server. Each core uses one object for all its requests; its contents are valid until the
 // next make().
 class ForwardedRequest {
  public:
-  // Left out are fields of the connection alone, those that Connection names, and what a client says of whom it came
-  // from: X-Forwarded-For, -Proto and -Host say what we know. The path is the one that routes and policies have seen:
-  // normalised, with an encoded slash still encoded.
-  [[nodiscard]] const http::client::RequestHead& make(const http::Request& request, std::string_view default_host);
+  // Leaves out hop-by-hop fields, the fields that Connection names, and the client's X-Forwarded-For, -Proto and -Host,
+  // which are replaced by our own values. Those of a trusted proxy are kept, and the proxy's address is appended to
+  // X-Forwarded-For. The path is the one that routes and policies have seen: normalised, with an encoded slash still
+  // encoded.
+  //
+  // If the client asks for a protocol upgrade that a tunnel can carry, so does this request. A WebSocket over HTTP/2
+  // (RFC 8441) becomes one over HTTP/1.1, with a new key.
+  //
+  // `change`: how the route changes the path; may be null. Returns null if the path must not be forwarded: `change`
+  // fails, or a server could resolve dots in it (`/a/..%2Fb`).
+  [[nodiscard]] const http::client::RequestHead* make(const http::Request& request, std::string_view default_host,
+                                                      const PathChange* change = nullptr);
+  // For a WebSocket request: its Sec-WebSocket-Key; empty if it has none or several.
+  [[nodiscard]] std::string_view websocket_key() const { return websocket_key_; }
 
  private:
   void add_fields(const http::Request& request);
+  void add_of_proxy(const http::Request& request, std::span<const http::Field> of_client);
+  void add_key(bool of_our_own);
 
   http::client::RequestHead head_;
   std::vector<http::Field> fields_;
-  std::vector<std::string_view> named_;  // by Connection
+  std::vector<std::string_view> named_;  // by the Connection field
   std::string target_;
+  std::string segments_;  // of a path that has been changed
+  std::string_view websocket_key_;
+  std::string own_key_;
+  std::string chain_;  // the value of X-Forwarded-For
 };
 
-// Adds the fields of a server's response to the answer, except those of the connection alone. Views stay views.
+// Adds the fields of a server's response to the answer, except hop-by-hop fields. The views are not copied.
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
-// Likewise what came behind its body, except what would say how a message is read or where it goes (RFC 9110, 6.5.1).
-// At most 64 fields.
+// Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
 
 }  // namespace sluice::gateway

@@ -1,11 +1,14 @@
 #include "gateway/proxy/fields.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "gateway/proxy/path_change.h"
+#include "http/client_address.h"
 #include "http/h1/parser.h"
 
 namespace sluice::gateway {
@@ -17,7 +20,7 @@ struct NoBody final : http::BodyReader {
   core::Task<Result<std::string_view>> read() override { co_return std::string_view{}; }
 };
 
-// The head that a server gets for one that a client has sent from 10.0.0.1.
+// The head that the gateway forwards for a head that a client has sent from 10.0.0.1.
 std::string forward(std::string_view received, bool secure = false, bool has_body = false) {
   http::Request request;
   http::h1::RequestParser parser(request);
@@ -30,7 +33,7 @@ std::string forward(std::string_view received, bool secure = false, bool has_bod
   if (has_body) request.body = &body;
   ForwardedRequest forwarded;
   Buffer out;
-  EXPECT_TRUE(append_request(out, forwarded.make(request, "server:1")));
+  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
   return std::string(out.view());
 }
 
@@ -45,10 +48,97 @@ TEST(ForwardedRequest, SaysWhomItComesFrom) {
             "X-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org:80\r\n\r\n");
   EXPECT_EQ(forward("GET /a HTTP/1.0\r\n\r\n", true),
             "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: https\r\n\r\n");
-  // What a client says of itself does not pass.
+  // A client's own forwarding fields are not forwarded.
   EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nx-forwarded-host: b\r\n"
                     "X-Forwarded-Port: 1\r\nForwarded: for=6.6.6.6\r\n\r\n"),
             forward("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
+  // Also not with underscores, which CGI, WSGI and Rack do not distinguish.
+  EXPECT_EQ(
+      forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 6.6.6.6\r\nx-forwarded_proto: https\r\n"
+              "X_FORWARDED_Some_Name_That_Is_Longer_Than_All_Others: 1\r\nX-Real-IP: 6.6.6.6\r\nX_Real-IP: 6.6.6.6\r\n"
+              "Content_Length: 7\r\nTransfer_Encoding: chunked\r\nX_Own: 1\r\nHost_: 2\r\nX_Real_IP_: 3\r\n\r\n"),
+      forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Own: 1\r\nHost_: 2\r\nX_Real_IP_: 3\r\n\r\n"));
+}
+
+// The request is as the HTTP/2 server creates it.
+TEST(ForwardedRequest, AWebSocketOverHttp2IsOneOverHttp1) {
+  const http::Field fields[] = {{"sec-websocket-version", "13"}, {"sec-websocket-key", "of the client"}, {"a", "b"}};
+  http::Request request;
+  request.method = http::Method::connect;
+  request.method_text = "CONNECT";
+  request.version = http::Version::http2;
+  request.target = request.path = request.segments = "/chat";
+  request.authority = "example.org";
+  request.fields = fields;
+  request.upgrade = "websocket";
+  ForwardedRequest forwarded;
+  Buffer out;
+  ASSERT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+  const std::string key(forwarded.websocket_key());
+  EXPECT_EQ(key.size(), 24u);
+  EXPECT_EQ(out.view(),
+            "GET /chat HTTP/1.1\r\nHost: example.org\r\nsec-websocket-version: 13\r\na: b\r\n"
+            "X-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nSec-WebSocket-Key: " +
+                key + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+  (void)forwarded.make(request, "server:1");
+  EXPECT_NE(forwarded.websocket_key(), key);
+  request.upgrade = {};
+  (void)forwarded.make(request, "server:1");
+  EXPECT_EQ(forwarded.websocket_key(), "");
+}
+
+TEST(ForwardedRequest, GoesOnWithWhatATrustedProxySays) {
+  http::TrustedProxies proxies;
+  EXPECT_TRUE(proxies.addresses.add("10.0.0.1"));
+  proxies.addresses.seal();
+  proxies.unix_sockets = true;
+  const auto through = [&](std::string fields, std::string_view peer) {
+    const std::string received = "GET /a HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
+    http::Request request;
+    http::h1::RequestParser parser(request);
+    EXPECT_EQ(parser.parse(received).state, http::h1::Parsed::State::done);
+    http::set_client(request, peer, false, &proxies);
+    ForwardedRequest forwarded;
+    Buffer out;
+    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+    const std::string text(out.view());
+    return text.substr(text.find("Host: a\r\n") + 9);
+  };
+  const std::string said =
+      "X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n"
+      "X-Forwarded-Host: b\r\nX-Forwarded-Port: 7\r\n";
+  EXPECT_EQ(through(said, "10.0.0.1"),
+            "X-Forwarded-Port: 7\r\nX-Forwarded-For: 6.6.6.6, 1.2.3.4, 10.0.0.1\r\nX-Forwarded-Proto: https\r\n"
+            "X-Forwarded-Host: b\r\n\r\n");
+  EXPECT_EQ(through("", "10.0.0.1"),
+            "X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
+  EXPECT_EQ(through("X-Forwarded-For: 1.2.3.4\r\n", ""),
+            "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
+  EXPECT_EQ(through(said, "10.0.0.2"),
+            "X-Forwarded-For: 10.0.0.2\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
+}
+
+TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
+  const std::vector<http::Field> fields{{"Connection", "X-User, X-Real-IP, X-Other"},
+                                        {"X-Other", "o"},
+                                        {"X-Real-IP", "6.6.6.6"},
+                                        {"X-User", "root"},
+                                        {"X-Real-IP", "1.2.3.4"},
+                                        {"X-User", "ada"}};
+  http::Request request;
+  request.method_text = "GET";
+  request.target = request.path = request.segments = "/a";
+  request.fields = fields;
+  request.findings.own_fields = 2;
+  for (const bool from_proxy : {false, true}) {
+    request.from_proxy = from_proxy;
+    ForwardedRequest forwarded;
+    Buffer out;
+    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+    EXPECT_EQ(
+        out.view(),
+        "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Real-IP: 1.2.3.4\r\nX-User: ada\r\nX-Forwarded-Proto: http\r\n\r\n");
+  }
 }
 
 TEST(ForwardedRequest, LeavesOutWhatIsOfTheConnection) {
@@ -57,7 +147,7 @@ TEST(ForwardedRequest, LeavesOutWhatIsOfTheConnection) {
               "Proxy-Connection: close\r\nTE: trailers\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\nX-a: 1\r\nX-B: 2\r\n"
               "Proxy: c\r\nTrailer: d\r\nX-C: 3\r\n\r\n"),
       forward("GET /a HTTP/1.1\r\nHost: a\r\nX-C: 3\r\n\r\n"));
-  // Nobody has us leave out what we say ourselves.
+  // A client cannot remove the fields that the gateway sets.
   EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: X-Forwarded-For, Host\r\n\r\n"),
             forward("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
 }
@@ -115,6 +205,44 @@ TEST(ForwardTrailers, LeavesOutWhatWouldChangeTheMessage) {
   http::FieldList bounded;
   forward_trailers(trailers, bounded);
   EXPECT_EQ(bounded.items().size(), 64u);
+}
+
+TEST(ForwardedRequest, NeitherIsOneThatARewriteHasMadeSo) {
+  RouteOptions options;
+  options.rewrite.emplace();
+  options.rewrite->match = {"^/v(.*)$"};
+  options.rewrite->to = {"/w/\\1"};
+  const auto change = *PathChange::make(options);
+  const auto is_passed_on = [&](std::string_view path) {
+    http::Request request;
+    request.method_text = "GET";
+    request.target = request.path = request.segments = path;
+    ForwardedRequest forwarded;
+    return forwarded.make(request, "server:1", change.get()) != nullptr;
+  };
+  EXPECT_TRUE(is_passed_on("/v1/a;b"));
+  for (const char* bad : {"/v..;/admin", "/v..\\admin"}) EXPECT_FALSE(is_passed_on(bad)) << bad;
+}
+
+TEST(ForwardedRequest, APathInWhichAnotherServerCouldResolveDotsIsNotPassedOn) {
+  const auto is_passed_on = [](std::string_view segments) {
+    http::Request request;
+    std::string path(segments);
+    std::ranges::replace(path, '\0', '/');
+    request.method_text = "GET";
+    request.target = request.path = path;
+    request.segments = segments;
+    ForwardedRequest forwarded;
+    return forwarded.make(request, "server:1") != nullptr;
+  };
+  using namespace std::string_view_literals;
+  for (const auto bad : {"/a/..\0b"sv, "/a\0..\0b"sv, "/a\0.."sv, "/a/.\0b"sv, "/a/..;/b"sv, "/a/..;x=1"sv,
+                         "/a/..\\..\\b"sv, "/a\\.."sv}) {
+    EXPECT_FALSE(is_passed_on(bad)) << bad;
+  }
+  for (const auto good : {"/a/b\0c"sv, "/a;v=1/b"sv, "/a\\b"sv, "/..a\0b"sv, "/a/...\0b"sv, "/a;../b"sv, "/"sv}) {
+    EXPECT_TRUE(is_passed_on(good)) << good;
+  }
 }
 
 }  // namespace

@@ -1,10 +1,17 @@
 #include "gateway/proxy/proxy.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "gateway/proxy/kept_body.h"
+#include "gateway/proxy/tunnel.h"
+#include "http/accept.h"
 #include "http/h1/parser.h"
+#include "http/websocket/handshake.h"
 
 namespace sluice::gateway {
 namespace {
@@ -16,14 +23,27 @@ using http::client::Pool;
 using http::client::ResponseHead;
 using Kind = http::h1::BodyFraming::Kind;
 
-// RFC 9110, 9.2.2.
+// RFC 9110, 9.2.2. CONNECT is for a WebSocket, which is a GET to the server.
 bool is_idempotent(http::Method method) {
   return method == http::Method::get || method == http::Method::head || method == http::Method::put ||
-         method == http::Method::delete_ || method == http::Method::options;
+         method == http::Method::delete_ || method == http::Method::options || method == http::Method::connect;
 }
 
-// For the log.
-std::string describe_failure(const Error& error, http::h1::Reason reason) {
+// The only field with that name; empty if there is none, or more than one.
+std::string_view find(std::span<const http::Field> fields, std::string_view name) {
+  std::string_view found;
+  int count = 0;
+  for (const http::Field& field : fields) {
+    if (!http::same_name(field.name, name)) continue;
+    found = field.value;
+    ++count;
+  }
+  return count == 1 ? found : std::string_view{};
+}
+
+// The text for the log.
+std::string describe_failure(const Error& error, http::h1::Reason reason, std::string_view tls_failure) {
+  if (!tls_failure.empty()) return "it gave no response: TLS: " + std::string(tls_failure);
   if (reason != http::h1::Reason::none) return "it gave no valid response: " + std::string(describe(reason));
   return "it gave no response: " + error.text();
 }
@@ -33,15 +53,38 @@ Response answer_for(const Error& error) {
   return http::problem(502, "The server behind this one gave no answer.");
 }
 
+// Whether the connection failed because this system lacks resources.
+bool is_ours(const Error& error) {
+  if (error.code != Errc::system) return false;
+  switch (error.detail) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether the server has switched to a protocol that was requested.
+bool is_agreed(const http::Request& request, const ResponseHead& head, std::string_view websocket_key) {
+  if (!http::lists_token(request.upgrade, head.upgrade)) return false;
+  if (!http::same_name(head.upgrade, "websocket")) return true;
+  // With a wrong accept value no WebSocket has begun: the client may have made some other program return the 101.
+  return !websocket_key.empty() &&
+         find(head.fields, "sec-websocket-accept") == http::websocket::accept_for(websocket_key);
+}
+
 }  // namespace
 
-// A server's response: what the fields refer to, and the body as it comes.
+// A server's response: holds what its fields refer to, and streams the body.
 class Proxy::Responding final : public http::BodySource {
  public:
-  Responding(Upstream::Server& server, Pool::Lease lease) : server_(server), lease_(std::move(lease)) {}
+  Responding(Upstream::Attempt attempt, Pool::Lease lease) : attempt_(std::move(attempt)), lease_(std::move(lease)) {}
 
-  [[nodiscard]] http::client::Connection& connection() { return *lease_; }
-  // Of the response to HEAD: that of the one to GET.
+  // For a response to HEAD: the size of the response to GET.
   void set_size(const ResponseHead& head, http::Method method) {
     if (head.body.kind == Kind::length) size_ = head.body.length;
     if (head.body.kind != Kind::none) return;
@@ -69,52 +112,136 @@ class Proxy::Responding final : public http::BodySource {
     co_return progress;
   }
   void note(const Result<Progress>& progress) {
-    if (!progress) ++server_.failures;
+    if (!progress) ++attempt_.server().failures;
     if (progress && *progress == Progress::done) forward_trailers(lease_->trailers(), trailers_);
   }
 
-  Upstream::Server& server_;
+  Upstream::Attempt attempt_;
   Pool::Lease lease_;
   std::optional<std::uint64_t> size_;
   http::FieldList trailers_;
 };
 
-Async<Response> Proxy::handle(http::Request& request) { return forward(request); }
+Async<Response> Proxy::handle(http::Request& request) {
+  if (request.method == http::Method::connect && !http::same_name(request.upgrade, "websocket")) {
+    return http::problem(501, "The only protocol that is passed on over HTTP/2 is WebSocket.");
+  }
+  return forward(request);
+}
+
+Response Proxy::change_protocol(const http::Request& request, const ResponseHead& head, Upstream::Attempt attempt,
+                                Pool::Lease connection) const {
+  const bool over_http2 = request.version == http::Version::http2;
+  Response response;
+  response.status = over_http2 ? 200 : 101;
+  http::FieldList passed;
+  forward_fields(head.fields, passed);
+  // Copied, because the connection's memory belongs to the tunnel from here on.
+  for (const auto& [name, value] : passed.items()) {
+    if (http::same_name(name, "content-length")) continue;
+    if (over_http2 && http::same_name(name, "sec-websocket-accept")) continue;
+    response.fields.add_copy(name, value);
+  }
+  if (!over_http2) response.fields.add_copy("Upgrade", head.upgrade);
+  const UpstreamOptions& options = shared_->options;
+  response.upgrade =
+      std::make_unique<Tunnel>(upstream_, std::move(attempt), std::move(connection), route_,
+                               Tunnel::Timeouts{.silence = options.tunnel_timeout,
+                                                .half_closed = std::min(options.tunnel_timeout, options.idle_timeout)},
+                               request.findings);
+  return response;
+}
 
 Task<Response> Proxy::forward(http::Request& request) {
+  Upstream& upstream = *upstream_;
+  const bool is_repeatable = is_idempotent(request.method);
+  http::BodyReader* body = request.body;
+  std::optional<KeptBody> kept;
+  if (body != nullptr && is_repeatable && shared_->options.retries != 0) {
+    const auto size = http::h1::parse_content_length(request.field("content-length"));
+    if (size && *size <= KeptBody::most_bytes) body = &kept.emplace(*body, static_cast<std::size_t>(*size));
+  }
+  const bool may_repeat = is_repeatable && (body == nullptr || kept);
+  Upstream::Tried tried;
+  Upstream::Attempt attempt = upstream.begin(*shared_, request);
   bool fresh = false;
-  std::size_t unreachable = 0;
+  // Moves `attempt` to another server. Returns false if there is none.
+  const auto move_on = [&](bool is_free) {
+    tried.add(attempt.server().id);
+    auto next = upstream.begin_again(*shared_, request, tried, is_free);
+    if (!next) return false;
+    ++attempt.server().retries;
+    attempt = std::move(*next);
+    fresh = false;
+    if (kept) kept->rewind();
+    return true;
+  };
   for (;;) {
-    Upstream::Server& server = upstream_->next();
+    Upstream::Server& server = attempt.server();
     auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any);
     if (!lease) {
-      server.trouble.met("it cannot be reached: " + lease.error().text());
-      if (++unreachable < upstream_->size()) continue;
+      if (is_ours(lease.error())) co_return http::problem(503);
+      server.trouble->met("it cannot be reached: " + server.pool.describe(lease.error()));
+      attempt.judge(false);
+      if (move_on(true)) continue;
       co_return answer_for(lease.error());
     }
-    const bool was_used = lease->was_used();
-    auto responding = std::make_unique<Responding>(server, std::move(*lease));
-    http::client::Connection& connection = responding->connection();
+    http::client::Connection& connection = **lease;
+    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, change_);
+    if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
     ++server.requests;
-    const auto head = co_await connection.ask(forwarded_.make(request, server.address), request.body);
+    const std::string key(forwarded_.websocket_key());
+    const auto head = co_await connection.ask(*asked, body);
+    if (head && (*head)->status == 101) {
+      if (!is_agreed(request, **head, key)) {
+        ++server.failures;
+        server.trouble->met("it gave no valid response: it changed to a protocol that it was not asked for");
+        attempt.judge(false);
+        if (may_repeat && move_on(false)) continue;
+        co_return http::problem(502, "The server behind this one gave no valid answer.");
+      }
+      server.trouble->got_through();
+      attempt.judge(true);
+      co_return change_protocol(request, **head, std::move(attempt), std::move(*lease));
+    }
     if (head) {
-      server.trouble.got_through();
+      const int status = (*head)->status;
+      server.trouble->got_through();
+      attempt.judge(!shared_->failures.contains(status));
+      if (may_repeat && shared_->retry_on.contains(status) && move_on(false)) continue;
+      // A client over HTTP/2 would take this status as its WebSocket being open.
+      if (request.method == http::Method::connect && status < 300) {
+        co_return http::problem(502, "The server behind this one does not speak WebSocket here.");
+      }
       Response response;
-      response.status = (*head)->status;
+      response.status = status;
       forward_fields((*head)->fields, response.fields);
+      auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));
       responding->set_size(**head, request.method);
       response.body = std::move(responding);
       co_return response;
     }
-    // The connection answers by itself for what is wrong with the client's body.
+    // If the client's body is invalid, the connection sends the answer itself.
     if (connection.body_failed()) co_return http::problem(400);
+    // The request was invalid, so nothing was sent.
+    if (head.error().code == Errc::malformed && connection.reason() == http::h1::Reason::none &&
+        connection.tls_failure().empty()) {
+      co_return http::problem(400);
+    }
+    if (is_ours(head.error())) co_return http::problem(503);
     ++server.failures;
-    const bool was_stale = was_used && head.error().code == Errc::closed && connection.nothing_came();
-    if (was_stale && !fresh && request.body == nullptr && is_idempotent(request.method)) {
+    // The server closed an idle connection just as the request was sent, which is not a failure of the server.
+    const bool was_stale = lease->was_used() && head.error().code == Errc::closed && connection.nothing_came();
+    if (was_stale && !fresh && may_repeat) {
       fresh = true;
+      if (kept) kept->rewind();
       continue;
     }
-    server.trouble.met(describe_failure(head.error(), connection.reason()));
+    server.trouble->met(describe_failure(head.error(), connection.reason(), connection.tls_failure()));
+    // A server that does not wait for a slow client's body is healthy.
+    const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
+    if (!was_stale && !has_left_a_client) attempt.judge(false);
+    if (may_repeat && move_on(false)) continue;
     co_return answer_for(head.error());
   }
 }

@@ -9,14 +9,23 @@
 
 namespace sluice::gateway {
 
-// [[route]]: passes requests on to the servers of an upstream, and their responses back. Bodies stream both ways: what
-// one side does not take, the other is not asked for.
+// [[route]]: forwards requests to the servers of an upstream, and their responses back. Bodies are streamed both ways:
+// data is read from one side only as fast as the other side takes it.
 //
-// A request goes to another server only where the one before cannot have seen it: where it could not be connected to,
-// or where a connection that was kept had been closed meanwhile, and the request has no body and may be repeated.
+// An upgrade that the server accepts becomes a Tunnel. A WebSocket over HTTP/2 (RFC 8441) is requested from the server
+// over HTTP/1.1. Bytes that a client sends after its request for an upgrade are sent to the server only after its 101.
+// If the server does not upgrade, they are the client's next request.
+//
+// A request is sent to another server if the first one could not be connected to, since then it cannot have seen the
+// request. After another failure before the response began, it is also sent to another server if it may be repeated:
+// its method is idempotent, and it has no body or its body was kept.
 class Proxy final : public http::Handler {
  public:
-  explicit Proxy(std::shared_ptr<Upstream> upstream) : upstream_(std::move(upstream)) {}
+  // `shared`: the upstream in the configuration of this route. `route` identifies the route on every core and across
+  // reloads: tunnels last as long as the route. `change`: of the path; may be null, and outlives this object.
+  Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
+        std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr)
+      : upstream_(std::move(upstream)), shared_(std::move(shared)), route_(std::move(route)), change_(change) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -24,8 +33,14 @@ class Proxy final : public http::Handler {
   class Responding;
 
   [[nodiscard]] core::Task<http::Response> forward(http::Request& request);
+  // The answer for a server's 101.
+  [[nodiscard]] http::Response change_protocol(const http::Request& request, const http::client::ResponseHead& head,
+                                               Upstream::Attempt attempt, http::client::Pool::Lease connection) const;
 
   const std::shared_ptr<Upstream> upstream_;
+  const std::shared_ptr<const SharedUpstream> shared_;
+  const std::shared_ptr<const void> route_;
+  const PathChange* const change_;
   ForwardedRequest forwarded_;
 };
 

@@ -69,13 +69,13 @@ class ProxyTest : public testing::Test {
 
   Upstreamed& add_server(Back::Run run) {
     Upstreamed& added = backs_.emplace_back(reactor_, std::move(run));
-    options_.servers.push_back(Located<std::string>(added.url));
+    options_.servers.push_back({.url = {added.url}});
     return added;
   }
-  // One that says what it is told to: for each connection in turn, an answer to each request, and then its end.
+  // Adds a server with fixed responses: for each connection in order, a response to each request, and then it closes.
   void add_raw_server(std::vector<std::vector<std::string>> connections) {
     ASSERT_TRUE(reactor_.listen(listener_.handle(), *core::Address::parse("127.0.0.1:0"), {}));
-    options_.servers.push_back(Located<std::string>("http://" + reactor_.local_address(listener_.handle())->text()));
+    options_.servers.push_back({.url = {"http://" + reactor_.local_address(listener_.handle())->text()}});
     tasks_.spawn(run_raw_server(std::move(connections)));
   }
   Task<void> run_raw_server(std::vector<std::vector<std::string>> connections) {
@@ -100,12 +100,12 @@ class ProxyTest : public testing::Test {
   void start() {
     options_.name = Located<std::string>("a");
     shared_ = std::make_shared<SharedUpstream>(options_);
-    upstream_ = std::make_shared<Upstream>(reactor_, mailbox_, shared_);
-    proxy_.emplace(upstream_);
+    upstream_ = std::make_shared<Upstream>(reactor_, mailbox_, nullptr, shared_);
+    proxy_.emplace(upstream_, shared_);
     front_.emplace(reactor_, *proxy_, http::ServerOptions{.body_limit = 300'000});
     address_ = *front_->listen(*core::Address::parse("127.0.0.1:0"));
   }
-  // What the gateway answers to these bytes, until it has been silent for a while.
+  // The bytes that the gateway answers, until it has been silent for `patience`.
   std::string ask(std::string bytes, Duration patience = 100ms) {
     std::string answer;
     net::Stream client(reactor_);
@@ -224,10 +224,10 @@ TEST_F(ProxyTest, PassesOverAServerThatCannotBeReached) {
   EXPECT_EQ(status_of(get()), 502);
 }
 
-// The server closes a connection that was kept just when a request comes.
+// The server closes an idle connection just as a request is sent.
 TEST_F(ProxyTest, RepeatsOnlyWhatMayBeRepeated) {
   const std::string ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-  add_raw_server({{ok, ""}, {ok, ""}, {ok, ""}, {""}});
+  add_raw_server({{ok, ""}, {ok, ""}, {ok, ""}, {ok, ""}, {""}});
   start();
   EXPECT_EQ(body_of(get()), "ok");
   EXPECT_EQ(body_of(get()), "ok") << "on a new connection";
@@ -235,11 +235,14 @@ TEST_F(ProxyTest, RepeatsOnlyWhatMayBeRepeated) {
   EXPECT_EQ(status_of(ask("POST /a HTTP/1.1\r\nHost: a\r\n\r\n")), 502) << "it may have been obeyed";
   EXPECT_EQ(raw_requests_, 4);
   EXPECT_EQ(body_of(get()), "ok");
-  EXPECT_EQ(status_of(ask("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")), 502) << "its body is gone";
-  EXPECT_EQ(raw_requests_, 6);
-  EXPECT_EQ(status_of(get()), 502) << "a new connection that ends is the server's answer";
+  EXPECT_EQ(body_of(ask("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")), "ok") << "its body was kept";
   EXPECT_EQ(raw_requests_, 7);
-  EXPECT_EQ(reading("sluice_upstream_failures_total"), 4);
+  EXPECT_EQ(status_of(ask("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")), 502)
+      << "its body is gone";
+  EXPECT_EQ(raw_requests_, 8);
+  EXPECT_EQ(status_of(get()), 502) << "a new connection that ends is the server's answer";
+  EXPECT_EQ(raw_requests_, 9);
+  EXPECT_EQ(reading("sluice_upstream_failures_total"), 5);
 }
 
 TEST_F(ProxyTest, WaitsNoLongerThanItMay) {
@@ -269,14 +272,14 @@ TEST_F(ProxyTest, EndsWithItsClient) {
     co_return Response{};
   });
   start();
-  EXPECT_EQ(get(), "");  // and then the client has gone
+  EXPECT_EQ(get(), "");  // the client leaves without an answer
   EXPECT_EQ(reading("sluice_upstream_connections"), 1);
   pass(1min);
   EXPECT_EQ(reading("sluice_upstream_connections"), 0);
   EXPECT_EQ(backs_[0].server.counters().open, 0u);
 }
 
-// A server that takes nothing of a long body is not asked to hold it, and neither are we.
+// If a server does not read a long body, the gateway does not buffer it.
 TEST_F(ProxyTest, LongBodiesStream) {
   std::string body(250'000, 'x');
   for (std::size_t i = 0; i < body.size(); i += 7) body[i] = static_cast<char>('a' + i % 26);
@@ -292,18 +295,24 @@ TEST_F(ProxyTest, LongBodiesStream) {
 TEST(Servers, AreReadFromTheirAddresses) {
   const auto text_of = [](std::string_view text) {
     const auto server = parse_server(text);
-    return server ? server->host + " " + std::to_string(server->port) : server.error();
+    if (!server) return server.error();
+    if (!server->path.empty()) return "path " + server->path;
+    return (server->secure ? "secure " : "") + server->host + " " + std::to_string(server->port);
   };
   EXPECT_EQ(text_of("http://127.0.0.1:3000"), "127.0.0.1 3000");
   EXPECT_EQ(text_of("http://billing.internal/"), "billing.internal 80");
   EXPECT_EQ(text_of("http://[::1]:3000"), "::1 3000");
   EXPECT_EQ(text_of("http://[::1]"), "::1 80");
-  for (const char* wrong :
-       {"", "127.0.0.1:3000", "http://", "http://:80", "http://a:", "http://a:0", "http://a:65536", "http://a:80/b",
-        "http://a?b", "http://a@b", "https://a", "http://[::1", "http://[x]:1", "ftp://a"}) {
+  EXPECT_EQ(text_of("https://a"), "secure a 443");
+  EXPECT_EQ(text_of("https://[::1]:8443/"), "secure ::1 8443");
+  EXPECT_EQ(text_of("unix:/run/app.sock"), "path /run/app.sock");
+  for (const char* wrong : {"unix:", "unix:app.sock", "https://", "https:/a", "", "127.0.0.1:3000", "http://",
+                            "http://:80", "http://a:", "http://a:0", "http://a:65536", "http://a:80/b", "http://a?b",
+                            "http://a@b", "http://[::1", "http://[x]:1", "ftp://a"}) {
     EXPECT_TRUE(text_of(wrong).starts_with("must ")) << wrong << ": " << text_of(wrong);
-    EXPECT_NE(UpstreamOptions::check_server(wrong), "") << wrong;
+    EXPECT_NE(ServerEntry::check(wrong), "") << wrong;
   }
+  EXPECT_TRUE(text_of("unix:/" + std::string(107, 'a')).starts_with("must have "));
 }
 
 }  // namespace

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+
+#include <fmt/format.h>
 
 #include "core/address.h"
+#include "http/claims.h"
+#include "http/fields.h"
 #include "http/target.h"
 
 namespace sluice::gateway {
@@ -11,17 +16,25 @@ namespace sluice::gateway {
 using http::client::Origin;
 
 std::expected<Origin, std::string> parse_server(std::string_view text) {
-  constexpr const char* wanted = "must be a server, as \"http://127.0.0.1:3000\" or \"http://billing.internal\" is";
-  constexpr std::string_view scheme = "http://";
-  if (text.starts_with("https://"))
-    return std::unexpected("must begin with \"http://\": TLS is not spoken to servers yet");
-  if (!text.starts_with(scheme)) return std::unexpected(wanted);
+  constexpr const char* wanted =
+      "must be a server, as \"http://127.0.0.1:3000\", \"https://billing.internal\" or \"unix:/run/app.sock\" is";
+  Origin origin;
+  if (text.starts_with("unix:")) {
+    origin.path = text.substr(5);
+    if (!origin.path.starts_with('/') || !core::Address::from_path(origin.path)) {
+      return std::unexpected("must have an absolute path of at most 107 bytes behind \"unix:\"");
+    }
+    return origin;
+  }
+  const std::string_view scheme = text.substr(0, text.find("://") + 3);
+  origin.secure = scheme == "https://";
+  if (!origin.secure && scheme != "http://") return std::unexpected(wanted);
+  origin.port = origin.secure ? 443 : 80;
   text.remove_prefix(scheme.size());
   if (text.ends_with('/')) text.remove_suffix(1);
   if (text.find_first_of("/?#") != text.npos)
     return std::unexpected("must end behind the port: paths are for [[route]]");
   if (!http::is_authority(text, http::PortIs::optional)) return std::unexpected(wanted);
-  Origin origin;
   const std::size_t colon = text.find_last_of(":]");
   if (colon != text.npos && text[colon] == ':') {
     const std::string_view port = text.substr(colon + 1);
@@ -37,9 +50,18 @@ std::expected<Origin, std::string> parse_server(std::string_view text) {
   return origin;
 }
 
-std::string UpstreamOptions::check_server(std::string_view text) {
+std::string ServerEntry::check(std::string_view text) {
   const auto parsed = parse_server(text);
   return parsed ? std::string() : parsed.error();
+}
+
+bool UpstreamOptions::is_secure() const {
+  return std::ranges::any_of(servers, [](const auto& server) { return server.url.value.starts_with("https://"); });
+}
+
+std::string UpstreamTlsOptions::check_tls_name(std::string_view text) {
+  const bool is_host = http::is_authority(text, http::PortIs::optional) && !text.contains(':');
+  return is_host ? std::string() : "must be a host's name, as \"billing.internal\" is";
 }
 
 std::string UpstreamOptions::check_name(std::string_view text) {
@@ -51,65 +73,542 @@ std::string UpstreamOptions::check_name(std::string_view text) {
 
 namespace {
 
-std::vector<Origin> parse_servers(const UpstreamOptions& options) {
-  std::vector<Origin> servers;
-  for (const auto& server : options.servers) servers.push_back(*parse_server(server.value));
-  return servers;
-}
-
-http::client::PoolOptions pool_options(const UpstreamOptions& options) {
+http::client::PoolOptions pool_options(const SharedUpstream& shared) {
+  const UpstreamOptions& options = shared.options;
   return {.connection = {.write_timeout = options.write_timeout,
                          .head_timeout = options.response_timeout,
                          .idle_timeout = options.idle_timeout},
           .connect_timeout = options.connect_timeout,
           .idle = options.keep,
-          .idle_time = options.keep_for};
+          .idle_time = options.keep_for,
+          .tls = shared.tls,
+          .tls_name = options.tls ? options.tls->name.value : std::string()};
 }
 
-std::string text_of(const Origin& origin) {
+Health::Options health_options(const UpstreamOptions& options, unsigned cores) {
+  const EjectOptions& eject = options.eject;
+  Health::Options health{.after = eject.after,
+                         .time = eject.time.value,
+                         .longest = eject.longest,
+                         .percent = eject.percent(),
+                         .slow_start = eject.slow_start,
+                         .has_probes = options.health.has_value(),
+                         .cores = cores};
+  if (options.health) {
+    health.rise = options.health->rise;
+    health.fall = options.health->fall;
+  }
+  return health;
+}
+
+// The value of a cookie (RFC 6265, 4.2.1).
+std::optional<std::string_view> find_cookie(const http::Request& request, std::string_view name) {
+  for (const auto& [field, value] : request.fields) {
+    if (!http::same_name(field, "cookie")) continue;
+    for (std::string_view rest = value; !rest.empty();) {
+      std::string_view pair = rest.substr(0, rest.find(';'));
+      rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+      pair.remove_prefix(std::min(pair.size(), pair.find_first_not_of(' ')));
+      if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+        return pair.substr(name.size() + 1);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// What the request is hashed by, if its server is chosen so.
+std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Request& request) {
+  const auto& hash = of.hash;
+  if (of.options.balance.value != Balance::hash || !hash) return std::nullopt;
+  switch (hash->kind) {
+    case HashKey::Kind::client:
+      return hash_of(request.peer);
+    case HashKey::Kind::path:
+      return hash_of(request.segments);
+    case HashKey::Kind::header:
+      if (!request.has_field(hash->name)) return std::nullopt;
+      return hash_of(request.field(hash->name));
+    case HashKey::Kind::cookie:
+      return find_cookie(request, hash->name).transform(hash_of);
+    case HashKey::Kind::claim: {
+      const auto& claims = request.findings.claims;
+      const http::Claim* const claim = claims ? claims->find(hash->name) : nullptr;
+      if (claim == nullptr) return std::nullopt;
+      return hash_of(claim->text);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string authority_of(const Origin& origin) {
   const bool is_ipv6 = origin.host.contains(':');
   return (is_ipv6 ? "[" + origin.host + "]" : origin.host) + ":" + std::to_string(origin.port);
 }
 
 }  // namespace
 
-SharedUpstream::SharedUpstream(const UpstreamOptions& of) : options(of), servers(parse_servers(of)) {
-  for (const Origin& server : servers) troubles.emplace_back("upstream " + options.name.value + ", " + text_of(server));
+// ---- What all cores share ----
+
+std::string SharedUpstream::name_of(const Origin& origin) {
+  if (!origin.path.empty()) return "unix:" + origin.path;
+  return (origin.secure ? "https://" : "") + authority_of(origin);
+}
+
+SharedUpstream::SharedUpstream(const UpstreamOptions& of, const SharedUpstream* before,
+                               std::shared_ptr<const net::tls::ClientContext> context)
+    : options(of),
+      hash(HashKey::parse(options.hash.value)),
+      failures(StatusRange::parse(options.eject.status).value_or(StatusRange{})),
+      retry_on(StatusRange::parse(options.retry_on.value).value_or(StatusRange{})),
+      tls(std::move(context)),
+      cores(before != nullptr ? before->cores : std::make_shared<Cores>()) {
+  SLUICE_ASSERT(tls != nullptr || !options.is_secure());
+  for (const ServerEntry& entry : options.servers) {
+    Server server{.origin = *parse_server(entry.url.value), .name = {}, .weight = entry.weight, .trouble = nullptr};
+    server.name = name_of(server.origin);
+    if (before != nullptr) {
+      const auto same = std::ranges::find(before->servers, server.name, &Server::name);
+      if (same != before->servers.end()) server.trouble = same->trouble;
+    }
+    if (!server.trouble) {
+      server.trouble = std::make_shared<TroubleLog>("upstream " + options.name.value + ", " + server.name);
+    }
+    servers.push_back(std::move(server));
+  }
 }
 
 bool SharedUpstream::needs_resolver() const {
-  return std::ranges::any_of(servers, [](const Origin& server) { return !core::Address::from_ip(server.host, 1); });
+  return std::ranges::any_of(servers, [](const Server& one) {
+    return one.origin.path.empty() && !core::Address::from_ip(one.origin.host, 1);
+  });
 }
 
-Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, SharedUpstream& shared, std::size_t index)
-    : address(text_of(shared.servers[index])),
-      pool(reactor, mailbox, shared.resolver, shared.servers[index], pool_options(shared.options)),
-      trouble(shared.troubles[index]) {}
-
-Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, std::shared_ptr<SharedUpstream> shared)
-    : shared_(std::move(shared)) {
-  for (std::size_t i = 0; i < shared_->servers.size(); ++i) servers_.emplace_back(reactor, mailbox, *shared_, i);
+std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_tls_context(
+    const UpstreamOptions& options) {
+  const UpstreamTlsOptions tls = options.tls.value_or(UpstreamTlsOptions{});
+  using Verify = net::tls::ClientOptions::Verify;
+  auto made = net::tls::ClientContext::make({.verify = tls.verify.value ? Verify::full : Verify::none,
+                                             .ca_file = tls.ca.value,
+                                             .certificate = tls.cert.value,
+                                             .key = tls.key.value,
+                                             .alpn = {"http/1.1"}});
+  if (made) return std::move(*made);
+  using File = net::tls::Problem::File;
+  const Position position = made.error().file == File::certificate ? tls.cert.position
+                            : made.error().file == File::key       ? tls.key.position
+                                                                   : tls.ca.position;
+  return std::unexpected(TlsProblem{position.line != 0 ? position : options.position, made.error().text});
 }
+
+// ---- Which servers there are ----
+
+struct Upstream::Owner {
+  Owner(const UpstreamOptions& options, unsigned cores) : health(health_options(options, cores)), is_behind(cores) {}
+
+  Health health;
+  std::vector<bool> is_behind;  // by core: a message to it could not be sent
+};
+
+Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
+                         const SharedUpstream::Server& options)
+    : address(options.name),
+      host(options.origin.path.empty() ? authority_of(options.origin) : "localhost"),
+      trouble(options.trouble),
+      pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared)) {
+  id = hash_of(address);
+}
+
+Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPort* mesh,
+                   std::shared_ptr<const SharedUpstream> shared)
+    : reactor_(reactor),
+      mailbox_(mailbox),
+      mesh_(mesh),
+      cores_(shared->cores),
+      owner_core_(static_cast<unsigned>(hash_of(shared->options.name.value) % core_count())),
+      random_(hash_of(shared->options.name.value) + core() + 1) {
+  if (random_ == 0) random_ = 1;
+  std::call_once(cores_->sized, [&] { cores_->all.resize(core_count()); });
+  cores_->all[core()] = this;
+  if (owner_core_ == core()) owner_ = std::make_unique<Owner>(shared->options, core_count());
+  serve(std::move(shared));
+}
+
+Upstream::~Upstream() { cores_->all[core()] = nullptr; }
+
+void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
+  if (shared == shared_) return;
+  shared_ = std::move(shared);
+  std::vector<std::unique_ptr<Server>> next;
+  for (const auto& options : shared_->servers) {
+    const auto take = [&](std::vector<std::unique_ptr<Server>>& from) -> std::unique_ptr<Server> {
+      const auto found =
+          std::ranges::find_if(from, [&](const auto& one) { return one && one->address == options.name; });
+      return found != from.end() ? std::move(*found) : nullptr;
+    };
+    std::unique_ptr<Server> server = take(servers_);
+    if (!server && (server = take(gone_))) {
+      server->is_gone = false;
+      server->share = 100;
+      server->health = {};
+      server->logged = Health::State::up;
+    }
+    if (!server) server = std::make_unique<Server>(reactor_, mailbox_, *shared_, options);
+    server->weight = options.weight;
+    next.push_back(std::move(server));
+  }
+  std::erase(gone_, nullptr);
+  for (auto& server : servers_) {
+    if (!server) continue;
+    if (std::exchange(server->has_permit, false)) --permits_;
+    server->tried = 0;
+    server->probe.reset();
+    server->is_gone = true;
+    gone_.push_back(std::move(server));
+  }
+  servers_ = std::move(next);
+  candidates_.clear();
+  for (const auto& server : servers_) candidates_.push_back(server.get());
+  reports_ = servers_.size() > 1 && shared_->options.eject.after != 0;
+  if (is_owner()) {
+    std::vector<Health::Server*> healths;
+    for (const auto& server : servers_) healths.push_back(&server->health);
+    owner_->health.set_servers(std::move(healths));
+    const auto& health = shared_->options.health;
+    for (std::size_t i = 0; health && i < servers_.size(); ++i) {
+      Server& server = *servers_[i];
+      if (server.probe) continue;
+      server.probe.emplace(reactor_, mailbox_, shared_->resolver, shared_->servers[i].origin, pool_options(*shared_),
+                           *health, server.host,
+                           [this, &server](std::string_view fault) { hear_probe(server, fault); });
+    }
+  } else {
+    asks_ = true;
+  }
+  wake_at(reactor_.now());
+}
+
+void Upstream::forget_gone() {
+  std::erase_if(gone_, [](const auto& one) { return one->in_flight == 0 && one->pool.lent() == 0; });
+}
+
+Upstream::Server* Upstream::find(std::uint64_t id) const {
+  const auto found = std::ranges::find(servers_, id, [](const auto& one) { return one->id; });
+  return found != servers_.end() ? found->get() : nullptr;
+}
+
+// ---- Which one a request is sent to ----
+
+Upstream::Server* Upstream::choose_permitted(std::optional<std::uint64_t> key) {
+  for (const auto& server : servers_) {
+    if (!server->has_permit) continue;
+    if (!key) return server.get();
+    // Only for a request whose key belongs to the server.
+    const auto share = std::exchange(server->share, 100);
+    const Candidate* const chosen = Choice(candidates_, {}).hash(*key);
+    server->share = share;
+    if (chosen == server.get()) return server.get();
+  }
+  return nullptr;
+}
+
+std::vector<Candidate*> Upstream::earlier_candidates(const SharedUpstream& of) {
+  std::vector<Candidate*> candidates;
+  for (const SharedUpstream::Server& options : of.servers) {
+    Server* server = nullptr;
+    for (const auto* servers : {&servers_, &gone_}) {
+      const auto found = std::ranges::find(*servers, options.name, [](const auto& one) { return one->address; });
+      if (found != servers->end()) server = found->get();
+    }
+    if (server == nullptr) {
+      gone_.push_back(std::make_unique<Server>(reactor_, mailbox_, of, options));
+      server = gone_.back().get();
+      server->weight = options.weight;
+      server->is_gone = true;
+    }
+    candidates.push_back(server);
+  }
+  wake_at(reactor_.now());  // those which are not chosen go again
+  return candidates;
+}
+
+Upstream::Server* Upstream::choose(const SharedUpstream& of, const http::Request& request,
+                                   std::span<const std::uint64_t> tried) {
+  const auto key = key_of(of, request);
+  const bool is_served = &of == shared_.get();
+  if (permits_ != 0 && tried.empty() && is_served) [[unlikely]] {
+    if (Server* const permitted = choose_permitted(key)) return permitted;
+  }
+  std::vector<Candidate*> earlier;
+  if (!is_served) [[unlikely]]
+    earlier = earlier_candidates(of);
+  const Choice choice(is_served ? candidates_ : earlier, tried);
+  Candidate* const chosen = key                                          ? choice.hash(*key)
+                            : of.options.balance.value == Balance::least ? choice.least(random_)
+                                                                         : choice.round_robin();
+  return static_cast<Server*>(chosen);
+}
+
+Upstream::Attempt Upstream::start(Server& server) {
+  std::uint64_t permit = 0;
+  if (server.has_permit) [[unlikely]] {
+    server.has_permit = false;
+    --permits_;
+    permit = server.permit;
+  }
+  return {*this, server, permit};
+}
+
+Upstream::Attempt Upstream::begin(const SharedUpstream& of, const http::Request& request) {
+  budget_ = std::min(budget_ + 1, spare_retries * requests_per_retry);
+  return start(*choose(of, request, {}));
+}
+
+std::optional<Upstream::Attempt> Upstream::begin_again(const SharedUpstream& of, const http::Request& request,
+                                                       const Tried& tried, bool is_free) {
+  if (tried.ids().size() > of.options.retries) return std::nullopt;
+  Server* const next = choose(of, request, tried.ids());
+  if (next == nullptr) return std::nullopt;
+  if (!is_free) {
+    if (budget_ < requests_per_retry) {
+      ++over_budget_;
+      return std::nullopt;
+    }
+    budget_ -= requests_per_retry;
+  }
+  return start(*next);
+}
+
+void Upstream::Attempt::leave() noexcept {
+  if (server_ == nullptr) return;
+  if (permit_ != 0) upstream_->give_back(*server_, permit_, Health::Trial::unused);
+  --server_->in_flight;
+  if (server_->is_gone) upstream_->wake_at(upstream_->reactor_.now());
+}
+
+// ---- What a core tells the owner, and hears from it ----
+
+void Upstream::wake_at(Instant when) {
+  if (!tick_.armed() || when < tick_.when()) reactor_.timers().schedule(tick_, when);
+}
+
+void Upstream::plan_report(Duration after) {
+  report_at_ = std::min(report_at_, reactor_.now() + after);
+  wake_at(report_at_);
+}
+
+void Upstream::give_back(Server& server, std::uint64_t permit, Health::Trial result) {
+  if (server.is_gone) return;
+  server.tried = permit;
+  server.trial = result;
+  plan_report({});
+}
+
+template <class What>
+bool Upstream::run_on(unsigned core, What what) {
+  if (core == this->core()) {
+    what(*this);
+    return true;
+  }
+  if (!mesh_->open(core)) return true;  // the core is ending and needs no messages
+  auto there = [cores = cores_, what = std::move(what)](core::MeshPort& here) mutable {
+    if (Upstream* const upstream = cores->all[here.core()]) what(*upstream);
+  };
+  return mesh_->try_post(core, std::move(there));
+}
+
+void Upstream::send_reports() {
+  std::vector<Report> reports;
+  for (const auto& server : servers_) {
+    if (!server->has_passed && server->failed == 0 && server->tried == 0) continue;
+    reports.push_back({.id = server->id,
+                       .permit = server->tried,
+                       .failed = server->failed,
+                       .has_passed = server->has_passed,
+                       .trial = server->trial});
+  }
+  report_at_ = never;
+  if (reports.empty()) return;
+  auto hear_them = [reports](Upstream& owner) { owner.hear(reports); };
+  if (!run_on(owner_core_, std::move(hear_them))) return plan_report(report_failures_after);
+  for (const Report& report : reports) {
+    Server& server = *find(report.id);
+    server.has_passed = false;
+    server.failed = 0;
+    // If this core is the owner, the report may already have brought it the next permit. The end of that permit needs
+    // its own report.
+    if (server.tried == report.permit) server.tried = 0;
+  }
+}
+
+void Upstream::apply(const AllTold& all) {
+  for (const Told& told : all) {
+    Server* const server = find(told.id);
+    if (server == nullptr) continue;
+    server->share = told.share;
+    const bool is_mine = told.permit != 0 && told.permit_core == core();
+    if (is_mine && told.permit <= server->permit) continue;  // already received
+    if (std::exchange(server->has_permit, is_mine)) --permits_;
+    if (!is_mine) continue;
+    ++permits_;
+    server->permit = told.permit;
+    server->permit_end = reactor_.now() + permit_lasts;
+    wake_at(server->permit_end);
+  }
+}
+
+void Upstream::tick() {
+  const Instant now = reactor_.now();
+  for (const auto& server : servers_) {
+    if (!server->has_permit || now < server->permit_end) continue;
+    server->has_permit = false;
+    --permits_;
+    give_back(*server, server->permit, Health::Trial::unused);
+  }
+  if (report_at_ <= now) send_reports();
+  if (asks_) {
+    auto answer = [asking = core()](Upstream& owner) { owner.tell_everything(asking); };
+    asks_ = !run_on(owner_core_, std::move(answer));
+    if (asks_) wake_at(now + tell_again_after);
+  }
+  if (is_owner()) {
+    for (const auto& server : servers_) {
+      if (owner_->health.advance(server->health, now)) changed(*server, {});
+    }
+    for (unsigned i = 0; i < core_count(); ++i) {
+      if (owner_->is_behind[i]) tell_everything(i);
+    }
+    wake_at(owner_->health.next());
+  }
+  forget_gone();
+  wake_at(report_at_);
+  for (const auto& server : servers_) {
+    if (server->has_permit) wake_at(server->permit_end);
+  }
+}
+
+// ---- The owner ----
+
+void Upstream::hear(const std::vector<Report>& reports) {
+  if (!is_owner()) return;
+  const Instant now = reactor_.now();
+  for (const Report& report : reports) {
+    Server* const server = find(report.id);
+    if (server == nullptr) continue;
+    if (owner_->health.report(server->health, report.has_passed, report.failed, now)) {
+      changed(*server, "requests failed, one after the other");
+    }
+    if (report.permit != 0 && owner_->health.tried(server->health, report.permit, report.trial, now)) {
+      changed(*server, "the one request that it got failed");
+    }
+  }
+}
+
+void Upstream::hear_probe(Server& server, std::string_view fault) {
+  if (owner_->health.probed(server.health, fault.empty(), reactor_.now())) {
+    changed(server, "probes failed: " + std::string(fault));
+  } else {
+    wake_at(owner_->health.next());
+  }
+}
+
+Upstream::Told Upstream::told_of(const Server& server) {
+  const Health::Server& health = server.health;
+  return {.id = server.id,
+          .share = health.share,
+          .permit_core = health.permit_core,
+          .permit = health.state == Health::State::probing ? health.permit : 0};
+}
+
+void Upstream::changed(Server& server, std::string_view why) {
+  const Health::Server& health = server.health;
+  if (std::exchange(server.logged, health.state) != health.state) {
+    const std::string subject = "upstream " + shared_->options.name.value + ", " + server.address + ": ";
+    const double seconds = std::chrono::duration<double>(health.lasts).count();
+    switch (health.state) {
+      case Health::State::ejected:
+        log_error(fmt::format("{}ejected for {:g} s: {}", subject, seconds, why));
+        break;
+      case Health::State::probing:
+        log_error(subject + "its ejection is over, and the next request tries it");
+        break;
+      case Health::State::slow_start:
+        log_error(subject + "it answers again, and gets requests little by little");
+        break;
+      case Health::State::up:
+        log_error(subject + "up again");
+        break;
+    }
+  }
+  auto told = std::make_shared<AllTold>();
+  told->push_back(told_of(server));
+  for (unsigned i = 0; i < core_count(); ++i) tell(i, told);
+  wake_at(owner_->health.next());
+}
+
+void Upstream::tell(unsigned core, std::shared_ptr<const AllTold> told) {
+  auto hear_it = [told = std::move(told)](Upstream& upstream) { upstream.apply(*told); };
+  if (run_on(core, std::move(hear_it))) return;
+  owner_->is_behind[core] = true;
+  wake_at(reactor_.now() + tell_again_after);
+}
+
+void Upstream::tell_everything(unsigned core) {
+  if (!is_owner()) return;
+  owner_->is_behind[core] = false;
+  auto told = std::make_shared<AllTold>();
+  for (const auto& server : servers_) told->push_back(told_of(*server));
+  tell(core, std::move(told));
+}
+
+// ---- Metrics ----
 
 Readings Upstream::readings() const {
-  Readings all;
-  for (const Server& server : servers_) {
-    const std::string labels = label("upstream", shared_->options.name.value) + "," + label("server", server.address);
-    const auto count = [](std::uint64_t number) { return static_cast<double>(number); };
+  const std::string of_upstream = label("upstream", shared_->options.name.value);
+  const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
+  Readings all{counter("sluice_upstream_retries_refused_total",
+                       "Requests that were not sent to another server because too many were.", number(over_budget_),
+                       of_upstream)};
+  const auto add = [&](const Server& server) {
     const auto& connections = server.pool.counters();
     Readings own = {
-        counter("sluice_upstream_requests_total", "Requests that were sent to the server.", count(server.requests)),
+        counter("sluice_upstream_requests_total", "Requests that were sent to the server.", number(server.requests)),
         counter("sluice_upstream_failures_total", "Those which it gave no response to, or half of one.",
-                count(server.failures)),
-        counter("sluice_upstream_connections_opened_total", "Connections to the server.", count(connections.opened)),
+                number(server.failures)),
+        counter("sluice_upstream_retries_total", "Requests that went to another server after this one failed.",
+                number(server.retries)),
+        gauge("sluice_upstream_requests_in_flight", "Requests that the server has not finished.",
+              number(server.in_flight)),
+        counter("sluice_upstream_connections_opened_total", "Connections to the server.", number(connections.opened)),
         counter("sluice_upstream_connection_failures_total", "Attempts to connect to the server that failed.",
-                count(connections.open_failures)),
+                number(connections.open_failures)),
         gauge("sluice_upstream_connections", "Open connections to the server, those without a request too.",
-              count(server.pool.idle() + server.pool.lent())),
+              number(server.pool.idle() + server.pool.lent())),
         gauge("sluice_upstream_idle_connections", "Connections to the server that have no request.",
-              count(server.pool.idle()))};
-    append(all, std::move(own), labels);
-  }
+              number(server.pool.idle())),
+        counter("sluice_upstream_tunnels_total", "Upgrades that the server has agreed to, such as WebSockets.",
+                number(server.tunnelled.begun)),
+        gauge("sluice_upstream_tunnels", "Those that are open.", number(server.tunnelled.open))};
+    if (is_owner() && !server.is_gone) {
+      for (const Health::State state :
+           {Health::State::up, Health::State::ejected, Health::State::probing, Health::State::slow_start}) {
+        own.push_back(gauge("sluice_upstream_state", "1: the server is in this state.",
+                            server.health.state == state ? 1 : 0, label("state", name_of(state))));
+      }
+      own.push_back(counter("sluice_upstream_ejections_total", "Times that the server was ejected.",
+                            number(server.health.ejections)));
+    }
+    if (server.probe) {
+      const auto& [passed, failed] = server.probe->counters();
+      own.push_back(counter("sluice_upstream_probes_total", "Probes of the server, by what came of them.",
+                            number(passed), label("result", "passed")));
+      own.push_back(counter("sluice_upstream_probes_total", "Probes of the server, by what came of them.",
+                            number(failed), label("result", "failed")));
+    }
+    append(all, std::move(own), of_upstream + "," + label("server", server.address));
+  };
+  for (const auto& server : servers_) add(*server);
+  for (const auto& server : gone_) add(*server);
   return all;
 }
 

@@ -1,64 +1,289 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <expected>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/reading.h"
 #include "core/mailbox.h"
+#include "core/mesh.h"
 #include "core/reactor.h"
+#include "core/timer.h"
+#include "gateway/proxy/balance.h"
+#include "gateway/proxy/health.h"
 #include "gateway/proxy/options.h"
+#include "gateway/proxy/probe.h"
+#include "gateway/proxy/tunnels.h"
 #include "http/client/pool.h"
+#include "http/request.h"
 #include "net/resolver.h"
 
 namespace sluice::gateway {
 
-// What all cores share of an [[upstream]].
+class Upstream;
+
+// Why TLS connections to the servers of an upstream cannot be set up.
+struct TlsProblem {
+  Position position;
+  std::string text;
+};
+
+// Reads the certificate files.
+[[nodiscard]] std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_tls_context(
+    const UpstreamOptions& options);
+
+// The part of an [[upstream]] of one configuration that all cores share. Immutable once the cores have it.
 struct SharedUpstream {
-  explicit SharedUpstream(const UpstreamOptions& of);
-  // Some server is a name.
+  // The name of a server in logs and metrics: "127.0.0.1:3000", "https://10.0.0.7:8443", "unix:/run/app.sock". It also
+  // identifies the server, and hashing uses it.
+  [[nodiscard]] static std::string name_of(const http::client::Origin& origin);
+
+  // The Upstream of each core. Each core uses only its own entry. Its Upstream sets and clears that entry.
+  struct Cores {
+    std::once_flag sized;
+    std::vector<Upstream*> all;
+  };
+  struct Server {
+    http::client::Origin origin;
+    std::string name;
+    std::uint32_t weight = 1;
+    std::shared_ptr<TroubleLog> trouble;
+  };
+
+  // `before`: the previous version, which may have other servers or another balancing; may be null. Every core then
+  // keeps its Upstream and passes this to serve(). `context`: for https servers.
+  explicit SharedUpstream(const UpstreamOptions& of, const SharedUpstream* before = nullptr,
+                          std::shared_ptr<const net::tls::ClientContext> context = nullptr);
+  // Whether a server is given by a host name.
   [[nodiscard]] bool needs_resolver() const;
 
   const UpstreamOptions options;
-  const std::vector<http::client::Origin> servers;
-  std::deque<TroubleLog> troubles;    // by index in servers
-  net::Resolver* resolver = nullptr;  // before the cores use it, where it is needed; it outlives this
+  const std::optional<HashKey> hash;
+  const StatusRange failures;  // statuses that count as failures
+  const StatusRange retry_on;
+  const std::shared_ptr<const net::tls::ClientContext> tls;  // null: no server uses TLS
+  std::vector<Server> servers;
+  std::shared_ptr<Cores> cores;
+  net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
 };
 
-// The servers of an [[upstream]], as one core uses them.
+// The servers of an [[upstream]] as one core uses them.
+//
+// One core owns the upstream: it probes the servers and decides with Health which of them get requests. All cores count
+// the results of their requests and report them to the owner from time to time. The owner sends changes to all cores. A
+// request uses the state that its core last received.
 class Upstream {
  public:
-  struct Server {
-    Server(core::Reactor& reactor, core::Mailbox& mailbox, SharedUpstream& shared, std::size_t index);
+  struct Server;
+  class Attempt;
+  // The servers that a request was sent to.
+  class Tried {
+   public:
+    void add(std::uint64_t id) { ids_[count_++] = id; }
+    [[nodiscard]] std::span<const std::uint64_t> ids() const { return {ids_.data(), count_}; }
 
-    std::string address;  // for logs and metrics: "127.0.0.1:3000"
-    http::client::Pool pool;
-    TroubleLog& trouble;
-    std::uint64_t requests = 0;  // that were sent to it
-    std::uint64_t failures = 0;  // that it gave no response to, or half of one
+   private:
+    std::array<std::uint64_t, UpstreamOptions::most_retries + 1> ids_;
+    std::size_t count_ = 0;
   };
 
-  // All outlive it, and it the requests.
-  Upstream(core::Reactor& reactor, core::Mailbox& mailbox, std::shared_ptr<SharedUpstream> shared);
+  // All arguments outlive this object, and it outlives its requests. `mesh`: of this core; null if there are no other
+  // cores.
+  Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPort* mesh,
+           std::shared_ptr<const SharedUpstream> shared);
   Upstream(const Upstream&) = delete;
+  ~Upstream();
 
-  [[nodiscard]] const SharedUpstream& shared() const { return *shared_; }
-  [[nodiscard]] std::size_t size() const { return servers_.size(); }
-  // Whose turn it is.
-  [[nodiscard]] Server& next() {
-    if (next_ == servers_.size()) next_ = 0;
-    return servers_[next_++];
-  }
+  // Switches to another version. Servers that stay keep their connections, counters and states. A server that is
+  // removed finishes its requests, and still receives requests of earlier configurations. Precondition: `shared` was
+  // made from the version before.
+  void serve(std::shared_ptr<const SharedUpstream> shared);
+
+  // Starts a request at the server that the balancing chooses. `of`: the version in the request's configuration, which
+  // is the current one or an earlier one.
+  [[nodiscard]] Attempt begin(const SharedUpstream& of, const http::Request& request);
+  // Starts it at another server. `is_free`: the previous server was never reached, so this does not count against the
+  // retry budget. Nothing if no server is left or the retry limit is reached.
+  [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Request& request,
+                                                   const Tried& tried, bool is_free);
   [[nodiscard]] Readings readings() const;
 
+  // The retry budget of one core: one retry for every `requests_per_retry` requests, plus `spare_retries`.
+  static constexpr std::uint32_t requests_per_retry = 5;
+  static constexpr std::uint32_t spare_retries = 10;
+
+  Tunnels tunnels;
+
  private:
-  const std::shared_ptr<SharedUpstream> shared_;
-  std::deque<Server> servers_;  // they do not move
-  std::size_t next_ = 0;
+  // The state of a server that the owner sends to the cores.
+  struct Told {
+    std::uint64_t id = 0;
+    std::uint32_t share = 100;
+    unsigned permit_core = 0;
+    std::uint64_t permit = 0;  // 0: none
+  };
+  using AllTold = std::vector<Told>;
+  // A core's report to the owner about a server.
+  struct Report {
+    std::uint64_t id = 0;
+    std::uint64_t permit = 0;  // the permit that `trial` is about; 0: none
+    std::uint32_t failed = 0;
+    bool has_passed = false;
+    Health::Trial trial{};
+  };
+  struct Owner;
+
+  // How long a report may be delayed: if requests have failed, and if all have passed.
+  static constexpr Duration report_failures_after = 5ms;
+  static constexpr Duration report_passes_after = 250ms;
+  static constexpr Duration tell_again_after = 5ms;
+  static constexpr Duration permit_lasts = 1s;
+
+  [[nodiscard]] unsigned core() const { return mesh_ != nullptr ? mesh_->core() : 0; }
+  [[nodiscard]] unsigned core_count() const { return mesh_ != nullptr ? mesh_->size() : 1; }
+  [[nodiscard]] bool is_owner() const { return owner_ != nullptr; }
+  [[nodiscard]] Server* find(std::uint64_t id) const;
+  [[nodiscard]] Server* choose(const SharedUpstream& of, const http::Request& request,
+                               std::span<const std::uint64_t> tried);
+  // The servers of an earlier version. A server that was released already is created again.
+  [[nodiscard]] std::vector<Candidate*> earlier_candidates(const SharedUpstream& of);
+  // A server that this core has a permit for.
+  [[nodiscard]] Server* choose_permitted(std::optional<std::uint64_t> key);
+  [[nodiscard]] Attempt start(Server& server);
+
+  void judged(Server& server, bool has_passed);
+  void plan_report(Duration after);
+  void wake_at(Instant when);
+  void tick();
+  void send_reports();
+  // Runs `what(upstream)` on a core if it has an Upstream. Returns false if there is no room for the message now.
+  template <class What>
+  [[nodiscard]] bool run_on(unsigned core, What what);
+  void give_back(Server& server, std::uint64_t permit, Health::Trial result);
+  void apply(const AllTold& told);
+  void forget_gone();
+
+  // The following are for the owner.
+  void hear(const std::vector<Report>& reports);
+  void hear_probe(Server& server, std::string_view fault);
+  // Logs the server's new state and sends it to all cores.
+  void changed(Server& server, std::string_view why);
+  [[nodiscard]] static Told told_of(const Server& server);
+  void tell(unsigned core, std::shared_ptr<const AllTold> told);
+  void tell_everything(unsigned core);
+
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  core::MeshPort* const mesh_;
+  std::shared_ptr<const SharedUpstream> shared_;
+  const std::shared_ptr<SharedUpstream::Cores> cores_;
+  const unsigned owner_core_;
+  std::vector<std::unique_ptr<Server>> servers_;  // in the configuration's order
+  std::vector<Candidate*> candidates_;            // the same
+  std::vector<std::unique_ptr<Server>> gone_;     // removed servers with unfinished requests
+  std::unique_ptr<Owner> owner_;                  // null: another core is the owner
+  std::uint64_t random_;
+  std::uint32_t budget_ = spare_retries * requests_per_retry;  // a request adds 1, a retry takes requests_per_retry
+  std::uint64_t over_budget_ = 0;
+  unsigned permits_ = 0;  // number of permits of this core
+  bool reports_ = false;  // the results of requests are to be reported
+  bool asks_ = false;     // this core must ask the owner for its whole state
+  Instant report_at_ = never;
+  struct Tick final : core::Timer {
+    explicit Tick(Upstream& upstream)
+        : Timer([](core::Timer& timer) noexcept { static_cast<Tick&>(timer).upstream.tick(); }), upstream(upstream) {}
+    Upstream& upstream;
+  };
+  Tick tick_{*this};
+};
+
+struct Upstream::Server : Candidate {
+  Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
+         const SharedUpstream::Server& options);
+
+  const std::string address;  // SharedUpstream::name_of()
+  const std::string host;     // as a Host field names it
+  const std::shared_ptr<TroubleLog> trouble;
+  http::client::Pool pool;
+  std::uint64_t requests = 0;  // sent to this server
+  std::uint64_t failures = 0;  // without a response, or with an incomplete one
+  std::uint64_t retries = 0;   // requests that were sent to another server afterwards
+  Tunnels::Counters tunnelled;
+  // Since the last report: whether a request passed, and how many failed after the last one that passed.
+  bool has_passed = false;
+  std::uint32_t failed = 0;
+  // For the single request that a server in state `probing` may get.
+  std::uint64_t permit = 0;  // the last one received
+  bool has_permit = false;
+  Instant permit_end{};
+  std::uint64_t tried = 0;  // a permit that was used or has expired and must be reported; 0: none
+  Health::Trial trial{};
+  bool is_gone = false;
+
+  // Used by the owner only.
+  Health::Server health;
+  Health::State logged = Health::State::up;
+  std::optional<Probe> probe;
+};
+
+inline void Upstream::judged(Server& server, bool has_passed) {
+  if (!reports_) return;
+  if (has_passed) [[likely]] {
+    if (std::exchange(server.has_passed, true) && server.failed == 0) return;
+    server.failed = 0;
+    plan_report(report_passes_after);
+  } else {
+    ++server.failed;
+    plan_report(report_failures_after);
+  }
+}
+
+// One request at one server, from its start until the object is destroyed.
+class Upstream::Attempt {
+ public:
+  Attempt(Attempt&& other) noexcept
+      : upstream_(other.upstream_), server_(std::exchange(other.server_, nullptr)), permit_(other.permit_) {}
+  Attempt& operator=(Attempt&& other) noexcept {
+    if (this == &other) return *this;
+    leave();
+    server_ = std::exchange(other.server_, nullptr);
+    permit_ = other.permit_;
+    return *this;
+  }
+  ~Attempt() { leave(); }
+
+  [[nodiscard]] Server& server() const { return *server_; }
+  // Reports, once, whether the server responded as it should. Must not be called for failures of the client or the
+  // gateway.
+  void judge(bool has_passed) {
+    if (const auto permit = std::exchange(permit_, 0); permit != 0) [[unlikely]] {
+      upstream_->give_back(*server_, permit, has_passed ? Health::Trial::passed : Health::Trial::failed);
+    } else {
+      upstream_->judged(*server_, has_passed);
+    }
+  }
+
+ private:
+  friend class Upstream;
+  Attempt(Upstream& upstream, Server& server, std::uint64_t permit)
+      : upstream_(&upstream), server_(&server), permit_(permit) {
+    ++server.in_flight;
+  }
+  void leave() noexcept;
+
+  Upstream* upstream_;
+  Server* server_;
+  std::uint64_t permit_;  // 0: none, or already judged
 };
 
 }  // namespace sluice::gateway

@@ -1,6 +1,7 @@
 #include "http/client/connection.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace sluice::http::client {
@@ -13,11 +14,30 @@ using h1::Reason;
 
 constexpr std::size_t head_read_bytes = 16 * 1024;
 constexpr std::size_t body_read_bytes = 64 * 1024;
+constexpr std::size_t most_spares = 32;
 
 }  // namespace
 
 Connection::Connection(core::Reactor& reactor, const ConnectionOptions& options)
     : Watch(stream_), options_(options), stream_(reactor), parser_(options.limits) {}
+
+Connection::~Connection() {
+  unwatch();
+  if (is_done_) stream_.say_goodbye();
+}
+
+void Connection::Keeper::give(Buffer& buffer) {
+  if (buffer.capacity() == 0) return;
+  if (spares_.size() == most_spares || buffer.capacity() > head_read_bytes) return buffer.release();
+  buffer.clear();
+  spares_.push_back(std::move(buffer));
+}
+
+void Connection::Keeper::take(Buffer& buffer) {
+  if (buffer.capacity() != 0 || spares_.empty()) return;
+  buffer.swap(spares_.back());
+  spares_.pop_back();
+}
 
 // ---- The request ----
 
@@ -30,17 +50,22 @@ net::Stream::Write Connection::write() {
 core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body) {
   SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
   input_.clear();
-  if (keeper_ != nullptr && input_.capacity() == 0) input_.swap(keeper_->spare);
   output_.clear();
+  if (keeper_ != nullptr) {
+    keeper_->take(input_);
+    keeper_->take(output_);
+  }
   trailers_.clear();
   parser_.reset();
   reason_ = Reason::none;
   sent_ = {};
-  body_failed_ = false;
+  body_failed_ = waits_for_body_ = false;
   nothing_came_ = true;
   if (!append_request(output_, head)) co_return fail(Errc::malformed);
   is_done_ = is_sent_ = false;
   core::Reactor& reactor = stream_.reactor();
+  const bool may_change_protocol = !head.upgrade.empty();
+  const Method method = parse_method(head.method);
   if (body != nullptr) {
     sending_.spawn(send_body(*body, head.body));
   } else {
@@ -48,21 +73,32 @@ core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyRe
     is_sent_ = true;
     sent_at_ = reactor.now();
   }
-  auto received = co_await receive_head(parse_method(head.method));
+  auto received = co_await receive_head(method, may_change_protocol);
   sending_.cancel();
   co_return received;
 }
 
 core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
+  try {
+    co_await send_pieces(body, framing);
+  } catch (const std::bad_alloc&) {
+    sent_ = fail(Errc::system, ENOMEM);
+  }
+  if (has_given_up()) stream_.end_read();
+}
+
+core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) {
   const bool chunked = framing.kind == BodyFraming::Kind::chunked;
-  // The head leaves with the first piece.
+  // The head is sent with the first piece.
   for (;;) {
+    waits_for_body_ = true;
     const auto piece = co_await body.read();
+    waits_for_body_ = false;
     const std::size_t size = piece ? piece->size() : 0;
     if (!piece || (!chunked && (size == 0 || size > framing.length))) {
       body_failed_ = true;
       sent_ = piece ? Result<void>(fail(Errc::malformed)) : std::unexpected(piece.error());
-      break;
+      co_return;
     }
     if (!chunked) {
       output_.append(*piece);
@@ -75,19 +111,18 @@ core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
       h1::append_last_chunk(output_);
     }
     sent_ = co_await write();
-    if (!sent_) break;
+    if (!sent_) co_return;
     if (chunked ? size == 0 : framing.length == 0) {
       is_sent_ = true;
       sent_at_ = stream_.reactor().now();
       co_return;
     }
   }
-  if (has_given_up()) stream_.end_read();
 }
 
 // ---- The response's head ----
 
-core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) {
+core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, bool may_change_protocol) {
   core::Reactor& reactor = stream_.reactor();
   for (;;) {
     const Parsed parsed = parser_.parse(input_.view(), method);
@@ -110,7 +145,11 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) 
         }
         co_return &head;
       }
-      if (head.status == 101) {  // nobody has asked for it
+      if (head.status == 101 && may_change_protocol && !head.upgrade.empty()) {
+        framing_ = {BodyFraming::Kind::until_close};  // no HTTP follows
+        co_return &head;
+      }
+      if (head.status == 101) {  // the request had no Upgrade
         reason_ = Reason::bad_status;
         co_return fail(Errc::malformed);
       }
@@ -118,15 +157,15 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method) 
       continue;
     }
     if (has_given_up()) co_return std::unexpected(sent_.error());
-    const auto got =
-        co_await stream_.read(input_, head_read_bytes, reactor.now() + options_.head_timeout, head_read_bytes);
+    const Instant deadline = (is_sent_ ? sent_at_ : reactor.now()) + options_.head_timeout;
+    const auto got = co_await stream_.read(input_, head_read_bytes, deadline, head_read_bytes);
     if (got && *got != 0) {
       nothing_came_ = false;
       continue;
     }
     if (!sent_) co_return std::unexpected(sent_.error());
     if (got) co_return fail(Errc::closed);
-    // While the request is sent, the time of the answer has not begun.
+    // The timeout of the head begins when the request has been sent.
     const bool is_late = is_sent_ && reactor.now() >= sent_at_ + options_.head_timeout;
     if (got.error().code != Errc::timed_out || is_late) co_return std::unexpected(got.error());
   }
@@ -221,6 +260,12 @@ core::Task<Result<Connection::Progress>> Connection::read_more_chunks(Buffer& ou
   }
 }
 
+net::StreamDuplex Connection::take_over() {
+  SLUICE_ASSERT(!is_done_ && is_sent_ && parser_.head().status == 101);
+  output_.release();
+  return {stream_, std::exchange(input_, Buffer())};
+}
+
 // ---- Between exchanges ----
 
 bool Connection::is_reusable() const {
@@ -233,8 +278,7 @@ bool Connection::rest(Keeper& keeper, Instant until) {
   keeper_ = &keeper;
   input_.clear();
   if (stream_.may_read() && stream_.read(input_, 1, never).attempt()) return false;
-  if (keeper.spare.capacity() == 0) keeper.spare.swap(input_);
-  for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) buffer->release();
+  for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) keeper.give(*buffer);
   return watch(until);
 }
 

@@ -2,8 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -17,86 +21,115 @@
 #include "http/request.h"
 #include "http/response.h"
 #include "net/stream.h"
+#include "net/stream_duplex.h"
 
 namespace sluice::http::client {
 
 struct ConnectionOptions {
   ResponseLimits limits{};
-  Duration write_timeout = 30s;  // in which the server must take some of a request
+  Duration write_timeout = 30s;  // within which the server must read some of the request
   Duration head_timeout = 60s;   // from the end of the request to the end of the response's head
-  Duration idle_timeout = 60s;   // for the next bytes of a response's body
+  Duration idle_timeout = 60s;   // until the next bytes of a response's body
 };
 
-// One HTTP/1.1 connection to a server (RFC 9112): one exchange after the other.
+// One HTTP/1.1 connection to a server (RFC 9112). Its exchanges run one after the other.
 //
 //   connection.connect(...)
 //   head = co_await connection.ask(request, body);   then read() until it is done;   if is_reusable(), ask() again
 //
-// Destroying it, or whoever awaits one of its tasks, ends the exchange and closes the connection.
+// Destroying the connection, or the coroutine that awaits one of its tasks, ends the exchange and closes the
+// connection.
 class Connection final : public core::SlabAllocated, net::Stream::Watch {
  public:
   using Progress = BodySource::Progress;
 
-  // Who keeps connections that are idle.
+  // Owns idle connections.
   class Keeper {
    public:
-    // The server has ended it, has sent something that nobody asked for, or `until` has come. It may destroy it.
+    // Called when the server has closed the idle connection or sent unexpected bytes, or when `until` is reached. May
+    // destroy the connection.
     virtual void ended(Connection& idle) = 0;
 
-    Buffer spare;  // empty: memory for the next response
+    // Idle connections give() their buffers, and active connections take() them.
+    void give(Buffer& buffer);
+    void take(Buffer& buffer);
 
    protected:
     ~Keeper() = default;
+
+   private:
+    std::vector<Buffer> spares_;
   };
 
-  // `options` outlives it.
+  // `options` outlives the connection.
   Connection(core::Reactor& reactor, const ConnectionOptions& options);
-  ~Connection() { unwatch(); }
+  ~Connection();
 
   [[nodiscard]] core::Task<Result<void>> connect(const core::Address& address, Instant deadline) {
     return stream_.connect(address, deadline);
   }
+  // Called after connect() if the server uses TLS. All arguments except the context outlive the connection.
+  [[nodiscard]] core::Task<Result<void>> connect_tls(std::shared_ptr<const net::tls::ClientContext> context,
+                                                     const std::string& host, net::tls::CoreState& core,
+                                                     Instant deadline, net::tls::Resumption* resumption) {
+    return stream_.connect_tls(std::move(context), host, core, deadline, resumption);
+  }
+  [[nodiscard]] bool tls_resumed() const { return stream_.tls()->resumed(); }
+  // Why TLS failed; empty if it did not fail.
+  [[nodiscard]] std::string_view tls_failure() const {
+    return stream_.tls() != nullptr ? std::string_view(stream_.tls()->failure_text()) : std::string_view();
+  }
 
-  // Sends a request and gives the head of its final response; interim ones are passed over. What `head` refers to is
-  // needed until the task waits for the first time. The views of the result last until the next ask().
+  // Sends a request and returns the head of its final response, skipping interim responses. The data that `head` refers
+  // to must live until the task first suspends. The views in the result are valid until the next ask() or take_over().
+  // Status 101 is returned only if `head.upgrade` was set.
   //
-  // `body`: of a request that has one (not of one of length 0); it outlives the exchange. It is sent while it comes. A
-  // response that begins before its end is taken, and no more of it is sent.
+  // `body`: the request's body; null if it has none or has length 0. It outlives the exchange. Its bytes are sent as
+  // they become available. If the response begins before the body is complete, the response is accepted and the rest of
+  // the body is not sent.
   //
-  // Errors: Errc::malformed: the response, and then reason() says why, or the request, of which nothing was sent.
-  // Errc::timed_out. Errc::closed: the server has closed; nothing_came() says whether it may not have seen the request.
-  // What is wrong with the request's body is `body`'s own error, and body_failed().
+  // Errors: Errc::malformed if the response is invalid (see reason()), or if the request is invalid (then nothing was
+  // sent); Errc::timed_out; Errc::closed if the server closed the connection (if nothing_came(), it may not have seen
+  // the request). An error of `body` is returned as it is, and body_failed() is then true.
   [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body);
-  // The next bytes of the response's body, behind what `out` holds; at least one, unless it is done. Errc::closed: it
-  // ended too early.
+  // Appends the next bytes of the response's body to `out`, at least one unless the body is done. Errc::closed: the
+  // body ended too early.
   [[nodiscard]] core::Async<Result<Progress>> read(Buffer& out);
-  // When the body is done: what came behind it. Views last until the next ask().
+  // The trailer fields, once the body is done. The views are valid until the next ask().
   [[nodiscard]] std::span<const Field> trailers() const { return trailers_; }
 
-  // The response has come whole, and another request may follow.
+  // After a 101: hands the connection over to the new protocol, together with the bytes received after the head.
+  [[nodiscard]] net::StreamDuplex take_over();
+
+  // The response was received completely, and another request may follow.
   [[nodiscard]] bool is_reusable() const;
+  // The last exchange ended while the connection was waiting for the next bytes of the request's body.
+  [[nodiscard]] bool waited_for_body() const { return waits_for_body_; }
   [[nodiscard]] bool nothing_came() const { return nothing_came_; }
   [[nodiscard]] bool body_failed() const { return body_failed_; }
   [[nodiscard]] h1::Reason reason() const { return reason_; }
 
-  // Waits without a request, and without memory for one. False: it has ended. Precondition: is_reusable().
+  // Makes the connection idle and gives up its buffers. Returns false if the server has closed it. Precondition:
+  // is_reusable().
   [[nodiscard]] bool rest(Keeper& keeper, Instant until);
-  // Ends the wait. Before the next ask().
+  // Ends the idle state. Must be called before the next ask().
   void wake() { unwatch(); }
 
  private:
   [[nodiscard]] core::Task<void> send_body(BodyReader& body, h1::BodyFraming framing);
-  // The request will not be sent whole. A server that has closed may have answered before, so it is still heard.
+  [[nodiscard]] core::Task<void> send_pieces(BodyReader& body, h1::BodyFraming framing);
+  // The request will not be sent completely. If only the server has closed, its response is still read because it may
+  // have answered before closing.
   [[nodiscard]] bool has_given_up() const { return body_failed_ || (!sent_ && sent_.error().code != Errc::closed); }
-  [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method);
-  // Of a body without chunks, the bytes of one read.
+  [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method, bool may_change_protocol);
+  // The most bytes that one read takes of a body without chunks.
   [[nodiscard]] std::size_t most_plain() const;
   [[nodiscard]] core::Async<Result<Progress>> read_plain(Buffer& out);
   [[nodiscard]] core::Task<Result<Progress>> read_more(Buffer& out);
   [[nodiscard]] Result<Progress> take(Result<std::size_t> got);
   [[nodiscard]] core::Async<Result<Progress>> read_chunked(Buffer& out);
   [[nodiscard]] core::Task<Result<Progress>> read_more_chunks(Buffer& out);
-  // Appends what has come of the body's chunks. Nothing: more must come.
+  // Appends the received part of the body's chunks. Returns nothing if more bytes are needed.
   [[nodiscard]] std::optional<Result<Progress>> decode(Buffer& out);
   [[nodiscard]] Result<Progress> end();
   [[nodiscard]] net::Stream::Write write();
@@ -105,23 +138,24 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   const ConnectionOptions& options_;
   net::Stream stream_;
   Keeper* keeper_ = nullptr;
-  Buffer output_;  // of the request, what has not been sent
-  Buffer input_;   // the response's head, and what came with it; not touched while the head's views are needed
-  Buffer chunks_;  // of a chunked body, what has not been decoded
-  iovec part_{};   // of what is being written
+  Buffer output_;  // the unsent part of the request
+  Buffer input_;   // the response's head and bytes received with it; unchanged while the head's views are needed
+  Buffer chunks_;  // bytes of a chunked body that have not been decoded
+  iovec part_{};   // the buffer that is being written
   ResponseParser parser_;
-  h1::BodyFraming framing_{};  // of the response; its length: what has not come yet
+  h1::BodyFraming framing_{};  // of the response; `length` is the number of bytes not yet received
   h1::ChunkedDecoder decoder_;
   Buffer trailer_lines_;
   std::vector<Field> trailers_;
   h1::Reason reason_ = h1::Reason::none;
-  Result<void> sent_;    // of a request with a body
-  Instant sent_at_{};    // the whole request
-  bool is_done_ = true;  // the response has come whole
-  bool is_sent_ = true;  // the request has been sent whole
+  Result<void> sent_;    // result of sending a request with a body
+  Instant sent_at_{};    // when the whole request had been sent
+  bool is_done_ = true;  // the response has been received completely
+  bool is_sent_ = true;  // the request has been sent completely
+  bool waits_for_body_ = false;
   bool nothing_came_ = true;
   bool body_failed_ = false;
-  core::TaskGroup sending_;  // the request's body
+  core::TaskGroup sending_;  // sends the request's body
 };
 
 }  // namespace sluice::http::client

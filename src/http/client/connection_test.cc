@@ -17,7 +17,7 @@ namespace {
 using core::Task;
 using Kind = h1::BodyFraming::Kind;
 
-// Pieces that come one after the other, each after a while.
+// A body whose pieces become available one at a time, each after a pause.
 class Pieces final : public BodyReader {
  public:
   Pieces(core::Reactor& reactor, std::vector<std::string> pieces, Result<void> end = {}, Duration pause = 1ms)
@@ -39,11 +39,11 @@ class Pieces final : public BodyReader {
 };
 
 struct Step {
-  std::string until;   // the server reads until what it has received ends with this
+  std::string until;   // the server reads until the received bytes end with this
   std::string answer;  // and then sends this
 };
 
-// What a client has come to know of one exchange.
+// What a client learned from one exchange.
 struct Outcome {
   Result<int> status = 0;
   std::vector<std::pair<std::string, std::string>> fields;
@@ -54,13 +54,13 @@ struct Outcome {
   bool nothing_came = false;
 };
 
-// A connection to a server that says what it is told to.
+// A connection to a server that follows a list of steps.
 class ClientConnection : public testing::Test, Connection::Keeper {
  protected:
   explicit ClientConnection(const core::Faults& faults = {}, std::uint64_t seed = 7) : reactor_(seed, faults) {}
 
   enum class Then { waits, closes };
-  // For each connection in turn.
+  // The server follows these steps on each connection.
   void serve(std::vector<Step> steps, Then then = Then::waits) {
     if (!listener_.open()) {
       ASSERT_TRUE(reactor_.listen(listener_.handle(), *core::Address::parse("127.0.0.1:0"), {}));
@@ -91,7 +91,7 @@ class ClientConnection : public testing::Test, Connection::Keeper {
       (void)co_await stream.write({&part, 1}, 1h);
     }
     if (then == Then::closes) co_return;
-    // Until the client has gone.
+    // Until the client has closed.
     for (;;) {
       const auto got = co_await stream.read(bytes, 4096, never);
       lost_ = !got || *got == 0;
@@ -108,7 +108,7 @@ class ClientConnection : public testing::Test, Connection::Keeper {
     }(*connection_, address_));
     pass(10ms);
   }
-  // Asks, and reads all of the answer.
+  // Sends a request and reads the whole response.
   Outcome ask(RequestHead head = {.host = "a"}, BodyReader* body = nullptr) {
     Outcome outcome;
     bool is_done = false;
@@ -151,7 +151,7 @@ class ClientConnection : public testing::Test, Connection::Keeper {
   ConnectionOptions options_;
   net::Stream listener_{reactor_};
   core::Address address_;
-  std::string received_;  // by the server
+  std::string received_;  // bytes received by the server
   bool lost_ = false;     // the server has seen the client's end
   std::unique_ptr<Connection> connection_;
   core::TaskGroup tasks_;
@@ -172,7 +172,7 @@ TEST_F(ClientConnection, AsksOneThingAfterTheOther) {
   EXPECT_TRUE(first.end);
   EXPECT_TRUE(first.is_reusable);
   EXPECT_FALSE(first.nothing_came);
-  // What only the head may say is not taken from the fields.
+  // The members of the head take precedence over these fields.
   const std::vector<Field> fields = {
       {"Host", "b"}, {"content-length", "7"}, {"X", "y"}, {"Connection", "close"}, {"Transfer-Encoding", "chunked"}};
   const Outcome second = ask({.target = "/two", .host = "a", .fields = fields});
@@ -182,7 +182,7 @@ TEST_F(ClientConnection, AsksOneThingAfterTheOther) {
   EXPECT_EQ(ask({.method = "PUT", .target = "/three", .host = "a", .body = {Kind::length, 0}}).status, 204);
 }
 
-// The same, however the bytes come.
+// The result must not depend on how the network splits the bytes.
 class InBadWeather : public testing::TestWithParam<int> {};
 struct Weather : ClientConnection {
   using ClientConnection::ask;
@@ -255,7 +255,7 @@ TEST_F(ClientConnection, ABodyThatEndsTooEarlyIsAnError) {
   }
 }
 
-// What comes behind a response may be anything, such as the beginning of an answer to somebody else's request.
+// Bytes after a response could be anything, such as the beginning of a response to another client's request.
 TEST_F(ClientConnection, WhatNobodyAskedForEndsTheConnection) {
   for (const char* rest :
        {"Content-Length: 5\r\n\r\nhelloH", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nH"}) {
@@ -343,7 +343,7 @@ TEST_F(ClientConnection, AServerMayNotBeSilentForLong) {
   }
 }
 
-// The time of the answer begins when all of the request has been sent.
+// The timeout of the response begins when the whole request has been sent.
 TEST_F(ClientConnection, ABodyIsSentAsItComes) {
   options_.head_timeout = 3s;
   const std::vector<std::string> pieces = {"hello", std::string(20'000, 'x'), "you"};
@@ -393,7 +393,7 @@ TEST_F(ClientConnection, ABodyThatFailsIsNotTakenForWhole) {
   }
 }
 
-// It fails before anybody waits for the answer.
+// The body fails before the client waits for the response.
 TEST_F(ClientConnection, ABodyMayFailAtOnce) {
   struct Refused final : BodyReader {
     Task<Result<std::string_view>> read() override { co_return fail(Errc::limit); }
@@ -425,7 +425,7 @@ TEST_F(ClientConnection, AnAnswerMayComeBeforeTheEndOfTheRequest) {
   EXPECT_FALSE(outcome.is_reusable);
 }
 
-// The server answers and closes, and has not read all: what it said is what counts.
+// The server answers and closes before it has read the whole body. Its answer counts.
 TEST_F(ClientConnection, AnAnswerBeforeAnEndIsTaken) {
   serve({{"hel", "HTTP/1.1 413 Too long\r\nContent-Length: 2\r\n\r\nno"}}, Then::closes);
   connect();
@@ -457,7 +457,7 @@ TEST_F(ClientConnection, RestsNoLongerThanItsServer) {
     pass(10ms);
     EXPECT_EQ(connection_, nullptr);
   }
-  // A long body is read up to its last byte: the end behind it has not been seen.
+  // A long body is read exactly up to its last byte, so the client has not noticed the byte after it.
   received_.clear();
   const std::string body(100'000, 'x');
   serve({{"\r\n\r\n", ok + "Content-Length: 100000\r\n\r\n" + body + "H"}});

@@ -26,6 +26,7 @@ core::Async<Result<Pool::Lease>> Pool::take(Which which) {
 }
 
 core::Task<Result<std::vector<core::Address>>> Pool::find_addresses(Instant deadline) {
+  if (!origin_.path.empty()) co_return std::vector{*core::Address::from_path(origin_.path)};
   if (const auto address = core::Address::from_ip(origin_.host, origin_.port)) co_return std::vector{*address};
   if (resolver_ == nullptr) co_return fail(Errc::system, EHOSTUNREACH);
   const net::Resolver::Answer found = co_await resolver_->resolve(mailbox_, origin_.host, deadline);
@@ -38,20 +39,38 @@ core::Task<Result<std::vector<core::Address>>> Pool::find_addresses(Instant dead
   co_return addresses;
 }
 
+core::Task<Result<void>> Pool::connect(Connection& connection, const core::Address& address, Instant deadline) {
+  auto connected = co_await connection.connect(address, deadline);
+  if (!connected || !origin_.secure) co_return connected;
+  const std::string& name = options_.tls_name.empty() ? origin_.host : options_.tls_name;
+  connected = co_await connection.connect_tls(options_.tls, name, tls_, deadline, &resumption_);
+  counters_.tls_resumed += connected && connection.tls_resumed() ? 1 : 0;
+  co_return connected;
+}
+
+std::string Pool::describe(const Error& error) const {
+  return tls_failure_.empty() ? error.text() : "TLS: " + tls_failure_;
+}
+
 core::Task<Result<Pool::Lease>> Pool::open() {
   const Instant deadline = reactor_.now() + options_.connect_timeout;
   const auto addresses = co_await find_addresses(deadline);
   Result<void> connected = addresses ? fail(Errc::closed) : std::unexpected(addresses.error());
+  std::string failure;
   for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
     const core::Address& address = (*addresses)[i];
     auto connection = std::make_unique<Connection>(reactor_, options_.connection);
-    // What is left of the time is for those behind it, too.
+    // The remaining time is shared with the addresses after this one.
     const Instant now = reactor_.now();
-    connected = co_await connection->connect(address, now + (deadline - now) / (addresses->size() - i));
-    if (!connected) continue;
+    connected = co_await connect(*connection, address, now + (deadline - now) / (addresses->size() - i));
+    if (!connected) {
+      failure = connection->tls_failure();
+      continue;
+    }
     ++counters_.opened;
     co_return Lease(*this, {std::move(connection), reactor_.now() + options_.age}, false);
   }
+  tls_failure_ = std::move(failure);
   ++counters_.open_failures;
   co_return std::unexpected(connected.error());
 }
@@ -61,7 +80,7 @@ void Pool::give_back(Opened opened) {
   if (!opened.connection->is_reusable() || options_.idle == 0) return;
   const Instant until = std::min(opened.age_end, reactor_.now() + options_.idle_time);
   if (until <= reactor_.now() || !opened.connection->rest(*this, until)) return;
-  // The one that has not been used for the longest time makes room.
+  // Drops the least recently used connection.
   if (idle_.size() == options_.idle) idle_.erase(idle_.begin());
   idle_.push_back(std::move(opened));
 }

@@ -14,40 +14,49 @@
 
 namespace sluice::http::client {
 
-// Where a pool's connections lead.
+// The server that a pool connects to.
 struct Origin {
   std::string host;  // a name, or an address in digits
   std::uint16_t port = 80;
+  bool secure = false;  // connect with TLS
+  std::string path{};   // path of a unix socket, instead of host and port
 };
 
 struct PoolOptions {
   ConnectionOptions connection{};
-  Duration connect_timeout = 5s;  // the name's resolution included
-  std::size_t idle = 64;          // connections that are kept without a request
-  Duration idle_time = 60s;       // for which one is kept
-  Duration age = 1h;              // after which one is not used again
+  Duration connect_timeout = 5s;  // including name resolution and the TLS handshake
+  std::size_t idle = 64;          // maximum number of idle connections
+  Duration idle_time = 60s;       // how long an idle connection is kept
+  Duration age = 1h;              // after which a connection is not used again
+  // For a secure origin. `tls_name` is the name in its certificate; empty: the host.
+  std::shared_ptr<const net::tls::ClientContext> tls{};
+  std::string tls_name{};
 };
 
-// The connections of one core to one origin. A request has one for itself, and the one that was used last goes first,
-// so that a pool which has become too large shrinks.
+// The connections of one core to one origin. Each request has a connection of its own. The most recently used
+// connection is reused first, so that a pool that is too large shrinks.
 class Pool final : Connection::Keeper {
  public:
   struct Counters {
     std::uint64_t opened = 0;
     std::uint64_t open_failures = 0;
     std::uint64_t reused = 0;
+    std::uint64_t tls_resumed = 0;  // handshakes that resumed a session
   };
   class Lease;
   enum class Which : std::uint8_t { any, fresh };
 
-  // `resolver`: for names; null: the host is an address. All outlive the pool, and the pool its leases.
+  // `resolver` may be null if the host is an address. All references outlive the pool, and the pool outlives its
+  // leases.
   Pool(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* resolver, Origin origin, PoolOptions options);
   Pool(const Pool&) = delete;
   ~Pool() = default;
 
-  // A connection that is ready for a request. Errors: of the connect(), or Errc::timed_out; a name that leads nowhere
-  // is EHOSTUNREACH.
+  // Returns a connection that is ready for a request. Errors: those of connect(); Errc::timed_out; EHOSTUNREACH if the
+  // name has no address; Errc::malformed or Errc::closed if the TLS handshake fails.
   [[nodiscard]] core::Async<Result<Lease>> take(Which which = Which::any);
+  // Right after a failed take(): the cause, for the log.
+  [[nodiscard]] std::string describe(const Error& error) const;
 
   [[nodiscard]] const Origin& origin() const { return origin_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
@@ -61,6 +70,8 @@ class Pool final : Connection::Keeper {
   };
 
   [[nodiscard]] core::Task<Result<Lease>> open();
+  [[nodiscard]] core::Task<Result<void>> connect(Connection& connection, const core::Address& address,
+                                                 Instant deadline);
   [[nodiscard]] core::Task<Result<std::vector<core::Address>>> find_addresses(Instant deadline);
   void give_back(Opened opened);
   void ended(Connection& idle) override;
@@ -70,12 +81,15 @@ class Pool final : Connection::Keeper {
   net::Resolver* const resolver_;
   const Origin origin_;
   const PoolOptions options_;
-  std::vector<Opened> idle_;  // the one that was used last is the last
+  net::tls::CoreState tls_;
+  net::tls::Resumption resumption_;
+  std::vector<Opened> idle_;  // the most recently used one is the last
   std::size_t lent_ = 0;
   Counters counters_;
+  std::string tls_failure_;  // of the last failed connection; empty if TLS was not the cause
 };
 
-// One connection, for one request. It goes back where it can be used again, and closes otherwise.
+// A connection lent for one request. It returns to the pool if it is reusable, and is closed otherwise.
 class Pool::Lease {
  public:
   Lease(Lease&& other) noexcept
@@ -87,7 +101,7 @@ class Pool::Lease {
 
   [[nodiscard]] Connection& operator*() const { return *opened_.connection; }
   [[nodiscard]] Connection* operator->() const { return opened_.connection.get(); }
-  // Another request came before: the server may have closed it without our knowing.
+  // An earlier request has used the connection, so the server may have closed it unnoticed.
   [[nodiscard]] bool was_used() const { return was_used_; }
 
  private:

@@ -10,6 +10,7 @@
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/server.h"
+#include "net/tls/test_certificates.h"
 
 namespace sluice::http::client {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using core::Async;
 using core::Task;
 
-// Answers with the path.
+// Answers with the path of the request.
 class Echo final : public Handler {
  public:
   Async<Response> handle(Request& request) override {
@@ -40,10 +41,36 @@ class ClientPool : public testing::Test {
   void make_pool(PoolOptions options = {}) {
     pool_.emplace(reactor_, mailbox_, nullptr, Origin{"127.0.0.1", address_.port()}, options);
   }
+  // Issues the certificates for the TLS servers and clients of these tests.
+  static const net::tls::testing::Authority& authority() {
+    static const net::tls::testing::Authority made;
+    return made;
+  }
+  void start_secure(const net::tls::CertificateFiles& files,
+                    net::tls::ClientCertificate client = net::tls::ClientCertificate::off) {
+    const auto context = net::tls::ServerContext::make({.certificates = {files},
+                                                        .client_certificate = client,
+                                                        .client_ca = authority().file(),
+                                                        .alpn = {"h2", "http/1.1"}});
+    ASSERT_TRUE(context);
+    server_.emplace(reactor_, handler_, ServerOptions{});
+    server_->set_tls(*context, net::tls::TicketKeys::make());
+    address_ = *server_->listen(*core::Address::parse("127.0.0.1:0"), true);
+  }
+  void make_secure_pool(net::tls::ClientOptions options = {}, std::string name = "") {
+    if (options.ca_file.empty()) options.ca_file = authority().file();
+    options.alpn = {"http/1.1"};
+    const auto context = net::tls::ClientContext::make(options);
+    ASSERT_TRUE(context);
+    PoolOptions pool;
+    pool.tls = *context;
+    pool.tls_name = std::move(name);
+    pool_.emplace(reactor_, mailbox_, nullptr, Origin{"127.0.0.1", address_.port(), true}, pool);
+  }
   Task<void> ask(std::string& answer, Duration pause, Pool::Which which) {
     auto lease = co_await pool_->take(which);
     if (!lease) {
-      answer = "error " + lease.error().text();
+      answer = "error " + pool_->describe(lease.error());
       co_return;
     }
     const auto head = co_await (*lease)->ask({.target = "/a", .host = "a"}, nullptr);
@@ -64,7 +91,7 @@ class ClientPool : public testing::Test {
     pass(50ms);
     return answer;
   }
-  // So many at the same time.
+  // Sends this many requests at the same time.
   void ask_many(int count) {
     std::vector<std::string> answers(static_cast<std::size_t>(count));
     for (std::string& answer : answers) tasks_.spawn(ask(answer, 20ms, Pool::Which::any));
@@ -142,7 +169,84 @@ TEST_F(ClientPool, ANameLeadsNowhereWithoutAResolver) {
   EXPECT_EQ(ask(), "error " + (Error{Errc::system, EHOSTUNREACH}).text());
 }
 
-// Who has gone keeps nothing.
+TEST_F(ClientPool, SpeaksTls) {
+  start_secure(authority().issue("good", {.names = {"127.0.0.1"}}));
+  make_secure_pool();
+  EXPECT_EQ(ask(), "/a");
+  EXPECT_EQ(ask(), "/a again");
+  EXPECT_EQ(pool_->counters().tls_resumed, 0u);
+  EXPECT_EQ(ask(Pool::Which::fresh), "/a");
+  EXPECT_EQ(pool_->counters().tls_resumed, 1u);
+  pool_.reset();
+  pass(50ms);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(server_->counters().tls.handshakes, 2u);
+}
+
+TEST_F(ClientPool, TrustsOnlyTheServerThatItKnows) {
+  const net::tls::testing::Authority stranger;
+  const auto expired = authority().issue("expired", {.names = {"127.0.0.1"}, .from_s = -7200, .until_s = -3600});
+  const auto other = authority().issue("other", {.names = {"other.example"}});
+  const auto unknown = stranger.issue("unknown", {.names = {"127.0.0.1"}});
+  using Verify = net::tls::ClientOptions::Verify;
+  for (const auto& [files, why] : {std::pair(expired, "certificate has expired"),
+                                   {other, "IP address mismatch"},
+                                   {unknown, "self-signed certificate in certificate chain"}}) {
+    start_secure(files);
+    make_secure_pool();
+    const std::string answer = ask();
+    EXPECT_TRUE(answer.starts_with("error TLS: ") && answer.contains(why)) << answer;
+    EXPECT_EQ(pool_->counters().open_failures, 1u);
+    make_secure_pool({.verify = Verify::none});
+    EXPECT_EQ(ask(), "/a") << why;
+    pool_.reset();
+  }
+  start_secure(other);
+  make_secure_pool({}, "other.example");
+  EXPECT_EQ(ask(), "/a");
+  make_secure_pool({}, "another.example");
+  EXPECT_TRUE(ask().contains("hostname mismatch"));
+  pool_.reset();
+
+  start({});
+  make_secure_pool();
+  EXPECT_TRUE(ask().starts_with("error TLS: ")) << "the server speaks none";
+  pool_.reset();
+}
+
+TEST_F(ClientPool, ShowsACertificate) {
+  const auto own = authority().issue("own", {.names = {"client"}});
+  start_secure(authority().issue("asks", {.names = {"127.0.0.1"}}), net::tls::ClientCertificate::require);
+  make_secure_pool({.certificate = own.certificate, .key = own.key});
+  EXPECT_EQ(ask(), "/a");
+  pool_.reset();
+}
+
+// connect_timeout also bounds the TLS handshake.
+TEST_F(ClientPool, AHandshakeMayNotTakeLong) {
+  net::Stream silent(reactor_);
+  ASSERT_TRUE(reactor_.listen(silent.handle(), *core::Address::parse("127.0.0.1:0"), {}));
+  address_ = *reactor_.local_address(silent.handle());
+  make_secure_pool();
+  std::string answer;
+  tasks_.spawn(ask(answer, Duration{}, Pool::Which::any));
+  pass(4900ms);
+  EXPECT_EQ(answer, "");
+  pass(200ms);
+  EXPECT_EQ(answer, "error " + Error{Errc::timed_out}.text());
+}
+
+TEST_F(ClientPool, ConnectsToAUnixSocket) {
+  server_.emplace(reactor_, handler_, ServerOptions{});
+  ASSERT_TRUE(server_->listen(*core::Address::parse("unix:/run/app.sock")));
+  pool_.emplace(reactor_, mailbox_, nullptr, Origin{.host = {}, .path = "/run/app.sock"}, PoolOptions{});
+  EXPECT_EQ(ask(), "/a");
+  EXPECT_EQ(ask(), "/a again");
+  pool_.emplace(reactor_, mailbox_, nullptr, Origin{.host = {}, .path = "/run/none.sock"}, PoolOptions{});
+  EXPECT_TRUE(ask().starts_with("error "));
+}
+
+// A cancelled task releases its lease.
 TEST_F(ClientPool, ALeaseEndsWithWhoeverHasIt) {
   make_pool();
   std::string answer;

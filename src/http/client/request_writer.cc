@@ -9,19 +9,18 @@
 namespace sluice::http::client {
 namespace {
 
-bool is_visible(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7F; });
-}
-
-bool is_valid_value(std::string_view value) {
-  const char* const end = value.data() + value.size();
-  return h1::find_first<h1::EndsValue>(value.data(), value.data(), end) == end;
+bool is_visible(const char* base, const char* p, const char* end) {
+  if (p == end) return false;
+  while ((p = h1::find_first<h1::EndsTarget>(base, p, end)) != end && (*p == '?' || *p == '#')) ++p;
+  return p == end;
 }
 
 bool is_written_by_us(std::string_view name) {
   switch (name.size()) {
     case 4:
       return same_name(name, "host");
+    case 7:
+      return same_name(name, "upgrade");
     case 10:
       return same_name(name, "connection");
     case 14:
@@ -36,25 +35,39 @@ bool is_written_by_us(std::string_view name) {
 }  // namespace
 
 bool append_request(Buffer& out, const RequestHead& head) {
-  if (!is_token(head.method) || !is_visible(head.target) || !is_visible(head.host)) return false;
-  std::size_t bound = 128 + head.method.size() + head.target.size() + head.host.size();
-  for (const auto& [name, value] : head.fields) {
-    if (!is_token(name) || !is_valid_value(value)) return false;
-    bound += name.size() + value.size() + 4;
-  }
+  if (!is_token(head.method)) return false;
+  std::size_t bound = 160 + head.method.size() + head.target.size() + head.host.size() + head.upgrade.size();
+  for (const auto& [name, value] : head.fields) bound += name.size() + value.size() + 4;
 
+  // Each part is validated after it has been written. The check of a short text is faster if bytes precede it in the
+  // buffer.
   char* const begin = out.reserve(bound);
   char* at = copy_short(begin, head.method);
   *at++ = ' ';
+  const char* part = at;
   at = copy_short(at, head.target);
+  if (!is_visible(begin, part, at)) return false;
   at = copy_short(at, " HTTP/1.1\r\nHost: ");
+  part = at;
   at = copy_short(at, head.host);
+  if (!is_visible(begin, part, at)) return false;
   at = copy_short(at, "\r\n");
   for (const auto& [name, value] : head.fields) {
     if (is_written_by_us(name)) continue;
+    part = at;
     at = copy_short(at, name);
+    if (!h1::is_field_name(begin, part, at)) return false;
     at = copy_short(at, ": ");
+    part = at;
     at = copy_short(at, value);
+    if (!h1::is_field_value(begin, part, at)) return false;
+    at = copy_short(at, "\r\n");
+  }
+  if (!head.upgrade.empty()) {
+    at = copy_short(at, "Connection: Upgrade\r\nUpgrade: ");
+    part = at;
+    at = copy_short(at, head.upgrade);
+    if (!h1::is_field_value(begin, part, at)) return false;
     at = copy_short(at, "\r\n");
   }
   if (head.body.kind == h1::BodyFraming::Kind::chunked) {

@@ -9,20 +9,21 @@
 
 namespace sluice::http::client {
 
-// What a client asks a server.
+// The head of a client's request.
 struct RequestHead {
   std::string_view method = "GET";
   std::string_view target = "/";  // origin-form, encoded
-  std::string_view host;          // the value of Host: a name or an address, with the port where it is not the scheme's
-  // Content-Length, Transfer-Encoding, Connection and Host come from this struct alone: among `fields` they are left
-  // out.
+  std::string_view host;  // the value of Host: a name or an address, with the port if it is not the scheme's default
+  // Content-Length, Transfer-Encoding, Connection, Upgrade and Host come only from other members; in `fields` they are
+  // ignored.
   std::span<const Field> fields{};
-  h1::BodyFraming body{};  // not until_close
+  std::string_view upgrade{};  // the protocols that the server may switch to; empty: none
+  h1::BodyFraming body{};      // not until_close
 };
 
-// Appends the request line and the fields, up to and with the empty line (RFC 9112). Nothing is appended, and it
-// returns false, where a part is not valid: a method that is no token, a target or a host with white space or control
-// characters, a field that no recipient would take. So nobody who passes on what a peer sent splits a request in two.
+// Appends the request line and the fields, including the empty line (RFC 9112). If a part is invalid, appends nothing
+// and returns false: a method that is not a token, a target or a host with white space or control characters, or an
+// invalid field. This prevents request splitting when a caller forwards data from a peer.
 [[nodiscard]] bool append_request(Buffer& out, const RequestHead& head);
 
 }  // namespace sluice::http::client

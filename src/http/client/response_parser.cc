@@ -32,7 +32,7 @@ void ResponseParser::reset() {
 Parsed ResponseParser::parse(std::string_view received, Method request) {
   SLUICE_ASSERT(received.size() >= scanned_);
   const auto refuse = [](Reason reason) { return Parsed{Parsed::State::refused, reason, 0}; };
-  // Bytes beyond the limit are not looked at, so that they cannot change the answer when they come along with the
+  // Bytes beyond the limit are ignored, so that the result does not depend on whether they arrived together with the
   // others.
   const std::string_view seen = received.substr(0, limits_.head_size);
   for (;;) {
@@ -77,14 +77,14 @@ Reason ResponseParser::take_field(const char* base, std::string_view line) {
   if (lines_.size() == limits_.field_count) return Reason::too_many_fields;
   const char* const begin = line.data();
   const char* const end = begin + line.size();
-  const char* p = h1::find_first<h1::EndsPlainName>(begin, begin, end);
+  const char* p = h1::find_first<h1::EndsPlainName>(base, begin, end);
   while (p != end && is_token_char(*p)) ++p;
   if (p == end) return Reason::bad_field_name;
   if (h1::is_ows(*p)) return p == begin ? Reason::obsolete_folding : Reason::space_before_colon;
   if (*p != ':' || p == begin) return Reason::bad_field_name;
   const std::string_view name(begin, static_cast<std::size_t>(p - begin));
   ++p;
-  if (const char* const bad = h1::find_first<h1::EndsValue>(begin, p, end); bad != end) {
+  if (const char* const bad = h1::find_first<h1::EndsValue>(base, p, end); bad != end) {
     return *bad == '\r' ? Reason::bare_cr : Reason::bad_field_value;
   }
   const char* last = end;
@@ -140,7 +140,8 @@ Reason ResponseParser::recognise(std::string_view name, std::string_view value) 
   return Reason::none;
 }
 
-// RFC 9112, 6.3. A body that is not announced is still refused where two recipients would disagree on it.
+// RFC 9112, 6.3. A response whose status or request allows no body is still refused if two recipients could disagree on
+// its framing.
 Reason ResponseParser::finish(Method request) {
   if (has_encoding_ && has_length_) return Reason::length_and_encoding;
   if (has_encoding_ && chunked_count_ != 1) return Reason::bad_transfer_encoding;

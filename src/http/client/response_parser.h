@@ -17,38 +17,39 @@ struct ResponseLimits {
   std::size_t field_count = 256;
 };
 
-// The head of one response. Views last as long as the received bytes stay where they are.
+// The head of one response. The views are valid as long as the received bytes are not moved or freed.
 struct ResponseHead {
   int status = 0;  // 100 to 999
   Version version = Version::http11;
-  std::span<const Field> fields;  // as they came, hop-by-hop fields too
+  std::span<const Field> fields;  // as received, including hop-by-hop fields
   h1::BodyFraming body;
   bool keep_alive = false;   // the server accepts another request on this connection
-  std::string_view upgrade;  // of a 101: the protocol that the server changes to
+  std::string_view upgrade;  // of a 101: the protocol that the server switches to
 };
 
-// The head of one HTTP/1.1 response (RFC 9112), parsed as its bytes come in. It does no I/O and keeps no bytes: it is
-// shown all bytes since the response's first one, and looks at a line when the line is complete.
+// Parses the head of one HTTP/1.1 response (RFC 9112) as its bytes arrive. It does no I/O and stores no bytes: each
+// call passes all bytes received since the start of the response. The parser examines a line when the line is complete.
 //
-//   0 <= line_begin <= scanned <= received;   what a call decides depends on the bytes alone, not on the calls
+//   0 <= line_begin <= scanned <= received;   the result depends only on the bytes, not on their split
 //
-// What another recipient could frame in another way is refused: bare CR or LF, obs-fold, white space before a colon,
-// Content-Length beside Transfer-Encoding or twice (even when equal), a transfer coding other than a single "chunked",
-// Transfer-Encoding in HTTP/1.0. A status line may lack its reason phrase, and the space in front of that. A response
-// to HEAD, and one of status 1xx, 204 or 304, has no body, whatever its fields say (RFC 9112, 6.3).
+// Refuses everything that another recipient could frame differently: bare CR or LF, obs-fold, white space before a
+// colon, Content-Length beside Transfer-Encoding or twice (even when equal), a transfer coding other than a single
+// "chunked", Transfer-Encoding in HTTP/1.0. A status line may lack its reason phrase, and the space before the phrase.
+// A response to HEAD, and one of status 1xx, 204 or 304, has no body, whatever its fields say (RFC 9112, 6.3).
 //
-// An interim response (1xx but 101) is one response: the caller handles it and calls reset() for the next one.
+// An interim response (1xx except 101) counts as one response: the caller handles it and calls reset() for the next
+// one.
 class ResponseParser {
  public:
   explicit ResponseParser(const ResponseLimits& limits = {});
 
-  // `request`: the method that this is the response to. After anything but need_more, reset() comes first.
+  // `request`: the method of the request. After any result but need_more, the caller must call reset() first.
   [[nodiscard]] h1::Parsed parse(std::string_view received, Method request);
   void reset();
 
-  // Valid after parse() was done, until reset() or until the received bytes move or go.
+  // Valid after parse() returned `done`, until reset() or until the received bytes are moved or freed.
   [[nodiscard]] const ResponseHead& head() const { return head_; }
-  // After the received bytes have moved: points head()'s views to where they are now.
+  // Updates the views in head() after the received bytes have moved.
   void relocate(const char* received);
 
  private:
@@ -71,10 +72,10 @@ class ResponseParser {
   unsigned chunked_count_ = 0;
   bool has_encoding_ = false;
   Connection connection_ = Connection::unsaid;
-  bool upgrades_ = false;      // Connection names "upgrade"
-  int upgrade_line_ = -1;      // of lines_
+  bool upgrades_ = false;      // the Connection field contains "upgrade"
+  int upgrade_line_ = -1;      // index into lines_
   std::vector<Line> lines_;    // keeps its capacity
-  std::vector<Field> fields_;  // likewise
+  std::vector<Field> fields_;  // keeps its capacity
   ResponseHead head_;
 };
 

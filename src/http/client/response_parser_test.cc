@@ -28,7 +28,7 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Shows ever longer beginnings of `bytes`, each `step` bytes longer, in a block of its own that is exactly as long.
+// Passes growing prefixes of `bytes`, each `step` bytes longer, each in its own allocation of exact size.
 Outcome feed(std::string_view bytes, std::size_t step, Method request, const ResponseLimits& limits = {}) {
   ResponseParser parser(limits);
   Outcome outcome;
@@ -51,7 +51,7 @@ Outcome feed(std::string_view bytes, std::size_t step, Method request, const Res
   return outcome;
 }
 
-// Whole and split at every byte: the same.
+// The result must be the same for the whole text and for the text split at every byte.
 Outcome parse(std::string_view bytes, Method request = Method::get, const ResponseLimits& limits = {}) {
   Outcome whole = feed(bytes, bytes.size(), request, limits);
   EXPECT_EQ(feed(bytes, 1, request, limits), whole) << bytes;
@@ -124,7 +124,7 @@ TEST(ResponseParser, Lengths) {
   EXPECT_EQ(body("Transfer-Encoding: , Chunked ,\r\n").body, BodyFraming{Kind::chunked});
   EXPECT_EQ(body("content-length: 99999999999999999999\r\n").body, (BodyFraming{Kind::length, INT64_MAX}));
 
-  // These have no body, whatever they say.
+  // These responses have no body, whatever their fields say.
   for (const char* const status : {"100", "101", "204", "304"}) {
     for (const char* const fields : {"", "Content-Length: 7\r\n", "Transfer-Encoding: chunked\r\n"}) {
       EXPECT_EQ(body(fields, Method::get, status).body, BodyFraming{}) << status << fields;

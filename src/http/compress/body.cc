@@ -29,7 +29,7 @@ class CompressedBody::Pending : public core::SlabAllocated {
   }
   Pending(const Pending&) = delete;
   [[nodiscard]] bool done() const { return inner_.frame.done(); }
-  // Once, when it is done.
+  // Called once, when done() is true.
   [[nodiscard]] Result<Progress> take() { return inner_.await_resume(); }
 
   class Wait {
@@ -112,7 +112,7 @@ core::Task<Result<BodySource::Progress>> CompressedBody::wait(Buffer& out) {
   }
 }
 
-// Some: there are bytes in rest_ or input_.
+// `some`: there are bytes in rest_ or input_.
 Result<CompressedBody::Input> CompressedBody::fetch() {
   while (rest_.empty() && input_.empty() && !inner_done_) {
     core::Async<Result<Progress>> fetching = fetch_piece();
@@ -141,7 +141,7 @@ Result<BodySource::Progress> CompressedBody::copy_spans() {
   return Progress::more;
 }
 
-// What is in the page cache is read here; the rest by a thread, for a disk may take its time.
+// Reads bytes in the page cache directly and all others on a thread, because a disk may be slow.
 core::Async<Result<BodySource::Progress>> CompressedBody::read(FileRange& file) {
   iovec part{nullptr, static_cast<std::size_t>(std::min<std::uint64_t>(file.size, file_piece))};
   part.iov_base = input_.reserve(part.iov_len);
@@ -224,7 +224,7 @@ std::optional<Result<BodySource::Progress>> CompressedBody::run(Buffer& out) {
     taken += piece.size();
     around_.turnstile.count(piece.size());
     if (taken >= Turnstile::turn_bytes) {
-      if (out.size() == before) return std::nullopt;  // the encoder has it all
+      if (out.size() == before) return std::nullopt;  // all bytes are still in the encoder
       return Result<Progress>(Progress::more);
     }
   }

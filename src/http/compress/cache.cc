@@ -6,7 +6,7 @@
 namespace sluice::http::compress {
 namespace {
 
-constexpr std::size_t form_bytes = 512;  // of a form itself, with its places in the list and the table
+constexpr std::size_t form_bytes = 512;  // overhead of a form and its entries in the list and the table
 
 bool is_weak_form(std::string_view weak_tag, std::string_view tag) {
   return weak_tag.size() == tag.size() + 2 && weak_tag.ends_with(tag);
@@ -55,7 +55,7 @@ std::shared_ptr<const Cache::Form> Cache::store(const Source& source, Coding cod
 
   auto form = std::make_shared<Form>();
   form->weak_tag = "W/" + std::string(source.tag);
-  if (bytes.capacity() - bytes.size() > bytes.size() / 4) {  // made with room for the worst case
+  if (bytes.capacity() - bytes.size() > bytes.size() / 4) {  // the buffer was allocated for the worst case
     form->bytes = Buffer(bytes.size());
     form->bytes.append(bytes.view());
   } else {

@@ -16,16 +16,16 @@
 
 namespace sluice::http::compress {
 
-// One core's compressed forms of bytes that do not change: files. A source is known by what keeps it in memory, not by
-// its name or its tag: two files may have the same tag, and the same name may mean another file tomorrow. Its forms do
-// not keep it alive, and are of no use when nobody does.
+// Caches compressed forms of immutable bytes, such as files, on one core. A source is identified by the object that
+// owns its bytes, not by its name or tag: two files may have the same tag, and a name may later mean another file. The
+// cache does not keep the owner alive. The forms become useless when the owner is destroyed.
 class Cache {
  public:
   struct Source {
     std::shared_ptr<const void> owner;
     std::uint64_t begin = 0;  // an address, or an offset in the file
     std::uint64_t size = 0;
-    std::string_view tag;  // its ETag, a strong one
+    std::string_view tag;  // its strong ETag
   };
   struct Form {
     std::string weak_tag;
@@ -34,19 +34,20 @@ class Cache {
 
   explicit Cache(std::size_t limit) : limit_(limit) {}
 
-  // The longest form that is kept.
+  // The size of the longest form that the cache stores.
   [[nodiscard]] std::size_t most_bytes() const { return limit_ / 8; }
 
-  // Null: it is not there.
+  // Returns null if the form is not in the cache.
   [[nodiscard]] std::shared_ptr<const Form> find(const Source& source, Coding coding);
-  // For one who makes a form piece by piece: true for the first alone, who then calls store() or abandon().
+  // For a caller that compresses piece by piece. Returns true only to the first caller, which must then call store() or
+  // abandon().
   [[nodiscard]] bool reserve(const Source& source, Coding coding);
   void abandon(const Source& source, Coding coding);
-  // Drops the sources that were used longest ago where there is no room. Null: it is longer than
-  // what is kept, and `bytes` are as they were.
+  // Evicts the least recently used sources if there is no room. Returns null and leaves `bytes` unchanged if they are
+  // longer than most_bytes().
   std::shared_ptr<const Form> store(const Source& source, Coding coding, Buffer&& bytes);
 
-  // What is kept, by its cost, and of how many sources.
+  // The total cost of the stored forms, and the number of their sources.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return by_key_.size(); }
 
@@ -63,7 +64,7 @@ class Cache {
     std::size_t cost = 0;
     std::array<std::shared_ptr<const Form>, coding_count> forms;
 
-    // Another one may have its address when it is gone.
+    // Compares owners, because a later source may have the same address.
     [[nodiscard]] bool is_of(const std::shared_ptr<const void>& other) const {
       return !owner.owner_before(other) && !other.owner_before(owner);
     }
@@ -78,7 +79,7 @@ class Cache {
 
   const std::size_t limit_;
   std::size_t bytes_ = 0;
-  List list_;  // the one that was used last goes first
+  List list_;  // the most recently used one is the first
   std::unordered_map<Key, List::iterator, Hash> by_key_;
   std::vector<std::pair<Key, Coding>> being_made_;  // few: each has an encoder
 };

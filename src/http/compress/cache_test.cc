@@ -44,7 +44,7 @@ TEST(CompressCache, KeepsFormsByTheirSourceAndCoding) {
 }
 
 TEST(CompressCache, WhatWasUsedLongestAgoGoesFirst) {
-  Cache cache(8 * 1600);  // eight forms of 1,024 bytes, with what each costs besides
+  Cache cache(8 * 1600);  // eight forms of 1,024 bytes, including their overhead
   std::vector<File> files;
   for (int i = 0; i < 9; ++i) files.emplace_back("\"" + std::to_string(i) + "\"");
   for (int i = 0; i < 8; ++i)
@@ -63,11 +63,11 @@ TEST(CompressCache, FormsGoWithTheirSource) {
   cache.store(gone->source(), Coding::gzip, bytes_of("g"));
   cache.store(gone->source(), Coding::brotli, bytes_of("b"));
   const void* const address = gone->owner.get();
-  const auto sent = cache.find(gone->source(), Coding::gzip);  // an answer under way
+  const auto sent = cache.find(gone->source(), Coding::gzip);  // a response being sent
   const std::weak_ptr<const int> owner = gone->owner;
   gone.reset();
   EXPECT_TRUE(owner.expired());
-  // Another one that lies at the same address.
+  // Another source at the same address.
   const Cache::Source at_its_place{{std::make_shared<int>(0), address}, 0, 100, "\"gone\""};
   EXPECT_EQ(cache.find(at_its_place, Coding::gzip), nullptr);
   const File other("\"other\"");

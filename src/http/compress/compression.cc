@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t none = FieldList::max_size;
 
-// Bytes of our own, or such as are kept, that replace a body which the response's fields may refer to.
+// Compressed bytes, new or cached, that replace a body. Keeps the body alive, because the response's fields may refer
+// to it.
 struct Replaced {
   Body original;
   Buffer bytes;
@@ -27,7 +28,7 @@ void replace(Body& body, Buffer bytes, std::shared_ptr<const Cache::Form> form) 
 
 bool is_strong(std::string_view tag) { return tag.size() >= 2 && tag.front() == '"' && tag.back() == '"'; }
 
-// If-None-Match names the tag in its weak form.
+// Whether If-None-Match contains the weak form of the tag.
 bool names_weak_form(const Request& request, std::string_view tag) {
   for (const Field& field : request.fields) {
     if (field.name.size() != 13 || !same_name(field.name, "if-none-match")) continue;
@@ -40,14 +41,14 @@ bool names_weak_form(const Request& request, std::string_view tag) {
 
 }  // namespace
 
-// What the response's fields say.
+// What the response's fields contain.
 struct Compression::Findings {
   std::string_view type;
   std::string_view tag;
   std::size_t tag_index = none;
   std::size_t vary_index = none;
   std::size_t accept_ranges_index = none;
-  bool varies = false;  // says so already
+  bool varies = false;  // Vary already contains Accept-Encoding
   bool is_part = false;
   bool forbidden = false;
 
@@ -120,7 +121,8 @@ void Compression::apply(const Request& request, Response& response) {
   if (found.forbidden) return;
 
   if (status == 304) {
-    // It says what 200 would have said (RFC 9110, 15.4.5), or a cache takes it for another representation's.
+    // A 304 must have the fields that the 200 would have (RFC 9110, 15.4.5). Otherwise a cache may apply it to another
+    // representation.
     if (!found.type.empty() && !types_.matches(found.type)) return;
     if (is_strong(found.tag) && !response.tag_takes_suffix && names_weak_form(request, found.tag) &&
         choose(parse_accept_encoding(request.fields), options_.codings)) {
@@ -190,7 +192,7 @@ void Compression::apply(const Request& request, Response& response) {
   response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), surroundings_, source);
 }
 
-// Until the next call.
+// The result is valid until the next call.
 std::string_view Compression::joined(const SharedSpans& spans) {
   const auto size = static_cast<std::size_t>(spans.size());
   joined_.clear();
@@ -199,7 +201,7 @@ std::string_view Compression::joined(const SharedSpans& spans) {
   return joined_.view();
 }
 
-// `weak_tag`: lives as long as the body; empty: is made here.
+// `weak_tag` lives as long as the body. If empty, the weak tag is made here.
 void Compression::name_coding(Response& response, const Findings& found, Coding coding,
                               std::string_view weak_tag) const {
   response.fields.add_trusted("Content-Encoding", name_of(coding));
@@ -213,7 +215,7 @@ void Compression::name_coding(Response& response, const Findings& found, Coding 
       response.fields.set(found.tag_index, weak_tag);
     }
   }
-  // Ranges would be of other bytes.
+  // Ranges would refer to the uncompressed bytes.
   if (found.accept_ranges_index != none) response.fields.remove(found.accept_ranges_index);
 }
 

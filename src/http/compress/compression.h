@@ -20,24 +20,25 @@
 
 namespace sluice::http::compress {
 
-// One core's compression: a filter that compresses the answers that are worth it, with what the client accepts. What
-// could have been compressed says `Vary: Accept-Encoding`, compressed or not; a compressed answer's ETag is weak, for
-// its bytes are not the ones that the strong one stands for. The answer to HEAD has the fields that GET's would have,
-// but for the length, which nobody knows before.
+// A filter that compresses responses with a coding that the client accepts. Belongs to one core. A response that could
+// be compressed has `Vary: Accept-Encoding`, whether it is compressed or not. The ETag of a compressed response is
+// weak, because the strong ETag identifies the uncompressed bytes (except with Response::tag_takes_suffix). The
+// response to HEAD has the same fields as that to GET, except the length, which is not known in advance.
 //
 // Never compressed are:
-//   - answers that are encoded already, or carry a digest of their bytes;
-//   - parts (206, Content-Range), for their offsets are those of the bytes as they are;
-//   - what says `Cache-Control: no-transform`;
-//   - answers that set cookies: a secret beside what an attacker may choose shows in the length (BREACH);
-//   - media types that are not listed, and what is shorter than the minimum, where the client takes it as it is.
+//   - responses that are already encoded or have a digest of their bytes;
+//   - partial responses (206, Content-Range), because their offsets refer to the uncompressed bytes;
+//   - responses with `Cache-Control: no-transform`;
+//   - responses that set cookies: if a body has a secret beside text chosen by an attacker, its compressed length
+//   reveals the secret (BREACH);
+//   - unlisted media types and bodies shorter than the minimum, if the client accepts them uncompressed.
 //
-// Bytes in memory, up to `whole_bytes`, are compressed at once and have a length; all else is streamed.
+// Bytes in memory, up to `whole_bytes`, are compressed at once and have a length; everything else is streamed.
 class Compression final : public Filter {
  public:
   static constexpr std::size_t whole_bytes = 64 * 1024;
 
-  // All outlive it, and it outlives its answers.
+  // All references outlive the filter, and the filter outlives its responses.
   Compression(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
 
   void after(Exchange& exchange, Slot&, Response& response) override { apply(exchange.request, response); }
@@ -50,7 +51,7 @@ class Compression final : public Filter {
   void apply(const Request& request, Response& response);
   void name_coding(Response& response, const Findings& found, Coding coding, std::string_view weak_tag) const;
   std::string_view joined(const SharedSpans& spans);
-  // False: there is no memory.
+  // Returns false if memory runs out.
   bool compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,
                       const std::optional<Cache::Source>& source);
 
@@ -60,7 +61,7 @@ class Compression final : public Filter {
   Turnstile turnstile_;
   Cache cache_;
   Counters counters_;
-  Buffer joined_;  // of an answer in pieces, while it is compressed: up to `whole_bytes`
+  Buffer joined_;  // up to `whole_bytes` of a response in pieces, while it is compressed
   const Surroundings surroundings_;
 };
 

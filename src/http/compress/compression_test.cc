@@ -24,7 +24,7 @@ Buffer buffer_of(std::string_view text) {
   return buffer;
 }
 
-// What a source does at one pull: gives a text, at once or after a while; ends or fails with it.
+// What a source does in one pull: gives a text, at once or after a delay, and may end or fail with it.
 struct Step {
   std::string text;
   Duration after{};
@@ -64,7 +64,7 @@ class Scripted final : public BodySource {
   Field trailer_{"Row-Count", "7"};
 };
 
-// A temporary file, gone with its last owner.
+// A temporary file, deleted with its last owner.
 struct TemporaryFile {
   std::FILE* file = std::tmpfile();
   explicit TemporaryFile(std::string_view text) {
@@ -107,7 +107,7 @@ class CompressionTest : public testing::Test {
     return response;
   }
 
-  // Every write's bytes, and how it ended.
+  // The bytes of every write, and how the response ended.
   struct Sent {
     std::vector<std::string> writes;
     std::vector<Instant> times;
@@ -121,7 +121,7 @@ class CompressionTest : public testing::Test {
   };
   static core::Task<void> pull_all(BodySource& source, Sent& sent, core::Reactor& reactor) {
     Buffer out;
-    out.append("earlier");  // answers gather in the same buffer
+    out.append("earlier");  // earlier responses are in the same buffer
     for (;;) {
       const auto progress = co_await source.pull(out);
       if (!progress) {
@@ -522,7 +522,7 @@ TEST_F(CompressionTest, FilesAreReadInPieces) {
 }
 
 TEST_F(CompressionTest, AFileThatMayMakeUsWaitIsReadByAThread) {
-  // procfs does not promise to answer at once.
+  // procfs does not support reads without blocking.
   const std::shared_ptr<std::FILE> file(std::fopen("/proc/filesystems", "re"), [](std::FILE* f) { std::fclose(f); });
   ASSERT_NE(file, nullptr);
   char expected[16384];
@@ -650,7 +650,7 @@ TEST_F(CompressionTest, WhoAwaitsAPullMayGoBeforeTheBody) {
   }
   ASSERT_EQ(sent.writes.size(), 1u);
   const Instant later = reactor.now() + 50ms;
-  while (reactor.now() < later) reactor.turn(later);  // what was awaited comes meanwhile
+  while (reactor.now() < later) reactor.turn(later);  // the awaited piece becomes ready meanwhile
   const std::string before = sent.bytes();
   sent = send(response);
   EXPECT_EQ(decode_whole(Coding::gzip, before + sent.bytes()), "first second third");
@@ -701,7 +701,7 @@ TEST_F(CompressionTest, WithoutMemoryAnswersGoOutAsTheyAre) {
   EXPECT_EQ(ask("gzip").fields.get("content-encoding"), "gzip");
 }
 
-// As the files module answers: bytes or a range that a shared owner keeps, with fields that live as long.
+// Like a response of the files module: bytes or a range kept alive by a shared owner, and fields that live as long.
 struct Served {
   std::string text;
   std::string tag;
@@ -735,7 +735,8 @@ TEST_F(CompressionTest, FilesAreCompressedOnce) {
       EXPECT_EQ(compression->counters().cached, 3u);
       EXPECT_EQ(compression->counters().answers, 6u);
 
-      // The file changes under the same tag: what is there now is compressed, and the fields are good beyond its end.
+      // The file changes but keeps its tag. The new content is compressed, and the fields stay valid after the old
+      // file's end.
       Response before = ask("gzip");
       served = std::make_shared<const Served>(words(size, 2), "\"t\"");
       Response after = ask("gzip");

@@ -12,7 +12,7 @@
 namespace sluice::http::compress {
 namespace {
 
-constexpr std::size_t output_bytes = 16 * 1024;  // room that an encoder is given at a time
+constexpr std::size_t output_bytes = 16 * 1024;  // output room that an encoder gets at a time
 constexpr std::size_t most_at_once = 1 << 30;    // zlib counts in 32 bits
 
 int window_bits(const Options& options) { return std::bit_width(options.window.bytes) - 1; }
@@ -43,7 +43,7 @@ class GzipEncoder final : public Encoder {
         const uInt room = stream_.avail_out;
         result = ::deflate(&stream_, flush);
         out.commit(room - stream_.avail_out);
-        // Z_BUF_ERROR is no error: there was nothing left to do.
+        // Z_BUF_ERROR is not a failure: there was nothing left to do.
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return false;
       } while (stream_.avail_out == 0);
     } while (!bytes.empty());
@@ -52,18 +52,18 @@ class GzipEncoder final : public Encoder {
   std::size_t memory() const override { return memory_bytes; }
 
   static constexpr int memory_level = 8;
-  // As zconf.h says.
+  // The formula in zconf.h.
   static constexpr std::size_t memory_bytes = (1u << (15 + 2)) + (1u << (memory_level + 9)) + 8192;
 
  private:
-  static constexpr int gzip_window_bits = 15 + 16;  // 32 KiB, in gzip's frame
+  static constexpr int gzip_window_bits = 15 + 16;  // 32 KiB, in gzip format
 
   z_stream stream_{};
   bool ready_ = false;
 };
 
-// brotli has no reset: its state is made anew for each body. That the allocator still has the memory warm makes keeping
-// it here not worth while.
+// brotli has no reset, so its state is created for each body. The allocator reuses the memory, so caching it here is
+// not worthwhile.
 class BrotliEncoder final : public Encoder {
  public:
   BrotliEncoder(std::uint32_t quality, int window) : Encoder(Coding::brotli), quality_(quality), window_(window) {}
@@ -104,7 +104,7 @@ class BrotliEncoder final : public Encoder {
   std::size_t memory() const override { return most_allocated_; }
 
  private:
-  static constexpr std::size_t header_bytes = 16;  // before each block: its size
+  static constexpr std::size_t header_bytes = 16;  // before each block, for its size
 
   void end() {
     if (state_ != nullptr) ::BrotliEncoderDestroyInstance(state_);
@@ -192,7 +192,7 @@ void EncoderPool::Closer::operator()(libdeflate_compressor* compressor) const {
 }
 
 EncoderPool::EncoderPool(const Options& options) : options_(options) {
-  // Before the first one has said what it takes.
+  // Estimates, until the first encoder reports its memory.
   const std::size_t guess = 20 * options.window.bytes + 256 * 1024;
   cost_ = {GzipEncoder::memory_bytes, guess, guess};
 }

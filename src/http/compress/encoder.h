@@ -15,13 +15,13 @@ struct libdeflate_compressor;
 
 namespace sluice::http::compress {
 
-// One compressor's state: bytes in, bytes of its coding out. Large, so it is used again and again.
+// The state of one compressor. It is large, so encoders are reused.
 class Encoder {
  public:
   enum class Step : std::uint8_t {
-    go_on,   // gives what is ready
-    flush,   // gives all, so that the client can decode what has been written so far
-    finish,  // gives all, and the end; then begin() comes before the next write()
+    go_on,   // output what is ready
+    flush,   // output everything, so that the client can decode all bytes written so far
+    finish,  // output everything and end the stream; begin() must precede the next write()
   };
 
   explicit Encoder(Coding coding) : coding_(coding) {}
@@ -30,27 +30,28 @@ class Encoder {
 
   [[nodiscard]] Coding coding() const { return coding_; }
 
-  // A new body, of this size where it is known; what was left of one before is forgotten. False: out of memory.
+  // Begins a new body, of this size if it is known, and discards any unfinished one. Returns false if memory runs out.
   [[nodiscard]] virtual bool begin(std::optional<std::uint64_t> size) = 0;
-  // Appends to `out`. `bytes` may be of any size, none too. False: out of memory; only begin() helps.
+  // Compresses `bytes`, which may be empty, and appends to `out`. Returns false if memory runs out; then only begin()
+  // may be called.
   [[nodiscard]] virtual bool write(std::string_view bytes, Step step, Buffer& out) = 0;
-  // The most that it has allocated, in bytes.
+  // The most bytes that it has ever allocated.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
  private:
   const Coding coding_;
 };
 
-// Null: out of memory.
+// Returns null if memory runs out.
 [[nodiscard]] std::unique_ptr<Encoder> make_encoder(Coding coding, const Options& options);
 
-// One core's encoders. Those that are lent and those that are spare take no more than `options.memory` together; a few
-// of each coding stay spare.
+// One core's encoders. All lent and spare encoders together use at most `options.memory`. The pool keeps a few spare
+// encoders of each coding.
 class EncoderPool {
  public:
-  static constexpr std::size_t most_spare = 8;  // of each coding
+  static constexpr std::size_t most_spare = 8;  // spare encoders of each coding
 
-  // An encoder for as long as it is held.
+  // Holds an encoder and gives it back when destroyed.
   class Lease {
    public:
     Lease() = default;
@@ -77,16 +78,17 @@ class EncoderPool {
 
   explicit EncoderPool(const Options& options);
   EncoderPool(const EncoderPool&) = delete;
-  ~EncoderPool();  // every lease has ended
+  ~EncoderPool();  // precondition: every lease has ended
 
-  // Begun. Empty: the memory is used up.
+  // Returns an encoder after begin(). The lease is empty if the memory is used up.
   [[nodiscard]] Lease lend(Coding coding, std::optional<std::uint64_t> size);
 
-  // A body at once. It takes an encoder only while it runs, so the limit on memory does not refuse it. False: the
-  // machine is out of memory, and `out` is as it was.
+  // Compresses a whole body. The memory limit does not apply, because the encoder is used only during the call. Returns
+  // false and leaves `out` unchanged if the machine is out of memory.
   [[nodiscard]] bool compress(Coding coding, std::string_view bytes, Buffer& out);
 
-  // Of all encoders, lent and spare. Each counts with the most that one of its coding has taken so far.
+  // Memory of all encoders, lent and spare. Each is counted with the maximum that any encoder of its coding has used so
+  // far.
   [[nodiscard]] std::size_t memory() const;
 
  private:
@@ -100,9 +102,9 @@ class EncoderPool {
 
   const Options options_;
   std::array<std::vector<std::unique_ptr<Encoder>>, coding_count> spare_;
-  std::array<std::size_t, coding_count> cost_;                 // of one encoder, by coding
+  std::array<std::size_t, coding_count> cost_;                 // of one encoder of each coding
   std::array<std::size_t, coding_count> count_{};              // lent and spare
-  std::unique_ptr<libdeflate_compressor, Closer> whole_gzip_;  // twice as fast as zlib where all is there at once
+  std::unique_ptr<libdeflate_compressor, Closer> whole_gzip_;  // twice as fast as zlib if the whole body is available
 };
 
 }  // namespace sluice::http::compress

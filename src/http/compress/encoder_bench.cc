@@ -10,7 +10,7 @@
 namespace sluice::http::compress {
 namespace {
 
-// Rows as an endpoint gives them: names that repeat, words, numbers and times that do not.
+// Rows like those of an endpoint: repeated names, with varying words, numbers and times.
 std::string rows(std::size_t size) {
   constexpr const char* words[] = {"silent", "harbor", "winter", "river",  "glass", "paper", "night",  "garden",
                                    "stone",  "letter", "summer", "bridge", "ocean", "train", "island", "window"};
@@ -42,7 +42,7 @@ Options options_at(Coding coding, std::int64_t level, std::int64_t window) {
   return options;
 }
 
-// 4 MiB in pieces of 16 KiB: level, and window in KiB.
+// Compresses 4 MiB in pieces of 16 KiB. Arguments: level, and window in KiB.
 void stream(benchmark::State& state, Coding coding) {
   EncoderPool pool(options_at(coding, state.range(0), state.range(1)));
   const std::string text = rows(4 << 20);
@@ -80,7 +80,7 @@ BENCHMARK_CAPTURE(stream, zstd, Coding::zstd)
     ->Args({3, 2048})
     ->Unit(benchmark::kMillisecond);
 
-// A small answer at once: bytes, and level.
+// Compresses a small response at once. Arguments: bytes, and level.
 void whole(benchmark::State& state, Coding coding) {
   EncoderPool pool(options_at(coding, state.range(1), 128));
   const std::string text = rows(static_cast<std::size_t>(state.range(0)));
@@ -103,7 +103,7 @@ BENCHMARK_CAPTURE(whole, zstd, Coding::zstd)
     ->ArgsProduct({{1024, 8192, 61440}, {1, 3, 5}})
     ->Unit(benchmark::kMicrosecond);
 
-// What using an encoder again saves.
+// The baseline without reuse of encoders.
 void whole_with_a_new_encoder(benchmark::State& state, Coding coding) {
   const Options options;
   const std::string text = rows(8192);

@@ -116,7 +116,7 @@ TEST_P(EveryCoding, ThePoolKeepsToItsLimit) {
   const std::string text = words(400'000);
   std::vector<EncoderPool::Lease> leases;
   Buffer out;
-  {  // what one takes is known once one has been given back
+  {  // the cost of an encoder is known after the first one was given back
     auto lease = pool.lend(GetParam(), std::nullopt);
     ASSERT_TRUE(lease->write(text, Step::go_on, out));
   }

@@ -8,7 +8,7 @@
 namespace sluice::http::compress {
 namespace {
 
-// RFC 9110, 5.6.2, without '*' and '+', which mean something in a pattern.
+// A token (RFC 9110, 5.6.2) without '*' and '+', which are special in a pattern.
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

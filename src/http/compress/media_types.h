@@ -8,22 +8,22 @@
 
 namespace sluice::http::compress {
 
-// Media types by pattern: "text/csv", "text/*" (all of text) and "application/*+json" (all with that suffix).
+// A set of media type patterns: "text/csv", "text/*" (all text types) and "application/*+json" (all with that suffix).
 class MediaTypes {
  public:
-  // The patterns have passed is_pattern().
+  // Precondition: is_pattern() is true for all patterns.
   explicit MediaTypes(std::span<const std::string> patterns);
 
-  // A Content-Type's value; its parameters are passed over.
+  // `content_type`: the value of a Content-Type field. Its parameters are ignored.
   [[nodiscard]] bool matches(std::string_view content_type) const;
 
   [[nodiscard]] static bool is_pattern(std::string_view text);
 
  private:
   struct Pattern {
-    std::string prefix;  // the type with its slash, or for one type alone all of it
+    std::string prefix;  // the type with its slash; for a single media type, all of it
     std::string suffix;  // "+json"
-    bool whole = false;  // one type alone
+    bool whole = false;  // a single media type
   };
   std::vector<Pattern> patterns_;
 };

@@ -12,7 +12,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "q=0.85" as 850 (RFC 9110, 12.4.2); nothing where it is no weight.
+// "q=0.85" gives 850 (RFC 9110, 12.4.2). Returns nothing if the text is not a weight.
 std::optional<std::uint16_t> parse_weight(std::string_view text) {
   if (text.size() < 3 || (text[0] != 'q' && text[0] != 'Q') || text[1] != '=') return std::nullopt;
   text.remove_prefix(2);

@@ -50,31 +50,34 @@ struct Options {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field(
-        "codings", &Options::codings,
-        "What answers may be compressed with. Accept-Encoding chooses; among those that a client wants equally, the "
-        "first of the list. `[]`: nothing is compressed.",
-        {.max = coding_count});
+    v.field("codings", &Options::codings,
+            "The codings that answers may be compressed with. Accept-Encoding decides; of codings that a client "
+            "prefers equally, the first in this list is used. `[]`: nothing is compressed.",
+            {.max = coding_count});
     v.field("minimum", &Options::minimum,
-            "An answer that is known to be shorter goes out as it is. The length of streamed rows is not known before.",
+            "Answers that are known to be shorter are not compressed. The length of an answer with streamed rows is "
+            "not known in advance.",
             {.max = 1_GiB});
     v.field("types", &Options::types,
-            "The media types that are compressed: `text/csv`, `text/*`, `application/*+json`. Images, audio, video and "
-            "archives are compressed already.",
+            "The media types that are compressed: `text/csv`, `text/*`, `application/*+json`. Leave out formats that "
+            "are compressed already, such as most images, audio, video and archives.",
             {.min = 1, .max = 256, .check = check_type});
-    v.field("gzip_level", &Options::gzip_level, "Higher is smaller and slower.", {.min = 1, .max = 9});
-    v.field("brotli_quality", &Options::brotli_quality, "Higher is smaller and slower.", {.min = 0, .max = 9});
-    v.field("zstd_level", &Options::zstd_level, "Higher is smaller and slower.", {.min = 1, .max = 12});
+    v.field("gzip_level", &Options::gzip_level, "Higher levels compress better and take longer.", {.min = 1, .max = 9});
+    v.field("brotli_quality", &Options::brotli_quality, "Higher levels compress better and take longer.",
+            {.min = 0, .max = 9});
+    v.field("zstd_level", &Options::zstd_level, "Higher levels compress better and take longer.",
+            {.min = 1, .max = 12});
     v.field("window", &Options::window,
-            "How far back brotli and zstd look for what repeats; down to a power of two. Each answer that is being "
-            "compressed takes some twenty times as much memory. gzip looks back 32 KiB and takes 264 KiB.",
+            "How far back brotli and zstd look for repetitions; rounded down to a power of two. Each answer takes "
+            "about twenty times as much memory while it is compressed. gzip looks back 32 KiB and takes 264 KiB.",
             {.min = 16_KiB, .max = 8_MiB});
     v.field("memory", &Options::memory,
-            "What compressors may take on each core. Answers that find none go out uncompressed.",
+            "How much memory compressors may take on each core. If it is used up, answers are sent uncompressed.",
             {.min = 1_MiB, .max = 64_GiB});
     v.field("cache", &Options::cache,
-            "What each core keeps of compressed files, so that a file is not compressed for each request. A file whose "
-            "compressed form takes more than an eighth of it is not kept. `0`: none.",
+            "How much memory each core uses to keep compressed files, so that a file is not compressed again for "
+            "each request. A file whose compressed form takes more than an eighth of it is not kept. `0`: no "
+            "compressed files are kept.",
             {.max = 64_GiB});
   }
 };

@@ -15,13 +15,13 @@ namespace sluice::http::compress {
 
 inline constexpr Coding all_codings[] = {Coding::gzip, Coding::brotli, Coding::zstd};
 
-// What a client makes of compressed bytes, by the codings' own libraries.
+// The result of decoding compressed bytes with the reference library of the coding.
 struct Decoded {
   std::string text;
-  bool complete = false;  // it ends here, and nothing follows
+  bool complete = false;  // the stream has ended, and no bytes follow
 };
 
-// Nothing: the bytes are wrong. As far as they go, where they are not complete.
+// Returns nothing if the bytes are invalid. Decodes an incomplete stream as far as possible.
 inline std::optional<Decoded> decode(Coding coding, std::string_view bytes) {
   Decoded decoded;
   char block[65536];
@@ -80,7 +80,7 @@ inline std::optional<Decoded> decode(Coding coding, std::string_view bytes) {
   return decoded;
 }
 
-// Whole, or nothing.
+// Returns nothing unless the stream is complete.
 inline std::optional<std::string> decode_whole(Coding coding, std::string_view bytes) {
   auto decoded = decode(coding, bytes);
   if (!decoded || !decoded->complete) return std::nullopt;

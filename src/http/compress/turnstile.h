@@ -8,20 +8,20 @@
 
 namespace sluice::http::compress {
 
-// Compressing takes a core longer than anything else that it does, so the bytes of one turn are limited: who finds the
-// limit reached waits in line for one of the next turns, and other connections are served in between.
+// Limits the bytes that a core compresses in one turn of the loop, because compression is its most expensive work. Once
+// the limit is reached, further bodies wait in a queue for a later turn, and other connections are served in between.
 class Turnstile : core::TurnHook {
  public:
   static constexpr std::size_t turn_bytes = 64 * 1024;
 
   explicit Turnstile(core::Reactor& reactor) : TurnHook(&Turnstile::serve), reactor_(reactor) {}
 
-  // May go on at once.
+  // Whether the caller may compress at once.
   [[nodiscard]] bool open();
-  // What has been compressed, after waiting or without having asked.
+  // Counts compressed bytes, also of a caller that has not waited or asked.
   void count(std::size_t bytes);
 
-  // `co_await Turn(turnstile)` where it is not open. Destroying the coroutine leaves the line.
+  // `co_await Turn(turnstile)` if open() is false. Destroying the coroutine removes it from the queue.
   class [[nodiscard]] Turn {
    public:
     explicit Turn(Turnstile& turnstile) : turnstile_(turnstile) {}

@@ -18,7 +18,7 @@ class TurnstileTest : public testing::Test {
   std::string order;
 
   void step() { reactor.turn(reactor.now()); }
-  // Takes `times` whole turns' worth, each time noting its name.
+  // Uses up `times` whole turns and records its name each time.
   core::Task<void> work(char name, int times) {
     for (int i = 0; i < times; ++i) {
       if (!turnstile->open()) {

@@ -98,7 +98,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
         phase_ = Phase::size;
         break;
 
-      // The trailer section: fields as in a head.
+      // The trailer section has fields like a head.
       case Phase::line:
         name_empty_ = true;
         phase_ = *p == '\r' ? Phase::last_lf : Phase::name;
@@ -120,7 +120,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
         break;
 
       case Phase::value: {
-        // Never past the limit, so that the answer does not depend on how the bytes came.
+        // Never scans past the limit, so that the result does not depend on how the bytes are split.
         const char* const window =
             p + std::min<std::ptrdiff_t>(end - p, std::ptrdiff_t{max_trailer_size} - trailer_size_);
         const char* const stop = find_first<EndsValue>(base, p, window);
@@ -148,7 +148,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
         return step(Step::State::done);
 
       case Phase::complete:
-        return refuse(Reason::none);  // a mistake of the caller's, which the assert above catches
+        return refuse(Reason::none);  // a caller's error, caught by the assertion above
     }
   }
   return step(Step::State::need_more);

@@ -15,13 +15,13 @@ using State = ChunkedDecoder::Step::State;
 struct Outcome {
   State state = State::need_more;
   Reason reason = Reason::none;
-  std::size_t consumed = 0;  // not compared after a refusal: nothing follows
+  std::size_t consumed = 0;  // not compared after a refusal
   std::string data;
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Feeds the pieces, each from a block of its own size, that the address sanitizer may see a read beyond it.
+// Feeds the pieces, each from its own allocation of exact size, so that AddressSanitizer detects reads beyond it.
 Outcome feed(const std::vector<std::string_view>& pieces) {
   ChunkedDecoder decoder;
   Outcome outcome;
@@ -198,7 +198,7 @@ TEST(ChunkEncoding, SizeIsFilledIn) {
   out.append("hello");
   end_chunk(out, mark);
   mark = begin_chunk(out);
-  end_chunk(out, mark);  // nothing came: nothing is sent
+  end_chunk(out, mark);  // an empty chunk is not written
   mark = begin_chunk(out);
   out.append(std::string(0xABC, 'x'));
   end_chunk(out, mark);
@@ -212,7 +212,7 @@ TEST(ChunkEncoding, MarkSurvivesWhatWasConsumedBefore) {
   out.append("sent long ago");
   out.consume(5);
   const std::size_t mark = begin_chunk(out);
-  out.append(std::string(10'000, 'y'));  // grows, and so moves to the front
+  out.append(std::string(10'000, 'y'));  // the buffer grows, which moves its content to the front
   end_chunk(out, mark);
   EXPECT_EQ(out.view().substr(0, 18), "long ago00002710\r\n");
 }

@@ -4,22 +4,27 @@
 #include <optional>
 #include <utility>
 
+#include "http/client_address.h"
 #include "http/h1/presence.h"
 #include "http/h1/request_body.h"
 #include "http/h1/response.h"
 #include "http/h2/connection.h"
+#include "http/proxy_header.h"
+#include "net/stream_duplex.h"
 
 namespace sluice::http::h1 {
 namespace {
 
 constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
-constexpr std::size_t lingering_bytes = 256 * 1024;  // that are read and dropped behind the last answer
+constexpr std::size_t lingering_bytes = 256 * 1024;  // most bytes that are read and dropped after the last response
 constexpr Duration lingering_time = 2s;
-constexpr Duration overloaded_patience = 500ms;  // one connection too many hears of it even if it says nothing
+constexpr Duration overloaded_patience =
+    500ms;  // a connection beyond the limit gets its 503 after this time even if it sends nothing
 
 }  // namespace
 
-// Counts a request while it is waited for. What is answered at once is never seen by whoever reads the counter.
+// Counts a request while its handler runs. A request that is answered at once needs no counting: nobody can read the
+// counter in between.
 class Connection::Active {
  public:
   Active(Server& server, Method method, bool secure)
@@ -44,6 +49,7 @@ void Connection::drain() {
   if (http2_ != nullptr) return http2_->drain();
   if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
+  if (wants_proxy_header_) return stream_.end_read();
   stream_.give_up_handshake();
 }
 
@@ -57,12 +63,13 @@ void Connection::follow_options(bool new_limits) {
   const ServerOptions& options = server_.options_;
   stream_.set_slowest(options.slowest_client);
   if (new_limits && work_) work_->outdated = unusual_ = true;
+  if (http2_ != nullptr) http2_->follow_options();
   if (options.http2) return;
   may_be_http2_ = false;
   if (http2_ != nullptr) http2_->go_away();
 }
 
-// What has been received is read again from its beginning, within the limits of now.
+// Parses the received bytes again from the beginning, with the current limits.
 void Connection::renew_workspace() {
   auto fresh = server_.take_workspace();
   fresh->input.swap(work_->input);
@@ -89,11 +96,12 @@ void Connection::woken(Woken why) {
 core::Task<Connection::Next> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
   const ServerOptions& options = server_.options_;
-  if (idle_until_ == Instant{}) {  // it has only just been accepted
+  if (idle_until_ == Instant{}) {  // the connection was just accepted
+    if (wants_proxy_header_ && !co_await read_proxy_header()) co_return Next::end;
     if (tls_context_) {
       if (!co_await shake_hands()) co_return Next::end;
       if (stream_.tls()->protocol() == "h2") co_return Next::http2;
-      if (options.http1) may_be_http2_ = false;  // by prior knowledge only where no TLS could have told (RFC 9113, 3.3)
+      if (options.http1) may_be_http2_ = false;  // prior knowledge is only for connections without ALPN (RFC 9113, 3.3)
     }
     idle_until_ = reactor.now() + (overloaded_ ? overloaded_patience : options.header_timeout);
   }
@@ -109,10 +117,10 @@ core::Task<Connection::Next> Connection::run() {
   }
   work_->parser.set_secure(secure());
   deadline_ = reactor.now() + options.header_timeout;
-  // While the server drains, a request that is here already still counts as begun.
+  // While the server drains, a request that has already arrived is still served.
   if (server_.draining_) {
     stream_.handle().may_read = true;
-    // Who has only just shaken hands may still be sending it.
+    // A client that just completed its handshake still gets time to send the request.
     if (woken_ == Woken::recalled) deadline_ = reactor.now();
   }
 
@@ -123,12 +131,12 @@ core::Task<Connection::Next> Connection::run() {
       if (input.starts_with(h2::client_preface) || (!options.http1 && !input.empty())) co_return Next::http2;
       may_be_http2_ = h2::client_preface.starts_with(input);
     }
-    // What may become HTTP/2's preface is no request's beginning yet.
+    // Bytes that may become the HTTP/2 preface are not parsed yet.
     const Parsed parsed = may_be_http2_ ? Parsed{} : work_->parser.parse(work_->input.view());
     if (parsed.state == Parsed::State::need_more) {
       if (!work_->output.empty()) {
         if (!co_await flush()) co_return Next::end;
-        deadline_ = reactor.now() + options.header_timeout;  // the answer may have taken long to leave
+        deadline_ = reactor.now() + options.header_timeout;  // sending the response may have taken long
       }
       net::Stream::Read reading = stream_.read(work_->input, read_bytes, deadline_);
       if (!reading.attempt()) {
@@ -136,7 +144,7 @@ core::Task<Connection::Next> Connection::run() {
           (void)co_await reading;
         } else {
           if (server_.draining_) {
-            // The answer before may still fill the socket.
+            // The previous response may still fill the socket.
             if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return Next::end;
           }
@@ -146,7 +154,7 @@ core::Task<Connection::Next> Connection::run() {
       }
       const auto got = reading.await_resume();
       if (got && *got != 0) continue;
-      // Silence, or the end, in the middle of a head is an error; between requests it is a goodbye.
+      // A timeout or the end of the stream within a head is an error; between requests it is an orderly close.
       if (!work_->input.empty() && !got && got.error().code == Errc::timed_out) {
         co_await refuse(408, "The request's header did not arrive in time.");
       } else if (!work_->input.empty() && got) {
@@ -187,12 +195,12 @@ core::Task<Connection::Next> Connection::run() {
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(response, head_only, goes_on)) {
-          const Active active(server_, request.method, request.secure);
-          if (co_await send(std::move(response), head_only, goes_on) == Sent::no) co_return Next::end;
+          const Active active(server_, request.method, secure());
+          if (co_await send(response, head_only, goes_on) == Sent::no) co_return Next::end;
         }
       } else {
-        const Active active(server_, request.method, request.secure);
-        // Answers of requests that came before this one have waited long enough.
+        const Active active(server_, request.method, secure());
+        // Do not delay the responses to earlier requests while this one is waiting.
         if (!work_->output.empty() && !co_await flush()) co_return Next::end;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
@@ -206,7 +214,7 @@ core::Task<Connection::Next> Connection::run() {
         }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
         if (!append_whole(*response, head_only, goes_on)) {
-          if (co_await send(std::move(*response), head_only, goes_on) == Sent::no) co_return Next::end;
+          if (co_await send(*response, head_only, goes_on) == Sent::no) co_return Next::end;
         }
       }
       work_->input.consume(parsed.head_size);
@@ -224,6 +232,28 @@ core::Task<Connection::Next> Connection::run() {
   co_return Next::end;
 }
 
+// Reads exactly the bytes of the header, because a TLS handshake may follow.
+core::Task<bool> Connection::read_proxy_header() {
+  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
+  Buffer received;
+  ProxyHeader header = ProxyHeader::parse({});
+  while (header.state == ProxyHeader::State::need_more) {
+    const auto read = co_await stream_.read(received, header.wanted, deadline);
+    if (!read || *read == 0) {
+      if (!received.empty()) ++server_.counters_.bad_proxy_headers;
+      co_return false;
+    }
+    header = ProxyHeader::parse(received.view());
+  }
+  wants_proxy_header_ = false;
+  if (header.state == ProxyHeader::State::wrong) {
+    ++server_.counters_.bad_proxy_headers;
+    co_return false;
+  }
+  if (!header.client.empty()) peer_ = std::move(header.client);
+  co_return true;
+}
+
 core::Task<bool> Connection::shake_hands() {
   Server::Counters::Tls& counters = server_.counters_.tls;
   const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
@@ -236,7 +266,7 @@ core::Task<bool> Connection::shake_hands() {
   if (done.error().code == Errc::timed_out) {
     ++counters.timed_out;
   } else if (!stream_.tls()->has_received()) {
-    // Somebody has knocked and left, or was sent away.
+    // Not a failure: the connection ended before the client sent anything.
   } else if (stream_.tls()->failure() == net::tls::Failure::plain_http) {
     ++counters.plain_http;
     stream_.drop_tls();
@@ -276,7 +306,7 @@ core::Task<void> Connection::run_http2() {
   } becomes{http2_};
   http2_ = &connection;
   if (server_.draining_) connection.drain();
-  if (!server_.options_.http2) connection.go_away();  // it was agreed upon before
+  if (!server_.options_.http2) connection.go_away();  // the client chose it before the option was changed
   if (overloaded_) {
     co_await connection.refuse(std::move(received));
   } else {
@@ -286,14 +316,13 @@ core::Task<void> Connection::run_http2() {
 
 Exchange& Connection::present_request() {
   Request& request = work_->exchange.request;
-  request.peer = peer_;
-  request.secure = secure();
+  set_client(request, peer_, secure(), server_.options_.trusted_proxies.get());
   request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   return work_->exchange;
 }
 
 net::Stream::Write Connection::flush() {
-  // The bytes are used up here and now; the memory stays until the workspace's next answer.
+  // The buffer is emptied now, but its memory stays unchanged until the workspace's next response.
   Buffer& output = work_->output;
   work_->parts[0] = {output.data(), output.size()};
   output.clear();
@@ -307,7 +336,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
   }
-  // What follows the head moves to the body's own buffer: it grows and shrinks while the head's views stay.
+  // Moves the bytes after the head to the body's own buffer, which can grow while the views of the head stay valid.
   work_->body.clear();
   work_->body.append(work_->input.view().substr(parsed.head_size));
   work_->input.truncate(parsed.head_size);
@@ -329,7 +358,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     }
     response = std::move(*waited);
   }
-  // What the handler says of a body that ended this way is for nobody.
+  // The client cannot receive the handler's response to a body that was cut.
   if (stream_.is_cut()) {
     report(&request, 499, 0, true);
     co_return Sent::no;
@@ -339,7 +368,8 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
-  // The rest of the body is in the way of the next request: a little is read and dropped, more closes the connection.
+  // The rest of the body precedes the next request. A short rest is read and dropped; a longer one closes the
+  // connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
   bool keep =
       work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
@@ -364,9 +394,9 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->exchange.filter(response);
   const bool head_only = request.method == Method::head;
   if (!append_whole(response, head_only, keep)) {
-    if (co_await send(std::move(response), head_only, keep) == Sent::no) co_return Sent::no;
+    if (co_await send(response, head_only, keep) == Sent::no) co_return Sent::no;
   }
-  // It has been given; the connection may last longer than what the body keeps alive.
+  // The response has been sent. Release its body now, because the connection may live longer than the body's owner.
   response.body.emplace<std::monostate>();
   request.body = nullptr;
   if (!keep) {
@@ -377,54 +407,6 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->input.swap(work_->body);
   co_return Sent::yes;
 }
-
-// The connection as its bytes, for whoever has been handed it. What came behind the request's head is read first.
-class Connection::Tunnel final : public net::Duplex {
- public:
-  Tunnel(net::Stream& stream, Buffer received) : stream_(stream), received_(std::move(received)) {}
-
-  core::Reactor& reactor() override { return stream_.reactor(); }
-
-  std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) override {
-    if (!received_.empty()) [[unlikely]] {
-      const std::size_t size = std::min(most, received_.size());
-      into.append(received_.view().substr(0, size));
-      received_.consume(size);
-      if (received_.empty()) received_.release();
-      return size;
-    }
-    net::Stream::Read reading = stream_.read(into, most, never);
-    if (!reading.attempt()) return std::nullopt;
-    return reading.await_resume();
-  }
-
-  core::Task<Result<void>> readable(Instant deadline) override {
-    if (!received_.empty()) co_return Result<void>{};
-    net::Stream::Wait wait = stream_.readable(deadline);
-    struct Place {
-      Tunnel& tunnel;
-      ~Place() { tunnel.waiting_ = nullptr; }
-    } place{*this};
-    waiting_ = &wait;
-    const auto waited = co_await wait;
-    // Errc::closed is what interrupt() ends the wait with.
-    if (!waited && waited.error().code == Errc::timed_out) co_return waited;
-    co_return Result<void>{};
-  }
-
-  void interrupt() override {
-    if (waiting_ != nullptr) waiting_->cancel();
-  }
-
-  core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override {
-    co_return co_await stream_.write(parts, progress);
-  }
-
- private:
-  net::Stream& stream_;
-  Buffer received_;
-  net::Stream::Wait* waiting_ = nullptr;
-};
 
 void Connection::change_protocol(Response response, std::size_t head_size) {
   const Request& request = work_->parser.request();
@@ -441,11 +423,13 @@ core::Task<void> Connection::run_upgrade() {
   if (!co_await flush()) co_return;
   Buffer received;
   received.append(work_->input.view());
-  server_.give_back(std::move(work_));  // whoever goes on owns nothing of ours while it is idle
-  Tunnel tunnel(stream_, std::move(received));
+  server_.give_back(std::move(work_));  // an idle upgraded connection must not hold a workspace
+  net::StreamDuplex duplex(stream_, std::move(received));
   if (server_.draining_) upgrade_->drain();
-  co_await upgrade_->run(tunnel);
+  std::uint64_t held = 0;
+  co_await upgrade_->run(duplex, server_.bodies_, held);
   upgrade_.reset();
+  if (stream_.is_cut()) co_return;
   work_ = server_.take_workspace();
   co_await linger();
 }
@@ -456,7 +440,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   const bool head_only = work_->parser.method() == Method::head;  // RFC 9110, 9.3.2
   if (request != nullptr) {
     work_->exchange.filter(response);
-    if (!append_whole(response, head_only, false) && co_await send(std::move(response), head_only, false) == Sent::no) {
+    if (!append_whole(response, head_only, false) && co_await send(response, head_only, false) == Sent::no) {
       co_return;
     }
   } else {
@@ -485,22 +469,25 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
     dropped += *got;
     if (turn.spend(*got)) co_await turn.next_turn();
   }
-  // The rest is not worth reading, but closing now would reset the connection, and the answer might be lost.
+  // The rest is not read. Closing now would reset the connection, and the response might be lost, so wait for the
+  // client to close.
   (void)co_await stream_.ended(deadline);
 }
 
 void Connection::report(const Request* request, int status, std::uint64_t body_bytes, bool broken) {
+  // Notify the observer first: filters may free data that the request refers to.
+  if (server_.observer_ != nullptr) {
+    const Instant now = stream_.reactor().clock();
+    server_.observer_->completed({.request = request,
+                                  .method = work_->parser.method(),
+                                  .secure = secure(),
+                                  .peer = request != nullptr ? request->peer : peer_,
+                                  .status = status,
+                                  .body_bytes = body_bytes,
+                                  .duration = request != nullptr ? std::max(now - began_, Duration{}) : Duration{},
+                                  .broken = broken});
+  }
   if (request != nullptr) work_->exchange.end({.status = status, .broken = broken});
-  if (server_.observer_ == nullptr) return;
-  const Instant now = stream_.reactor().clock();
-  server_.observer_->completed({.request = request,
-                                .method = work_->parser.method(),
-                                .secure = secure(),
-                                .peer = peer_,
-                                .status = status,
-                                .body_bytes = body_bytes,
-                                .duration = request != nullptr ? std::max(now - began_, Duration{}) : Duration{},
-                                .broken = broken});
 }
 
 }  // namespace sluice::http::h1

@@ -17,33 +17,34 @@ class Connection;
 
 namespace sluice::http::h1 {
 
-// What a connection needs only while a request is on its way: lent by the server, given back when it is idle.
+// The buffers and state that a connection needs only while it serves a request. The server lends them, and an idle
+// connection gives them back.
 struct Workspace {
   explicit Workspace(const RequestLimits& limits) : parser(exchange.request, limits) {}
 
   void forget_request() {
-    if (parser.in_request()) exchange.reset();  // else it was reset before, and no request has come since
+    if (parser.in_request()) exchange.reset();  // otherwise it was reset before, and no request has begun since
     parser.reset();
   }
 
-  Buffer input;    // received: the current request's head, then what follows it
-  Buffer body;     // received: what follows the head of a request that has a body
-  Buffer output;   // answers that have not been written yet
-  iovec parts[2];  // of what is being written
+  Buffer input;    // received: the current request's head and the bytes after it
+  Buffer body;     // received: the bytes after the head of a request that has a body
+  Buffer output;   // responses that have not been written yet
+  iovec parts[2];  // the buffers that are being written
   Exchange exchange;
   RequestParser parser;
-  const Body* sending = nullptr;  // by itself, because it is long
-  bool outdated = false;          // the server's limits are others now
+  const Body* sending = nullptr;  // a long response body that is being sent
+  bool outdated = false;          // the server's limits have changed
 };
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
-inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // of a body, in one turn of the loop
-inline constexpr std::size_t output_bytes = 64 * 1024;     // answers gather up to here
+inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // most bytes of a body per turn of the loop
+inline constexpr std::size_t output_bytes = 64 * 1024;     // responses are collected up to this size before a write
 
-// One HTTP/1.1 connection (RFC 9112): requests are read, handed to the server's handler one after the other, and
-// answered in their order. Answers to pipelined requests leave in one write.
+// One HTTP/1.1 connection (RFC 9112). It reads requests, passes them to the server's dispatcher one at a time, and
+// answers them in order. Responses to pipelined requests are sent in one write.
 //
-// It runs as long as there is something to do, and then has no coroutine: an idle connection is this object alone.
+// run() ends when there is nothing more to do: an idle connection has no coroutine and consists only of this object.
 class Connection final : public core::SlabAllocated, net::Stream::Watch {
  public:
   explicit Connection(Server& server);
@@ -51,35 +52,37 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   ~Connection();
 
   [[nodiscard]] core::Handle& handle() { return stream_.handle(); }
-  // Its socket has been accepted.
+  // Called after its socket has been accepted.
   void begin(const core::Address& peer);
-  // Every request is refused with 503: the server has as many connections as it may.
+  // Refuses every request with 503, because the server has reached its limit of connections.
   void refuse_all() { overloaded_ = unusual_ = true; }
 
-  // It begins with a handshake.
+  // The connection must begin with a PROXY protocol header, before any bytes from the client.
+  void begin_with_proxy_header() { wants_proxy_header_ = true; }
+  // The connection begins with a TLS handshake.
   void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
 
-  // What comes after run(), whose frame is large and not needed any more.
+  // What to do after run(). It returns first, so that its large coroutine frame is freed.
   enum class Next : std::uint8_t {
     end,
-    idle,     // wait_for_request(): the server will be told when run() is to go on
-    upgrade,  // run_upgrade(): the last answer has changed the protocol
+    idle,     // wait_for_request(): the server is notified when to call run() again
+    upgrade,  // run_upgrade(): the last response switched the protocol
     http2,    // run_http2()
   };
   core::Task<Next> run();
-  // False: there is something to read already, and run() may go on.
+  // Returns false if there are already bytes to read, so that run() can be called at once.
   [[nodiscard]] bool wait_for_request();
   core::Task<void> run_upgrade();
   core::Task<void> run_http2();
-  // Not idle, and not within a request's head.
+  // True unless the connection is idle or is reading the head of a request.
   [[nodiscard]] bool awaits_answer() const;
-  // The server is ending: an idle connection closes, another one closes after its answer.
+  // The server is shutting down: an idle connection closes at once, a busy one after its response.
   void drain();
-  // The server's options are others now; `new_limits`: those of heads too.
+  // Called when the server's options have changed. `new_limits`: the limits of request heads have changed too.
   void follow_options(bool new_limits);
-  // The connection, or of HTTP/2 the streams, whose answer's body `owner` keeps alive and that is being sent.
+  // Cuts the connection (in HTTP/2: the streams) if it is sending a response body that `owner` keeps alive.
   void cut_answers_of(const void* owner);
-  // The connection, or of HTTP/2 the streams, whose request holds it.
+  // Cuts the connection (in HTTP/2: the streams) if its exchange holds a pin on `pinned`.
   void cut_pinned(const Pinned& pinned);
 
  private:
@@ -87,7 +90,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   class Active;
   class RequestBody;
   class Presence;
-  // For cut_answers_of(): from when there is an answer that does not leave at once.
+  // Marks a body that is not sent at once, for cut_answers_of().
   class Sending {
    public:
     Sending(Workspace& work, const Body& body) : work_(work) { work.sending = &body; }
@@ -97,7 +100,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
    private:
     Workspace& work_;
   };
-  class Tunnel;
+  class AnswerShare;
   template <class T>
   class WhilePresent;
   struct Cut;
@@ -107,29 +110,35 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   void cut();
 
   [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
-  // What run() rarely awaits is not inlined: the compiler would lay those frames into that one, three times its size.
+  // The functions that run() rarely awaits are not inlined. Otherwise the compiler would merge their frames into that
+  // of run() and triple its size.
 
-  // False: there is no connection.
+  // Both return false if the connection has failed.
+  [[gnu::noinline]] core::Task<bool> read_proxy_header();
   [[gnu::noinline]] core::Task<bool> shake_hands();
   void woken(Woken why) override;
 
-  // What the parser has found goes to the handler; sets up the request's view of this connection.
+  // Fills in the members of the parsed request that describe this connection, for the handler.
   [[nodiscard]] Exchange& present_request();
-  // Writes the whole answer to the output, if that needs no waiting and no copying of much.
+  // Appends the whole response to the output, if that needs neither waiting nor copying a large body.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
   [[gnu::noinline]] bool append_spans(const SharedSpans& spans, const Response& response, bool bodiless, bool keep);
-  core::Task<Sent> send(Response response, bool head_only, bool keep);
-  // What is in the output, and then the pieces.
+  core::Task<Sent> send(Response& response, bool head_only, bool keep);
+  // Sends the output, and then the pieces.
   [[gnu::noinline]] core::Task<Result<void>> send_spans(const SharedSpans& spans);
-  [[gnu::noinline]] core::Task<Sent> send_stream(Response response, bool keep);
+  // `share` counts the memory that the source holds; null if it holds none.
+  [[gnu::noinline]] core::Task<Sent> send_stream(Response& response, bool keep, AnswerShare* share);
+  // Sends a response that keeps `whole` bytes in memory until its client has read it.
+  [[gnu::noinline]] core::Task<Sent> send_held(Response& response, bool keep, std::size_t whole);
   [[gnu::noinline]] core::Task<Sent> answer_with_body(const Parsed& parsed);
-  // Answers with 101; run_upgrade() goes on.
+  // Answers with 101. run_upgrade() continues from there.
   void change_protocol(Response response, std::size_t head_size);
-  // `request`: what is refused, where its head was whole.
+  // `request`: the refused request if its head was complete, otherwise null.
   [[gnu::noinline]] core::Task<void> refuse(int status, std::string_view detail, const Request* request = nullptr);
-  // Lets the client read the last answer before the connection goes: closing with bytes unread would reset it.
-  enum class Goodbye : bool { no, yes };  // over TLS: whether the client is to take the end for one
+  // Lets the client read the last response before the connection closes. Closing with unread bytes would reset the
+  // connection.
+  enum class Goodbye : bool { no, yes };  // over TLS: whether to send close_notify
   [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void renew_workspace();
@@ -138,21 +147,22 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   Server& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
-  std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until it has shaken hands
+  std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until the handshake is complete
   std::string peer_;
-  Presence* presence_ = nullptr;      // while a handler or a stream is waited for
-  std::unique_ptr<Upgrade> upgrade_;  // whom it has been handed over to
-  Connection* next_ = nullptr;        // the server's list, once it is open
+  Presence* presence_ = nullptr;      // while the connection waits for a handler or a stream
+  std::unique_ptr<Upgrade> upgrade_;  // the protocol that runs on the connection after a 101
+  Connection* next_ = nullptr;        // in the server's list of open connections
   Connection* previous_ = nullptr;
-  h2::Connection* http2_ = nullptr;  // what this connection has become
-  Woken woken_ = Woken::readable;    // why run() runs
+  h2::Connection* http2_ = nullptr;  // set once the connection runs HTTP/2
+  Woken woken_ = Woken::readable;    // why run() was started
+  bool wants_proxy_header_ = false;
   bool overloaded_ = false;
-  bool unusual_ = false;       // it is overloaded, or the workspace may be outdated
-  bool may_be_http2_ = false;  // nothing has come yet that HTTP/2 would not begin with
-  Instant began_{};            // the request that is being answered
-  Instant deadline_{};         // of the head that is being read
+  bool unusual_ = false;       // `overloaded_` is set, or the workspace may be outdated
+  bool may_be_http2_ = false;  // all received bytes are a prefix of the HTTP/2 preface
+  Instant began_{};            // when the head of the request being answered was complete
+  Instant deadline_{};         // of the head being read
   Instant idle_until_{};
-  // What runs it, where it is not idle.
+  // The task that runs the connection; null if it is idle.
   core::TaskGroup::Member* task_ = nullptr;
 };
 

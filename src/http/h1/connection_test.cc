@@ -22,7 +22,7 @@ namespace {
 using core::Async;
 using core::Task;
 
-// Runs a coroutine for every request and counts those that have begun, have come to their end, and are alive.
+// Runs a coroutine for every request and counts those that have begun, have finished, and are alive.
 class TestHandler final : public Handler {
  public:
   using Run = Task<Response> (*)(core::Reactor& reactor, Request& request, std::string& seen);
@@ -33,7 +33,7 @@ class TestHandler final : public Handler {
   int begun = 0;
   int finished = 0;
   int alive = 0;
-  std::string seen;  // what the coroutine has noted
+  std::string seen;  // what the coroutine has recorded
 
  private:
   Task<Response> count(Request& request) {
@@ -95,7 +95,7 @@ Task<Response> wait_then_echo(core::Reactor& reactor, Request& request, std::str
   co_return response;
 }
 
-// A server with one connection to it.
+// A server with one connection.
 class Leaving : public testing::Test {
  protected:
   explicit Leaving(const core::Faults& faults = {}) : reactor_(7, faults), client_(reactor_) {}
@@ -192,13 +192,13 @@ TEST_F(Leaving, WhileTheHandlerReadsTheBody) {
   });
   send(std::string(head) + "\r\nhel");
   reset();
-  EXPECT_EQ(handler_->seen, "hel!");  // it hears of it itself
+  EXPECT_EQ(handler_->seen, "hel!");  // the handler sees the error itself
   EXPECT_EQ(handler_->finished, 1);
   EXPECT_EQ(server_->counters().open, 0u);
   EXPECT_EQ(statuses_.list, std::vector<int>{400});
 }
 
-// A handler whose requests hold something.
+// Requests that hold a pin.
 class CutRequests : public Leaving {
  protected:
   struct Held final : Pinned {
@@ -212,7 +212,7 @@ class CutRequests : public Leaving {
     }
     CutRequests& test;
   };
-  // Whoever pins something else is not cut.
+  // Requests with another pin are not cut.
   void cut() {
     Held other;
     server_->cut_pinned(other);
@@ -244,7 +244,7 @@ TEST_F(CutRequests, EndBeforeTheirBodyIsRead) {
   expect_cancelled();
 }
 
-// Nobody is told that the body was late, and nobody lingers.
+// The client gets no 408, and the connection does not linger.
 TEST_F(CutRequests, EndWithinTheirBody) {
   start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
     co_await read_all(request, seen);
@@ -256,7 +256,7 @@ TEST_F(CutRequests, EndWithinTheirBody) {
   expect_cancelled(1);
 }
 
-// The cut comes while the body is read, and then the handler waits for something else.
+// The request is cut while the handler reads its body and then waits for something else.
 TEST_F(CutRequests, EndBehindTheirBody) {
   start(read_then_wait);
   send(std::string(head) + "\r\nhel");
@@ -265,7 +265,7 @@ TEST_F(CutRequests, EndBehindTheirBody) {
   expect_cancelled();
 }
 
-// The time of the next request's head begins when the client has the answer before it.
+// The timeout of the next request's head begins when the client has received the previous response.
 class SlowToTake : public Leaving {
  protected:
   SlowToTake() : Leaving({.buffer = 4096}) { start(long_answer); }
@@ -288,7 +288,7 @@ TEST_F(SlowToTake, IsNotLateWithTheNextHead) {
   EXPECT_TRUE(receive().starts_with("HTTP/1.1 200"));
 }
 
-// A client that sends as fast as it is read does not keep the loop to itself.
+// A client that sends as fast as the server reads must not block the loop for others.
 class LeavingARoomyPipe : public Leaving {
  protected:
   LeavingARoomyPipe() : Leaving({.buffer = 4 << 20}) { options_.body_limit = 4 << 20; }
@@ -313,8 +313,8 @@ TEST_F(LeavingARoomyPipe, ALongBodyGivesWayToOthers) {
   EXPECT_LE(most, 64u * 1024) << "in one turn";
 }
 
-// What is left of a refused body is read only a little, however fast it comes; the client can read its answer all the
-// same.
+// Only a small part of the rest of a refused body is read, however fast it arrives. The client can still read its
+// response.
 class SendingOn : public Leaving {
  protected:
   static constexpr std::size_t pipe = 64 * 1024;
@@ -347,7 +347,7 @@ TEST_F(Leaving, ByEndingItsSide) {
 }
 
 TEST_F(Leaving, BetweenTheErrorOfTheBodyAndTheAnswer) {
-  start(read_then_wait);  // waits although the body has failed
+  start(read_then_wait);  // continues to wait although the body has failed
   send(std::string(head) + "\r\nhel");
   reset();
   EXPECT_EQ(handler_->seen, "hel!");
@@ -368,7 +368,7 @@ TEST_F(Leaving, NotAtAll) {
   EXPECT_EQ(server_->counters().open, 1u);
 }
 
-// Notes whether the request comes with what was learned about another, and learns something about it.
+// Records whether the request has findings of an earlier one, and then sets its own.
 Task<Response> learn(core::Reactor& reactor, Request& request, std::string& seen) {
   const bool is_new = !request.findings.claims && request.findings.claims_end_s == Findings{}.claims_end_s &&
                       request.extension.empty() && request.route == 0;
@@ -383,7 +383,7 @@ Task<Response> learn(core::Reactor& reactor, Request& request, std::string& seen
 TEST_F(Leaving, WhatWasLearnedEndsWithItsRequest) {
   const auto get = [](std::string_view path) { return "GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\n\r\n"; };
   start(learn);
-  send(get("/") + get("/"));  // in one piece, then from an idle connection
+  send(get("/") + get("/"));  // first both in one piece, then one on the idle connection
   send(get("/"));
   EXPECT_EQ(handler_->seen, "new new new ");
   send(get("/waits"));
@@ -430,7 +430,7 @@ TEST_F(Leaving, HavingContinued) {
   expect_cancelled();
 }
 
-// Having sent all of it, the client has nothing left to be asked for.
+// The client has already sent the whole body, so 100 Continue is not sent.
 TEST_F(Leaving, NotAfterABodyThatCameUnasked) {
   start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
     co_await read_all(request, seen);
@@ -488,7 +488,7 @@ class SlowBody : public Leaving {
     start(read_then_wait);
     send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
   }
-  // So many bytes each second; how many seconds it is listened to.
+  // Sends this many bytes each second. Returns after how many seconds the server stopped reading.
   int drip(std::size_t bytes, int most_seconds) {
     for (int second = 0; second < most_seconds; ++second) {
       if (handler_->seen.ends_with('!')) return second;
@@ -507,7 +507,7 @@ TEST_F(SlowBody, IsTakenWhereItIsNotSlowerThanItMayBe) {
 
 TEST_F(SlowBody, IsRefusedWhenTooLittleHasCome) {
   begin();
-  const int seconds = drip(120, 300);  // half of what it should be: twice the time
+  const int seconds = drip(120, 300);  // half of the required rate, so it takes twice the time
   EXPECT_GE(seconds, 18);
   EXPECT_LE(seconds, 22);
 }
@@ -524,14 +524,14 @@ std::string text_of(std::size_t size) {
   return text;
 }
 
-// ---- Cut by what keeps the body alive ----
+// ---- Responses that are cut by the owner of their body ----
 
-// /bytes, /spans, /stream: all of this.
+// The whole body of /bytes, /spans and /stream.
 const auto kept = std::make_shared<const std::string>(text_of(20 << 20));
 
 class KeptSource final : public BodySource {
  public:
-  static inline std::size_t pulled = 0;  // of the last one
+  static inline std::size_t pulled = 0;  // bytes pulled from the last source
   KeptSource() { pulled = 0; }
   Async<Result<Progress>> pull(Buffer& out) override {
     out.append(std::string_view(*own_).substr(given_, 10'000));
@@ -559,7 +559,7 @@ Task<Response> answer_of_what_is_kept(core::Reactor&, Request& request, std::str
   co_return response;
 }
 
-// A stream whose length is known before, and that may break.
+// A stream of known length that may fail.
 class SizedSource final : public BodySource {
  public:
   explicit SizedSource(bool breaks) : breaks_(breaks) {}
@@ -646,7 +646,7 @@ TEST_P(EachCutAnswer, LetsGoAtOnceAndItsClientCanTell) {
   EXPECT_TRUE(failed);
 }
 
-// The answer waits for the rest of a body that nobody has asked for.
+// The response waits while the server reads and drops the rest of a request body that the handler has not read.
 TEST_F(CutAnswers, LetGoWhileTheirRequestsBodyComes) {
   const auto half = [](const char* path) {
     return "GET " + std::string(path) + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc";
@@ -662,7 +662,7 @@ TEST_F(CutAnswers, LetGoWhileTheirRequestsBodyComes) {
   EXPECT_TRUE(statuses_.broken.at(0));
 }
 
-// The answer has been given, and the connection lingers: there is nothing to cut, and nothing is kept.
+// The response has been sent, and the connection lingers. There is nothing to cut, and nothing is kept alive.
 TEST_F(CutAnswers, AnAnswerThatHasBeenGivenIsNotCut) {
   for (const char* path : {"/stream", "/bytes", "/spans"}) {
     net::Stream client(reactor_);
@@ -685,7 +685,8 @@ TEST_F(CutAnswers, AnAnswerThatHasBeenGivenIsNotCut) {
   }
 }
 
-// To HTTP/1.0 the end of the connection is the end of the body: until the client has seen it, nothing is kept.
+// For HTTP/1.0 the end of the connection is the end of the body. While the server waits for the client to see it, the
+// body is not kept alive.
 TEST_F(InARoomyPipe, WhatIsSentIsNotKept) {
   send("GET /stream HTTP/1.0\r\n\r\n");
   pass(200ms);
@@ -694,7 +695,7 @@ TEST_F(InARoomyPipe, WhatIsSentIsNotKept) {
   EXPECT_EQ(kept.use_count(), 1);
 }
 
-// A client that takes all at once does not keep the loop to itself.
+// A client that reads everything at once must not block the loop for others.
 TEST_F(InARoomyPipe, ALongStreamGivesWayToOthers) {
   tasks_.spawn([](net::Stream& client) -> Task<void> {
     std::string text = "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -725,7 +726,7 @@ std::size_t take_number(std::string_view& path) {
   return number;
 }
 
-// /STATUS/BYTES/MOST: so many bytes, in pieces of up to `most`.
+// Serves /STATUS/BYTES/MOST: this many bytes, in pieces of up to MOST bytes.
 Task<Response> answer_in_pieces(core::Reactor&, Request& request, std::string&) {
   std::string_view path = request.path;
   Response response;
@@ -794,7 +795,7 @@ TEST_F(PiecesInARoomyPipe, LeaveInFewWrites) {
   const auto writes_of = [&](std::size_t size, std::size_t most) {
     const std::uint64_t before = reactor_.counters().segments;
     expect_whole(size, most);
-    return reactor_.counters().segments - before - 1;  // the request's
+    return reactor_.counters().segments - before - 1;  // without the segment of the request
   };
   EXPECT_EQ(writes_of(16'000, 10), 1u);
   EXPECT_EQ(writes_of(60'000, 10), 1u);

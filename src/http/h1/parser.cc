@@ -27,8 +27,8 @@ consteval Word word_of(const char (&text)[sizeof(Word) + 1]) {
   return std::bit_cast<Word>(bytes);
 }
 
-// Compares a field name of known length with a name in lower case. Names hold token characters only, and of those no
-// two but the cases of a letter become one of [a-z-] when bit 5 is set.
+// Compares a field name of known length with a lower-case name. Names contain only token characters. Setting bit 5 maps
+// only the two cases of a letter, and '-' itself, into [a-z-].
 template <std::size_t Size>
 bool is_name(const char* name, const char (&lower)[Size]) {
   constexpr std::size_t size = Size - 1;
@@ -46,11 +46,11 @@ bool is_name(const char* name, const char (&lower)[Size]) {
   }
 }
 
-// Lengths of the field names that recognise() looks at.
+// Lengths of the field names that recognise() handles.
 constexpr std::uint32_t known_name_sizes = 1u << 6 | 1u << 7 | 1u << 10 | 1u << 14 | 1u << 17;
 bool may_be_known(std::size_t name_size) { return name_size < 32 && (known_name_sizes >> name_size & 1) != 0; }
 
-// Where the authority of an absolute-form target begins; 0 where the scheme is not one that we serve.
+// Where the authority of an absolute-form target begins; 0 if the scheme is not supported.
 std::size_t authority_begin(std::string_view target) {
   const std::size_t colon = target.find(':');
   if (colon == std::string_view::npos || target.substr(colon, 3) != "://") return 0;
@@ -183,7 +183,7 @@ void RequestParser::reset() {
   request_.has_empty_segment = false;
 }
 
-// Rare ways out are kept out of parse(), which would otherwise spill its registers for them.
+// Rare exits are separate functions, because parse() would otherwise spill registers for them.
 [[gnu::cold, gnu::noinline]] Parsed RequestParser::refuse(Reason reason) {
   phase_ = Phase::complete;
   return {Parsed::State::refused, reason, 0};
@@ -198,7 +198,8 @@ void RequestParser::reset() {
   return {};
 }
 
-// A byte that ends a token, where CR LF should be. None: it is CR, and what follows has not come yet.
+// Classifies a byte that ends a token where CR LF is expected. Returns `none` if it is CR and the next byte has not
+// arrived.
 [[gnu::cold, gnu::noinline]] Reason RequestParser::judge_line_end(const char* p, const char* end, Reason otherwise) {
   if (*p != '\r') return *p == '\n' ? Reason::bare_lf : otherwise;
   return end - p < 2 ? Reason::none : Reason::bare_cr;
@@ -207,7 +208,7 @@ void RequestParser::reset() {
 Parsed RequestParser::parse(std::string_view received) {
   SLUICE_ASSERT(phase_ != Phase::complete && received.size() >= at_.scanned);
   const char* const base = received.data();
-  // Bytes beyond the limit are not looked at, so that they cannot change the answer when they come along with the
+  // Bytes beyond the limit are ignored, so that the result does not depend on whether they arrived together with the
   // others.
   const char* const end = base + std::min(received.size(), limits_.head_size);
   const char* p = base + at_.scanned;
@@ -219,8 +220,8 @@ Parsed RequestParser::parse(std::string_view received) {
     return end - at >= 2 && load<std::uint16_t>(at) == word_of<std::uint16_t>("\r\n");
   };
 
-  const char* name = nullptr;   // of the line in hand
-  const char* value = nullptr;  // what follows its colon
+  const char* name = nullptr;   // of the current line
+  const char* value = nullptr;  // starts after its colon
   switch (phase_) {
     case Phase::start:
       while (p != end && *p == '\r') {
@@ -281,7 +282,7 @@ Parsed RequestParser::parse(std::string_view received) {
           return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_target);
         }
       }
-      // The byte that fills the window may be the space, and then the target before it is just as long as it may be.
+      // The last byte of the window may be the space. The target then has exactly the maximum length.
       at_.target.size = static_cast<std::uint16_t>(p - begin);
       if (const Reason reason = finish_target(base); reason != Reason::none) return refuse(reason);
       ++p;
@@ -342,7 +343,7 @@ Parsed RequestParser::parse(std::string_view received) {
         const Reason reason = judge_line_end(p, end, Reason::bad_field_value);
         return reason == Reason::none ? pause(Phase::value, offset(p), line, at_limit) : refuse(reason);
       }
-      // Inside a value only OWS is at or below the space. The colon before it ends the way back.
+      // Within a value, only OWS bytes are <= ' '. The colon before the value stops the backward search.
       const char* last = p;
       value += *value == ' ' ? 1 : 0;
       if (static_cast<unsigned char>(*value) <= ' ' || static_cast<unsigned char>(last[-1]) <= ' ') [[unlikely]] {
@@ -367,7 +368,7 @@ Parsed RequestParser::parse(std::string_view received) {
     }
 
     case Phase::complete:
-      return refuse(Reason::none);  // a mistake of the caller's, which the assert above catches
+      return refuse(Reason::none);  // a caller's error, caught by the assertion above
   }
 
   at_.line_count = static_cast<std::uint16_t>(line - lines_.data());
@@ -377,8 +378,8 @@ Parsed RequestParser::parse(std::string_view received) {
   return {Parsed::State::done, Reason::none, offset(p)};
 }
 
-// "HTTP/" DIGIT "." DIGIT CRLF, judged byte by byte, so that the answer does not wait for bytes that never come. Leaves
-// `p` where it is when there are too few.
+// "HTTP/" DIGIT "." DIGIT CRLF, checked byte by byte, so that an invalid version is refused without waiting for more
+// bytes. Leaves `p` unchanged if there are too few.
 Reason RequestParser::scan_version(const char*& p, const char* end) {
   static constexpr std::string_view shape = "HTTP/0.0\r\n";
   const std::size_t size = std::min<std::size_t>(shape.size(), static_cast<std::size_t>(end - p));
@@ -388,7 +389,7 @@ Reason RequestParser::scan_version(const char*& p, const char* end) {
     if (!fits) return i == 9 ? Reason::bare_cr : p[i] == '\n' ? Reason::bare_lf : Reason::bad_version;
   }
   if (size < shape.size()) return Reason::none;
-  // A higher minor version is answered as the highest that we know (RFC 9110, 2.5).
+  // A higher minor version is treated as the highest supported one (RFC 9110, 2.5).
   at_.version = p[7] == '0' ? Version::http10 : Version::http11;
   p += shape.size();
   return Reason::none;
@@ -404,7 +405,7 @@ inline Reason RequestParser::finish_target(const char* base) {
   return Reason::none;
 }
 
-// The four forms of RFC 9112, 3.2, without the origin-form that is its own decoded form.
+// The four forms of RFC 9112, 3.2, except an origin-form that decoding would not change.
 Reason RequestParser::finish_unusual_target(const char* base) {
   const std::string_view target = at_.target.in(base);
   if (target.empty()) return Reason::bad_target;
@@ -428,7 +429,7 @@ Reason RequestParser::finish_unusual_target(const char* base) {
     const std::size_t begin = authority_begin(path);
     if (begin == 0) return Reason::bad_target;
     const std::size_t end = std::min(path.find('/', begin), path.size());
-    // No userinfo: '@' is in no host (RFC 9110, 4.2.4).
+    // This also refuses userinfo, because a host cannot contain '@' (RFC 9110, 4.2.4).
     if (!is_authority(path.substr(begin, end - begin), PortIs::optional)) return Reason::bad_target;
     at_.authority = {static_cast<std::uint16_t>(at_.target.begin + begin), static_cast<std::uint16_t>(end - begin)};
     constexpr std::size_t https_size = std::string_view("https://").size();
@@ -467,7 +468,7 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
   if (has_seen(Seen::host)) return Reason::duplicate_host;
   see(Seen::host);
   if (at_.authority.size == 0) at_.authority = span_of(base, value);
-  // On one connection the next Host is the one before.
+  // Requests on one connection usually have the same Host.
   if (value.size() == known_host_size_ && std::memcmp(value.data(), known_host_.data(), value.size()) == 0) [[likely]] {
     return Reason::none;
   }
@@ -475,7 +476,7 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
 }
 
 [[gnu::noinline]] Reason RequestParser::check_host(std::string_view value) {
-  // An empty Host is what a client sends whose target has no authority (RFC 9112, 3.2).
+  // A client sends an empty Host if its target has no authority (RFC 9112, 3.2).
   if (!value.empty() && !is_authority(value, PortIs::optional)) return Reason::bad_host;
   if (value.size() <= known_host_.size()) {
     known_host_size_ = static_cast<std::uint8_t>(value.size());
@@ -484,7 +485,7 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
   return Reason::none;
 }
 
-// Fields end at the length of their name mostly; no name is compared with more than one candidate.
+// Most fields are dismissed by the length of their name. No name is compared with more than one candidate.
 [[gnu::noinline]] Reason RequestParser::recognise(const char* base, const char* name, std::size_t name_size,
                                                   std::string_view value) {
   switch (name_size) {
@@ -523,7 +524,7 @@ inline Reason RequestParser::add_host(const char* base, std::string_view value) 
   return Reason::none;
 }
 
-// Several fields are one list (RFC 9110, 5.3), so the verdict waits for the end of the head.
+// Several fields form one list (RFC 9110, 5.3), so the list is judged at the end of the head.
 Reason RequestParser::add_transfer_encoding(std::string_view value) {
   if (at_.version == Version::http10) return Reason::transfer_encoding_in_http10;
   see(Seen::transfer_encoding);
@@ -570,7 +571,7 @@ Reason RequestParser::finish_unusual_head() {
     body_ = {BodyFraming::Kind::length, at_.length};
   }
   keep_alive_ = !has_seen(Seen::close) && (http11 || has_seen(Seen::keep_alive_option));
-  // HTTP/1.0 knows neither expectations nor upgrades (RFC 9110, 7.8 and 10.1.1).
+  // HTTP/1.0 has neither expectations nor upgrades (RFC 9110, 7.8 and 10.1.1).
   expects_continue_ = has_seen(Seen::continue_expected) && http11 && body_.kind != BodyFraming::Kind::none;
   if (!has_seen(Seen::upgrade_option) || !http11) at_.upgrade = {};
   return Reason::none;

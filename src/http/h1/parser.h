@@ -12,8 +12,8 @@
 
 namespace sluice::http::h1 {
 
-// Why a request or a response is refused. A server answers with status_of() and closes: where the next request begins
-// is not known.
+// Why a request or a response is refused. A server answers with status_of() and closes the connection, because it
+// cannot know where the next request begins.
 enum class Reason : std::uint8_t {
   none,
   bad_method,
@@ -54,95 +54,99 @@ enum class Reason : std::uint8_t {
 };
 
 [[nodiscard]] int status_of(Reason reason);
-// A short sentence for the client's eyes, for the problem's `detail`.
+// A short sentence for the client, used as `detail` of the problem response.
 [[nodiscard]] std::string_view describe(Reason reason);
 
-// How long a body is. Requests have the first three; until_close is an answer's to an HTTP/1.0 client.
+// How the length of a body is determined. Requests use only the first three kinds; responses to HTTP/1.0 clients may
+// use until_close.
 struct BodyFraming {
   enum class Kind : std::uint8_t { none, length, chunked, until_close };
   Kind kind = Kind::none;
-  std::uint64_t length = 0;  // of Kind::length; at most 2^63 - 1, which stands for all that is longer
+  std::uint64_t length = 0;  // for Kind::length; at most 2^63 - 1, which stands for every larger value
 
   friend bool operator==(const BodyFraming&, const BodyFraming&) = default;
 };
 
-// The value of a Content-Length field; nothing: it is not a number. A longer one than fits is INT64_MAX (RFC
-// 9110, 8.6).
+// Parses the value of a Content-Length field. Returns nothing if it is not a number, and INT64_MAX if it is too large
+// (RFC 9110, 8.6).
 [[nodiscard]] std::optional<std::uint64_t> parse_content_length(std::string_view value);
 
 struct RequestLimits {
-  std::size_t head_size = 16 * 1024;   // bytes of request line and fields together: 431. At most 65,535.
-  std::size_t target_size = 8 * 1024;  // bytes of the request target: 414
-  std::size_t field_count = 128;       // 431
+  std::size_t head_size = 16 * 1024;   // bytes of request line and fields together, at most 65,535; beyond it: 431
+  std::size_t target_size = 8 * 1024;  // bytes of the request target; beyond it: 414
+  std::size_t field_count = 128;       // beyond it: 431
 };
 
-// What one call of parse() came to.
+// The result of one call of parse().
 struct Parsed {
   enum class State : std::uint8_t { need_more, done, refused };
   State state = State::need_more;
   Reason reason = Reason::none;  // when refused
-  std::uint16_t head_size = 0;   // when done: bytes up to and with the empty line; the body begins there
+  std::uint16_t head_size = 0;   // when done: bytes up to the end of the empty line, where the body begins
 
   friend bool operator==(const Parsed&, const Parsed&) = default;
 };
 
-// The head of one request (RFC 9112), parsed as its bytes come in. It does no I/O and keeps no bytes: it is shown all
-// that has been received from the request's first byte on, looks only at what is new, and keeps offsets, because those
-// bytes may move between calls.
+// Parses the head of one request (RFC 9112) as its bytes arrive. It does no I/O and stores no bytes: each call passes
+// all bytes received since the start of the request, and the parser examines only the new ones. It stores offsets,
+// because the bytes may move between calls.
 //
-//   0 <= scanned <= received;   scanned only grows;   what a call decides depends on the bytes alone, not on the calls
+//   0 <= scanned <= received;   scanned only grows;   the result depends only on the bytes, not on their split
 //
-// Stricter than many: bare CR or LF, obs-fold, space around a field name, a missing, doubled or invalid Host,
-// Content-Length beside Transfer-Encoding or twice (even when equal) are refused. Laxer in two points: two empty lines
-// before the request line pass (RFC 9112, 2.2), and a target may hold any visible ASCII but '#', and in its path
-// but '\', '"', '<' and '>', since browsers send '|', '[' or '^' as they are.
+// The parser is stricter than many others: it refuses bare CR or LF, obs-fold, white space around a field name, a
+// missing, repeated or invalid Host, and Content-Length beside Transfer-Encoding or twice (even when equal). It is
+// laxer in two points. It accepts up to two empty lines before the request line (RFC 9112, 2.2). It accepts any visible
+// ASCII character in a target except '#', and in the path also except '\', '"', '<' and '>', because browsers send '|',
+// '[' and '^' unescaped.
 //
-// Request::path is decoded: split at '/', escapes resolved in each segment, then "." and ".." segments removed, runs of
-// '/' made one. An encoded slash (%2F) is data: it separates nothing, and Request::segments has a NUL in its place. An
-// encoded NUL and a ".." above the root are refused. The path is "*" for `OPTIONS *` and empty for CONNECT.
+// Request::path is decoded: the parser splits it at '/', decodes the escapes in each segment, then removes "." and ".."
+// segments and merges runs of '/'. An encoded slash (%2F) is data and not a separator; Request::segments has a NUL in
+// its place. An encoded NUL and a ".." above the root are refused. The path is "*" for `OPTIONS *` and empty for
+// CONNECT.
 class RequestParser {
  public:
   static constexpr std::size_t max_method_size = 64;
   static constexpr int max_empty_lines = 2;
 
-  // `request`: where what has been parsed is found; it outlives the parser.
+  // `request` receives the parsed request and outlives the parser.
   explicit RequestParser(Request& request, const RequestLimits& limits = {});
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  // `received` begins with the request's first byte and holds at least what the call before was shown. After anything
-  // but need_more, reset() comes first.
+  // `received` begins with the request's first byte and contains at least the bytes of the previous call. After any
+  // result but need_more, the caller must call reset() first.
   [[nodiscard]] Parsed parse(std::string_view received);
 
-  // Whether the connection has TLS: an "https" target is refused where it has not (RFC 9110, 7.4).
+  // Whether the connection uses TLS. Without TLS an "https" target is refused (RFC 9110, 7.4).
   void set_secure(bool secure) { secure_ = secure; }
 
-  // Forgets the request and everything that request() showed; ready for the next one.
+  // Clears the request, so that the next one can be parsed.
   void reset();
 
-  // Has the received bytes' address changed since parse() was done, this points request()'s views to where they are
-  // now.
+  // Updates the views in request() after the received bytes have moved.
   void relocate(const char* received);
 
-  // The rest is valid once parse() was done, until reset() or until the received bytes move or go. `body`, `peer` and
-  // `secure` are the connection's to fill in.
+  // The following are valid after parse() returned `done`, until reset() or until the received bytes are moved or
+  // freed. The connection fills in `body`, `peer` and `secure`.
   [[nodiscard]] Request& request() { return request_; }
   [[nodiscard]] BodyFraming body() const { return body_; }
-  // Whether the client would go on with this connection: Connection, and the version's default.
+  // Whether the client allows another request on this connection, by its Connection field or the default of its
+  // version.
   [[nodiscard]] bool keep_alive() const { return keep_alive_; }
   // The client waits for "100 Continue" before it sends its body.
   [[nodiscard]] bool expects_continue() const { return expects_continue_; }
-  // The protocols that the client would change to, as sent; empty unless Connection names "upgrade" too.
+  // The protocols that the client asks to switch to, as sent. Empty unless the Connection field contains "upgrade".
   [[nodiscard]] std::string_view upgrade() const { return upgrade_; }
 
-  // At any time since the request's first byte: its method, as far as it has come; else Method::other.
+  // The method, available as soon as it has been received; Method::other before. Also valid before parse() is done.
   [[nodiscard]] Method method() const { return at_.method_known; }
-  // Whether bytes of a request have been seen: an end of stream is then an error, else a goodbye.
+  // Whether a request has begun. The end of the stream is then an error; otherwise it is an orderly close.
   [[nodiscard]] bool in_request() const { return phase_ != Phase::start; }
 
  private:
   enum class Phase : std::uint8_t { start, method, target, version, line, name, value, complete };
-  // `scratch_twice`: with encoded slashes, the segments and then the path, which is as long.
+  // `scratch_twice`: the path has encoded slashes; the scratch buffer holds the segments and then the path, both of the
+  // same size.
   enum class PathIn : std::uint8_t { received, scratch, scratch_twice, literal };
 
   // Offsets from the first received byte; a head has at most 65,535 bytes.
@@ -159,7 +163,7 @@ class RequestParser {
     Span value;
   };
 
-  // What the fields have said so far.
+  // What the fields parsed so far contain.
   enum Seen : std::uint16_t {
     host = 1 << 0,
     content_length = 1 << 1,
@@ -194,18 +198,18 @@ class RequestParser {
 
   RequestLimits limits_;
 
-  // What the start of a request sets back; one block, so that reset() is a few stores.
+  // The state that reset() clears. It is one struct, so that reset() takes only a few stores.
   struct Progress {
     std::uint16_t scanned = 0;
     std::uint16_t line_count = 0;
-    std::uint16_t query_begin = 0;  // of the first byte behind '?'; 0: none has come
+    std::uint16_t query_begin = 0;  // offset of the first byte after '?'; 0: no '?' received
     Span method;
     Span target;
     Span path;
     Span authority;
     Span upgrade;
-    bool unusual_target = false;  // the path is not its own decoded form
-    std::uint16_t seen = 0;       // of Seen
+    bool unusual_target = false;  // decoding changes the path
+    std::uint16_t seen = 0;       // bits of Seen
     std::uint8_t empty_lines = 0;
     PathIn path_in = PathIn::received;
     Method method_known = Method::other;
@@ -221,10 +225,10 @@ class RequestParser {
   std::string_view literal_path_;
   std::string_view upgrade_;
   Request& request_;
-  std::uint8_t known_host_size_ = 0;  // the last Host that was found valid, also of the request before
+  std::uint8_t known_host_size_ = 0;  // the last valid Host, possibly from an earlier request
   std::array<char, 64> known_host_{};
-  Buffer scratch_;           // the decoded path, where it differs from the received one; kept for the next
-  std::vector<Line> lines_;  // limits_.field_count long, as fields_
+  Buffer scratch_;           // the decoded path, if it differs from the received one; reused by the next request
+  std::vector<Line> lines_;  // limits_.field_count long, like fields_
   std::vector<Field> fields_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = BodyFraming::Kind;
 
-// All that a parse came to, as values that outlive the parser.
+// The whole result of a parse, as values that outlive the parser.
 struct Outcome {
   Parsed parsed;
   Method method{};
@@ -47,8 +47,8 @@ Outcome outcome_of(Parsed parsed, RequestParser& parser) {
   return outcome;
 }
 
-// Shows the parser ever longer beginnings of `bytes`, each in a block of its own that is exactly as long, so that a
-// view or a read that leaves it is seen by the address sanitizer.
+// Passes growing prefixes of `bytes` to the parser, each in its own allocation of exact size, so that AddressSanitizer
+// detects invalid reads and views.
 Outcome feed(RequestParser& parser, std::string_view bytes, const std::vector<std::size_t>& sizes) {
   parser.reset();
   std::unique_ptr<char[]> block;
@@ -63,7 +63,8 @@ Outcome feed(RequestParser& parser, std::string_view bytes, const std::vector<st
   return outcome_of(parsed, parser);
 }
 
-// The outcome, having seen that it is the same for the bytes as a whole, one by one, and in two pieces split anywhere.
+// Returns the outcome, after checking that it is the same for the whole bytes, byte by byte, and for every split in
+// two.
 Outcome parse(std::string_view bytes, const RequestLimits& limits = {}) {
   Request into;
   RequestParser parser(into, limits);
@@ -202,7 +203,7 @@ TEST(RequestLine, Methods) {
   refused(" GET / HTTP/1.1\r\nHost: h\r\n\r\n", Reason::bad_method);
   refused("GET\t/ HTTP/1.1\r\nHost: h\r\n\r\n", Reason::bad_method);
   refused("GET\r\n\r\n", Reason::bad_method);
-  refused("\x16\x03\x01\x02", Reason::bad_method);  // TLS to a port without it
+  refused("\x16\x03\x01\x02", Reason::bad_method);  // a TLS handshake on a port without TLS
 }
 
 TEST(RequestLine, ExactlyOneSpace) {
@@ -237,7 +238,7 @@ TEST(RequestLine, Versions) {
   refused("GET / HTTP/1.1\rHost: h\r\n\r\n", Reason::bare_cr);
   refused("GET / HTTP/1.1\nHost: h\r\n\r\n", Reason::bare_lf);
   refused("GET / HTTP/1.0\n\n", Reason::bare_lf);
-  refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Reason::bad_target);  // an h2 client that was not asked
+  refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Reason::bad_target);  // an HTTP/2 client with prior knowledge
 }
 
 TEST(Target, OriginForm) {
@@ -308,7 +309,7 @@ TEST(Target, AnEncodedSlashIsDataInItsSegment) {
   check("/%2f%2F/", "////", "/\0\0/"sv);
   check("/a%252Fb", "/a%2Fb", "/a%2Fb");
   check("/a%2Fb%252F", "/a/b%2F", "/a\0b%2F"sv);
-  // Beside an encoded slash dots are data too: the segment is more than dots.
+  // Dots next to an encoded slash are data, because the segment does not consist only of dots.
   check("/x/..%2Fa", "/x/../a", "/x/..\0a"sv);
   check("/x/%2e%2e%2fa", "/x/../a", "/x/..\0a"sv);
   check("/a%2F../b", "/a/../b", "/a\0../b"sv);
@@ -612,7 +613,7 @@ TEST(Limits, Target) {
         "/" + std::string(19, 'a') + "\x01\x02", "/" + std::string(100, 'a')}) {
     const Parsed parsed = state(target);
     if (target.find('\x01') != std::string::npos) {
-      EXPECT_EQ(parsed.reason, Reason::bad_target);  // the byte after the last one that is allowed should be a space
+      EXPECT_EQ(parsed.reason, Reason::bad_target);  // the byte after the longest allowed target must be a space
     } else {
       EXPECT_EQ(parsed.reason, Reason::target_too_long) << target;
       EXPECT_EQ(status_of(parsed.reason), 414);
@@ -620,7 +621,7 @@ TEST(Limits, Target) {
   }
   EXPECT_EQ(parse(get("/" + std::string(8191, 'a'))).parsed.state, Parsed::State::done);
   EXPECT_EQ(parse(get("/" + std::string(8192, 'a'))).parsed.reason, Reason::target_too_long);
-  // A target that no limit of its own ends before that of the head.
+  // A target that exceeds the limit of the head, but not its own.
   EXPECT_EQ(parse(get("/" + std::string(200, 'a')), {.head_size = 100}).parsed.reason, Reason::target_too_long);
 }
 
@@ -639,9 +640,9 @@ TEST(Limits, Head) {
     EXPECT_EQ(status_of(parse(of_size(100), {.head_size = limit}).parsed.reason), limit == 4 || limit == 5 ? 414 : 431)
         << limit;
   }
-  // What lies beyond the limit is not looked at, in whatever pieces it comes.
+  // Bytes beyond the limit are ignored, however the bytes are split.
   EXPECT_EQ(parse(with("A: " + std::string(100, 'v') + "\n"), {.head_size = 80}).parsed.reason, Reason::head_too_large);
-  // No limit goes beyond what the offsets can hold.
+  // The limit is capped at what the offsets can represent.
   Request into;
   RequestParser parser(into, {.head_size = 1 << 20});
   EXPECT_EQ(parser.parse(of_size(65535)).state, Parsed::State::done);

@@ -9,17 +9,19 @@
 
 namespace sluice::http::h1 {
 
-// Watches whether the client is there while something is done for it. A client that is gone (reset), or that has ended
-// its side and then waited in vain for the grace period, is told of once; so is a connection that is cut. It takes the
-// stream's place for one reader, so whoever reads sends it aside meanwhile, and sees himself how the stream ends.
+// Watches the client while the server works on its request. Calls `gone` once when the client resets the connection,
+// when the grace period after the client's half-close has passed, or when the connection is cut. A stream has room for
+// one reader only, so code that reads from the stream calls step_aside() before and step_back() after. Such code sees
+// by its own read how the stream ends.
 class Connection::Presence : core::Waiter {
  public:
   Presence(const Presence&) = delete;
 
   void step_aside() noexcept { unlink(); }
-  // Tells of nothing before the next turn: what it would cancel may be what calls this.
+  // Calls `gone` at the earliest in the loop's next turn, because the task that `gone` cancels may be the caller.
   void step_back() noexcept { watch(); }
-  // The stream has been cut: tells of it in the next turn, unless whoever reads sees it himself.
+  // The stream has been cut. Calls `gone` in the next turn, unless this object has stepped aside for a reader, which
+  // sees the cut itself.
   void end() noexcept {
     if (linked_) tell_after(Duration{});
   }
@@ -81,7 +83,8 @@ class Connection::Presence : core::Waiter {
   bool linked_ = false;
 };
 
-// Awaits a Task while the client is there. Its leaving ends the Task: what that was waiting for is cancelled.
+// Awaits a Task while the client is present. If the client leaves, the Task is destroyed, which cancels what it was
+// waiting for.
 template <class T>
 class Connection::WhilePresent : Presence {
  public:
@@ -96,7 +99,7 @@ class Connection::WhilePresent : Presence {
     begin();
     return inner_.await_suspend(caller);
   }
-  // Nothing: the client has gone.
+  // Returns nothing if the client has left.
   std::optional<T> await_resume() {
     step_aside();
     if (gone_) return std::nullopt;

@@ -15,8 +15,8 @@
 
 namespace sluice::http::h1 {
 
-// The request's body as the handler pulls it. Its bytes lie in the workspace's `body`, so that the head's views stay
-// where they are.
+// The request's body, pulled by the handler. Its bytes are in the workspace's `body`, so that the views of the head
+// stay valid.
 class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
@@ -38,7 +38,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       if (done()) co_return std::string_view{};
       if (refusal_ != 0) co_return fail(Errc::malformed);
       if (is_cut()) co_return refuse(503);
-      if (left_ > limit_) co_return refuse(413);  // it only shrinks: of the first call
+      if (left_ > limit_) co_return refuse(413);  // `left_` only shrinks, so this can happen only in the first call
       if (chunked_) {
         const ChunkedDecoder::Step step = decoder_.decode(body.view());
         if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
@@ -69,7 +69,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       {
         const Waiting waiting(*this);
         const Instant deadline = begin + patience_.left();
-        // Many long bodies that come fast must not keep those that have little to say from the loop.
+        // Many long, fast bodies must not keep the loop from serving other connections.
         if (turn_.is_heavy() && !connection_.stream_.may_read()) {
           (void)co_await connection_.stream_.readable(deadline);
           co_await turn_.next_turn();
@@ -91,7 +91,13 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
 
   void allow_more(std::uint64_t bytes) override {
     const ServerOptions& options = connection_.server_.options_;
-    limit_ = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
+    limit_ = std::min(bound_, std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body)));
+  }
+
+  void limit_to(std::uint64_t bytes) override {
+    const ServerOptions& options = connection_.server_.options_;
+    bound_ = std::min(bound_, bytes);
+    limit_ = std::min(bound_, std::max(options.body_limit, options.most_body));
   }
 
   void hurry(std::uint32_t bytes_per_s) override {
@@ -110,17 +116,17 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
     }
     std::unreachable();
   }
-  // The handler has answered and keeps nothing any more.
+  // Called when the handler has answered and keeps no more bytes.
   using Share::release;
 
-  // The status that the body's own fault asks for; 0: none.
+  // The status for an error of the body itself; 0: no error.
   [[nodiscard]] int refusal() const { return refusal_; }
-  // All has been read and given.
+  // The whole body has been read.
   [[nodiscard]] bool done() const { return chunked_ ? chunked_done_ : left_ == 0; }
-  // The client has not been told to send the rest of it, so it may or may not come.
+  // The client still waits for 100 Continue, so it may or may not send the body.
   [[nodiscard]] bool unasked() const { return wants_continue_ && !done(); }
   [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
-  // Behind the last byte: what follows belongs to the next request.
+  // Consumes the last piece of the body. The bytes after it belong to the next request.
   void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
 
  private:
@@ -131,10 +137,11 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   }
   void cut() override { connection_.stream_.end_read(); }
 
-  std::uint64_t held_ = 0;  // by the connection, which serves one request at a time
+  std::uint64_t held_ = 0;  // bytes held by the connection, which serves one request at a time
   Connection& connection_;
   ChunkedDecoder decoder_;
   std::uint64_t limit_;
+  std::uint64_t bound_ = UINT64_MAX;  // upper bound for limit_
   std::uint64_t left_;
   std::uint64_t received_ = 0;
   std::size_t given_ = 0;
@@ -142,7 +149,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   bool chunked_;
   bool chunked_done_ = false;
   bool wants_continue_;
-  bool comes_fast_ = false;  // the last read left no room: a small buffer would take many
+  bool comes_fast_ = false;  // the last read filled the buffer, so the next one uses a larger buffer
   Patience patience_;
   core::TurnShare turn_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view version_text = "HTTP/1.1 ";
 
-// Status lines that are asked for all the time; empty for the others.
+// Prebuilt lines for common statuses; empty for others.
 std::string_view prebuilt_status_line(int status) {
   switch (status) {
     case 200:
@@ -65,7 +65,7 @@ char* put_field(char* at, std::string_view name, std::string_view value) {
   return put(at, "\r\n");
 }
 
-// What the connection writes by itself.
+// Fields that the connection writes itself.
 bool is_framing(std::string_view name) {
   switch (name.size()) {
     case 10:
@@ -125,7 +125,7 @@ BodyFraming frame_body(int status, Version version, std::optional<std::uint64_t>
 std::size_t append_head(Buffer& out, const ResponseHead& head) {
   const int status = head.status >= 100 && head.status <= 999 ? head.status : 500;
 
-  // Everything that can be written is counted first, then written without asking again.
+  // Computes an upper bound of the size first, then writes without further checks.
   std::size_t bound = 256 + head.date.size() + head.server.size() + head.common.size() + head.always.size();
   for (const Field& field : head.fields) bound += field.name.size() + field.value.size() + 4;
   char* const begin = out.reserve(bound);
@@ -153,14 +153,18 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
       at = put_field(at, name, value);
       continue;
     }
-    if (!is_valid(name, value)) [[unlikely]] {
+    if (is_framing(name)) continue;
+    // The field is validated after it has been written. The check of a short text is faster if bytes precede it in the
+    // buffer.
+    char* const written = put_field(at, name, value);
+    const char* const name_end = at + name.size();
+    if (!is_field_name(begin, at, name_end) || !is_field_value(begin, name_end + 2, written - 2)) [[unlikely]] {
       ++left_out;
       continue;
     }
-    if (is_framing(name)) continue;
+    at = written;
     if (name.size() == 4 && same_name(name, "date")) has_date = replaced = true;
     if (name.size() == 6 && same_name(name, "server")) has_server = replaced = true;
-    at = put_field(at, name, value);
   }
   if (!replaced) [[likely]] {
     at = put(at, head.common);
@@ -181,7 +185,7 @@ std::size_t append_head(Buffer& out, const ResponseHead& head) {
     }
   }
 
-  // Keeping the connection goes without saying in HTTP/1.1, closing it in HTTP/1.0; the latter is said all the same.
+  // keep-alive is the default in HTTP/1.1 and close in HTTP/1.0. "close" is sent in both versions.
   using Connection = ResponseHead::Connection;
   if (head.connection == Connection::close || head.framing.kind == Kind::until_close) {
     at = put(at, "Connection: close\r\n");

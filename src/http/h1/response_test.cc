@@ -39,7 +39,7 @@ TEST(DateCache, ChangesWithTheSecond) {
   EXPECT_EQ(cache.at(784111777'000'000'000), date);
   EXPECT_EQ(cache.at(784111777'999'999'999), date);
   EXPECT_EQ(cache.at(784111778'000'000'000), "Sun, 06 Nov 1994 08:49:38 GMT");
-  EXPECT_EQ(cache.at(784111777'000'000'000), date);  // the wall clock may be set back
+  EXPECT_EQ(cache.at(784111777'000'000'000), date);  // the wall clock can be set back
 }
 
 TEST(FrameBody, ByStatusVersionAndSize) {

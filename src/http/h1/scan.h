@@ -6,18 +6,19 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-
-#include "base/ascii.h"
 #endif
 
+#include "base/ascii.h"
+#include "http/fields.h"
+
 // Byte classes of RFC 9110 and 9112, and the search for the first byte that ends a token. The search never reads
-// outside [base, end): the last, short piece is covered by a load that ends at `end` and overlaps what has been looked
-// at.
+// outside [base, end): for the last, short piece it loads a vector that ends at `end` and overlaps bytes already
+// searched.
 namespace sluice::http::h1 {
 
 inline bool is_ows(char c) { return c == ' ' || c == '\t'; }
 
-// Calls `each` with the trimmed elements of a comma-separated list, empty ones too.
+// Calls `each` with every trimmed element of a comma-separated list, including empty ones.
 template <class Each>
 void for_each_element(std::string_view list, Each each) {
   for (;;) {
@@ -31,8 +32,8 @@ void for_each_element(std::string_view list, Each each) {
   }
 }
 
-// What may not be inside a field value: control characters but HTAB. CR is one of them, so the value's end is found
-// too.
+// Bytes that a field value cannot contain: control characters except HTAB. CR is one of them, so the search also finds
+// the end of the value.
 struct EndsValue {
   static constexpr std::size_t lookback = 0;
   static bool test(const char* at) {
@@ -50,7 +51,7 @@ struct EndsValue {
 #endif
 };
 
-// What is not visible ASCII, '#' (no target has a fragment), and '?'.
+// Bytes that are not visible ASCII, '#' (a target has no fragment), and '?'.
 struct EndsTarget {
   static constexpr std::size_t lookback = 0;
   static bool test(const char* at) {
@@ -59,8 +60,9 @@ struct EndsTarget {
   }
 #if defined(__SSE2__)
   static __m128i classify(__m128i bytes) {
-    const __m128i outside = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x21)),  // signed: above 0x7F as well
-                                         _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F)));
+    const __m128i outside =
+        _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x21)),  // signed comparison: includes bytes above 0x7F
+                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F)));
     const __m128i marks =
         _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('#')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('?')));
     return _mm_or_si128(outside, marks);
@@ -71,12 +73,13 @@ struct EndsTarget {
 #endif
 };
 
-// Visible, but in no URI (RFC 3986, 2), and sent by no browser in a path: a backslash, which many take for a slash,
-// quotes and angle brackets. The others that are in no URI ('|', '^', braces ...) are data.
+// Visible characters that are invalid in a URI (RFC 3986, 2) and that browsers never send in a path: the backslash
+// (many servers treat it as a slash), quotes and angle brackets. Other characters that are invalid in a URI ('|', '^',
+// braces ...) are accepted as data.
 inline bool is_refused_in_path(char c) { return c == '\\' || c == '"' || c == '<' || c == '>'; }
 
-// Likewise, what a path is refused for, and what makes it differ from its decoded form: '%', the second byte of "//"
-// and of "/.".
+// The bytes of EndsTarget, those for which a path is refused, and those because of which a path differs from its
+// decoded form: '%', and the second byte of "//" and of "/.".
 struct EndsPlainPath {
   static constexpr std::size_t lookback = 1;
   static bool test(const char* at) {
@@ -91,8 +94,8 @@ struct EndsPlainPath {
     const __m128i segment = _mm_or_si128(_mm_cmpeq_epi8(bytes, slash), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
     const __m128i odd =
         _mm_or_si128(_mm_and_si128(_mm_cmpeq_epi8(before, slash), segment), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('%')));
-    const __m128i brackets =
-        _mm_cmpeq_epi8(_mm_or_si128(bytes, _mm_set1_epi8('<' ^ '>')), _mm_set1_epi8('<' | '>'));  // no other byte's
+    const __m128i brackets = _mm_cmpeq_epi8(_mm_or_si128(bytes, _mm_set1_epi8('<' ^ '>')),
+                                            _mm_set1_epi8('<' | '>'));  // matches only these two bytes
     const __m128i others =
         _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
     const __m128i ends = _mm_or_si128(_mm_or_si128(EndsTarget::classify(bytes), odd), _mm_or_si128(brackets, others));
@@ -101,7 +104,8 @@ struct EndsPlainPath {
 #endif
 };
 
-// What is no letter, digit, '-' or '.': those are nearly every field name and host. The caller judges the byte found.
+// Bytes other than letters, digits, '-' and '.', of which nearly every field name and host consists. The caller must
+// check the byte found.
 struct EndsPlainName {
   static constexpr std::size_t lookback = 0;
   static bool test(const char* at) {
@@ -123,7 +127,7 @@ struct EndsPlainName {
 #endif
 };
 
-// The rest of find_first(), out of its way: most tokens end within the first vector.
+// The slow part of find_first(), not inlined because most tokens end within the first vector.
 template <class Class>
 [[gnu::noinline]] inline const char* find_first_further(const char* base, const char* p, const char* end) {
 #if defined(__SSE2__)
@@ -145,8 +149,8 @@ template <class Class>
   return p;
 }
 
-// The first byte in [p, end) that `Class` tests true for; `end` where there is none. `base` <= p is where the readable
-// bytes begin; a class that looks back needs p - lookback >= base.
+// Returns the first byte in [p, end) for which `Class` tests true, or `end` if there is none. `base` <= p is where the
+// readable bytes begin; a class with a lookback needs p - lookback >= base.
 template <class Class>
 inline const char* find_first(const char* base, const char* p, const char* end) {
 #if defined(__SSE2__)
@@ -157,6 +161,19 @@ inline const char* find_first(const char* base, const char* p, const char* end) 
   }
 #endif
   return find_first_further<Class>(base, p, end);
+}
+
+// Whether [p, end) is a token and therefore a valid field name.
+inline bool is_field_name(const char* base, const char* p, const char* end) {
+  if (p == end) return false;
+  p = find_first<EndsPlainName>(base, p, end);
+  while (p != end && is_token_char(*p)) ++p;
+  return p == end;
+}
+
+// Whether [p, end) is a valid field value.
+inline bool is_field_value(const char* base, const char* p, const char* end) {
+  return find_first<EndsValue>(base, p, end) == end;
 }
 
 }  // namespace sluice::http::h1

@@ -1,4 +1,4 @@
-// How a connection sends answers.
+// The part of Connection that sends responses.
 #include <optional>
 #include <utility>
 
@@ -10,11 +10,12 @@
 namespace sluice::http::h1 {
 namespace {
 
-constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to here one write of copied bytes beats a gathered one
-constexpr std::size_t turn_bytes = 512 * 1024;        // of a body that is made as it is sent, in one turn of the loop
-// Of shared pieces: a shorter one is copied, which costs the kernel less than one part more of a gathered write.
+constexpr std::size_t copied_body_bytes = 16 * 1024;  // up to this size, copying is faster than a gathered write
+constexpr std::size_t turn_bytes = 512 * 1024;        // most bytes of a streamed body per turn of the loop
+// A shorter shared piece is copied, which is cheaper than one more part in a gathered write.
 constexpr std::size_t copied_piece_bytes = 1024;
-constexpr std::size_t most_parts = 256;  // of one gathered write
+constexpr std::size_t held_piece_bytes = 64 * 1024;  // most bytes of a response in memory per write
+constexpr std::size_t most_parts = 256;              // most parts of one gathered write
 
 }  // namespace
 
@@ -60,10 +61,13 @@ bool Connection::append_spans(const SharedSpans& spans, const Response& response
   return true;
 }
 
-core::Task<Connection::Sent> Connection::send(Response response, bool head_only, bool keep) {
+core::Task<Connection::Sent> Connection::send(Response& response, bool head_only, bool keep) {
   const Request& request = work_->parser.request();
+  const bool bodiless = head_only || has_no_body(response.status);
+  const std::size_t held = bodiless ? 0 : whole_bytes_of(response.body);
+  if (held > BodyBudget::small_answer_bytes) co_return co_await send_held(response, keep, held);
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
-    if (!head_only && !has_no_body(response.status)) co_return co_await send_stream(std::move(response), keep);
+    if (!bodiless) co_return co_await send_stream(response, keep, nullptr);
     append_head(response, size_of(response.body), keep);
     report(&request, response.status, 0, false);
     co_return Sent::yes;
@@ -71,7 +75,7 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
 
   const std::uint64_t size = size_of(response.body).value_or(0);
   append_head(response, size, keep);
-  if (head_only || has_no_body(response.status)) {
+  if (bodiless) {
     report(&request, response.status, 0, false);
     co_return Sent::yes;
   }
@@ -92,17 +96,60 @@ core::Task<Connection::Sent> Connection::send(Response response, bool head_only,
     output.clear();
     written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
   }
-  // Cut when the last of it had just been taken: what is still in the socket's buffer goes with the connection.
+  // If the stream was cut after the last write, the bytes in the socket's buffer are lost.
   const bool whole = written && !stream_.is_cut();
   report(&request, response.status, whole ? size : 0, !whole);
   co_return whole ? Sent::yes : Sent::no;
+}
+
+// The share of a response in memory in the core's BodyBudget.
+class Connection::AnswerShare final : public BodyBudget::Share {
+ public:
+  explicit AnswerShare(Connection& connection) : Share(connection.server_.bodies_, held_), connection_(connection) {}
+  ~AnswerShare() { release(); }
+
+ private:
+  void cut() override { connection_.cut(); }
+
+  std::uint64_t held_ = 0;  // bytes held by the connection, which sends one response at a time
+  Connection& connection_;
+};
+
+core::Task<Connection::Sent> Connection::send_held(Response& response, bool keep, std::size_t whole) {
+  const Request& request = work_->parser.request();
+  AnswerShare share(*this);
+  if (!share.hold_answer(whole)) response = answer_without_room(is_safe(request.method));
+  if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
+    co_return co_await send_stream(response, keep, &share);
+  }
+  const std::string_view bytes = std::get<Buffer>(response.body).view();
+  append_head(response, bytes.size(), keep);
+  const Sending sending(*work_, response.body);
+  Buffer& output = work_->output;
+  std::string_view head = output.view();
+  output.clear();
+  std::size_t sent = 0;
+  Result<void> written;
+  // Written in pieces, so that the share is notified of the client's progress.
+  while (sent < bytes.size() && written && !stream_.is_cut()) {
+    const std::string_view piece = bytes.substr(sent, held_piece_bytes);
+    work_->parts[0] = {const_cast<char*>(head.data()), head.size()};
+    work_->parts[1] = {const_cast<char*>(piece.data()), piece.size()};
+    head = {};
+    written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
+    if (written) sent += piece.size();
+    share.took(piece.size());
+  }
+  const bool all = written && !stream_.is_cut();
+  report(&request, response.status, all ? bytes.size() : 0, !all);
+  co_return all ? Sent::yes : Sent::no;
 }
 
 core::Task<Result<void>> Connection::send_spans(const SharedSpans& spans) {
   Buffer& output = work_->output;
   iovec parts[most_parts];
   for (SpanReader reader(spans.pieces()); !reader.at_end();) {
-    (void)output.reserve(output_bytes);  // it does not move from here on: the parts point to it
+    (void)output.reserve(output_bytes);  // the buffer must not move, because the parts point into it
     std::size_t count = 0;
     const auto add = [&](char* bytes, std::size_t size) {
       if (count != 0 && static_cast<char*>(parts[count - 1].iov_base) + parts[count - 1].iov_len == bytes) {
@@ -132,8 +179,8 @@ core::Task<Result<void>> Connection::send_spans(const SharedSpans& spans) {
   co_return Result<void>{};
 }
 
-// To an HTTP/1.0 client the end of the connection is the end of the body: cut in the middle, by whatever, it must see a
-// reset instead.
+// For an HTTP/1.0 client the end of the connection is the end of the body. If the body is cut, the client must
+// therefore see a reset.
 struct Connection::Cut {
   net::Stream& stream;
   bool is_cut;
@@ -142,13 +189,13 @@ struct Connection::Cut {
   }
 };
 
-core::Task<Connection::Sent> Connection::send_stream(Response response, bool keep) {
+core::Task<Connection::Sent> Connection::send_stream(Response& response, bool keep, AnswerShare* share) {
   const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
   const BodyFraming framing = append_head(response, source.size(), keep);
   const bool chunked = framing.kind == BodyFraming::Kind::chunked;
-  // To an HTTP/1.0 client the body may end with the connection, so that one closes.
+  // For an HTTP/1.0 client the body may end with the connection, which is then closed.
   const bool until_close = framing.kind == BodyFraming::Kind::until_close;
   Cut cut{stream_, until_close};
   const Sending sending(*work_, response.body);
@@ -171,12 +218,13 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
       co_return Sent::no;
     }
     if (!progress) {
-      // No last chunk, no orderly end: the client can tell that something is missing. What was complete before, earlier
-      // answers among it, it still gets.
+      // Without a last chunk or an orderly close, the client can detect that the body is incomplete. It still receives
+      // complete earlier responses.
       output.truncate(complete);
       const bool flushed = (co_await flush()).has_value();
       report(&request, response.status, sent, true);
-      // The goodbye of a client that sends no more lies unread, and closing would reset what it should still get.
+      // The client's TLS close_notify may be unread, and closing with unread bytes would reset the connection before
+      // the client has received everything.
       if (flushed && !until_close && secure()) co_await linger(Goodbye::no);
       co_return Sent::no;
     }
@@ -184,19 +232,21 @@ core::Task<Connection::Sent> Connection::send_stream(Response response, bool kee
     if (chunked) end_chunk(output, chunk);
     const bool done = *progress == BodySource::Progress::done;
     if (done && chunked) append_last_chunk(output, source.trailers());
-    if (done && output.size() < output_bytes) break;  // leaves with what follows
-    const bool turn_is_over = turn.spend(output.size());
+    if (done && output.size() < output_bytes) break;  // sent together with the following response
+    const std::size_t leaving = output.size();
+    const bool turn_is_over = turn.spend(leaving);
     if (!co_await flush()) {
       report(&request, response.status, sent, true);
       co_return Sent::no;
     }
+    if (share != nullptr) share->took(leaving);
     if (done) break;
     if (turn_is_over) co_await turn.next_turn();
   }
   if (until_close) cut.is_cut = !co_await flush();
   cut.is_cut |= stream_.is_cut();
   report(&request, response.status, sent, cut.is_cut);
-  // The connection may last longer than what the body keeps alive.
+  // Release the body now, because the connection may live longer than the body's owner.
   response.body.emplace<std::monostate>();
   if (until_close && !cut.is_cut) co_await linger();
   co_return !until_close && !cut.is_cut ? Sent::yes : Sent::no;

@@ -20,8 +20,8 @@
 #include "http/server.h"
 #include "http/spans_for_tests.h"
 
-// What the tests of HTTP/2 have in common: a client without I/O on nghttp2's client side, frames written by hand, and a
-// handler that answers in every way there is.
+// Shared code of the HTTP/2 tests: a client without I/O based on nghttp2, frames written by hand, and a handler that
+// returns every kind of response.
 namespace sluice::http::h2 {
 
 using TestFields = std::vector<std::pair<std::string, std::string>>;
@@ -50,7 +50,8 @@ inline std::string number(std::uint32_t value) {
   return bytes;
 }
 inline constexpr std::string_view preface_text = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-// GET http, authority "test", and a path of fewer than 127 bytes; neither Huffman nor the dynamic table.
+// A header block with GET, http, authority "test", and a path of fewer than 127 bytes. Uses neither Huffman coding nor
+// the dynamic table.
 inline std::string header_block(std::string_view path, char method = '\x82') {
   std::string block{method, '\x86', '\x01', '\x04'};
   block += "test";
@@ -66,14 +67,14 @@ class TestClient {
     std::map<std::string, std::string> fields;
     std::map<std::string, std::string> trailers;
     std::string body;
-    bool ended = false;       // with END_STREAM
-    bool closed = false;      // in any way
-    std::uint32_t error = 0;  // what it was closed with
+    bool ended = false;       // END_STREAM received
+    bool closed = false;      // the stream is closed, for any reason
+    std::uint32_t error = 0;  // the error code at its close
   };
   struct Options {
     bool opens_windows = true;
     std::uint32_t window = 65'535;
-    bool enforces = true;  // messages must be right
+    bool enforces = true;  // the client checks that messages are well-formed
     std::uint32_t header_table = 4096;
   };
 
@@ -106,14 +107,14 @@ class TestClient {
   std::int32_t get(const std::string& path, const TestFields& more = {}, const std::string& method = "GET") {
     return request(path, more, method, nullptr);
   }
-  // `body` is sent as the window allows; without `ends` the request stays open behind it, for say() and end_side().
+  // `body` is sent as the window allows. If `ends` is false, the request stays open after it, for say() and end_side().
   std::int32_t post(const std::string& path, std::string body, const TestFields& more = {}, bool ends = true) {
     bodies_.push_back(std::make_unique<Body>(Body{std::move(body), 0, ends}));
     const std::int32_t id = request(path, more, "POST", bodies_.back().get());
     open_[id] = bodies_.back().get();
     return id;
   }
-  // CONNECT for another protocol (RFC 8441); then say() and end_side().
+  // Sends CONNECT for another protocol (RFC 8441). say() and end_side() then send data.
   std::int32_t open(const std::string& path, const TestFields& more = {}, const std::string& protocol = "websocket") {
     TestFields fields{{":method", "CONNECT"}, {":scheme", "http"}, {":authority", "test"}, {":path", path}};
     fields.emplace_back(":protocol", protocol);
@@ -160,7 +161,7 @@ class TestClient {
     nghttp2_submit_window_update(session_, NGHTTP2_FLAG_NONE, id, by);
   }
 
-  // False: the server has broken the protocol.
+  // Returns false if the server has violated the protocol.
   bool receive(std::string_view bytes) {
     const auto taken =
         nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
@@ -176,8 +177,8 @@ class TestClient {
   }
 
   std::map<std::int32_t, Answer> answers;
-  std::vector<std::pair<std::int32_t, std::uint32_t>> goaways;  // last stream, error code
-  std::vector<std::string> order;                               // of GOAWAYs and of streams' ends
+  std::vector<std::pair<std::int32_t, std::uint32_t>> goaways;  // last stream and error code of each GOAWAY
+  std::vector<std::string> order;  // the order in which GOAWAYs and ends of streams arrived
   int window_updates = 0;
   int invalid = 0;
 
@@ -242,7 +243,7 @@ class TestClient {
   std::map<std::int32_t, Body*> open_;
 };
 
-// /KIND/SIZE/SEED. What it holds on to is counted, so that a test sees when it has been let go.
+// Serves /KIND/SIZE/SEED. It counts the resources in use, so that a test can check that all are released.
 class TestHandler final : public Handler {
  public:
   explicit TestHandler(core::Reactor& reactor) : reactor_(reactor), file_(std::tmpfile(), &std::fclose) {
@@ -253,16 +254,16 @@ class TestHandler final : public Handler {
 
   static constexpr std::size_t file_size = 200'000;
   int requests = 0;
-  int waiting = 0;  // handlers
-  int sources = 0;  // bodies
+  int waiting = 0;  // handlers that are waiting
+  int sources = 0;  // BodySources that exist
   int pulls = 0;
   std::size_t pulled = 0;
-  std::size_t read = 0;  // of requests' bodies
+  std::size_t read = 0;  // bytes of request bodies
   int upgrades = 0;
-  int foreign_findings = 0;            // requests that came with those of another
-  std::weak_ptr<const Claims> claims;  // what the last request was given
-  std::vector<std::string> heard;      // what upgrades hear of, in its order
-  // What "/kept", "/kept-spans" and "/kept-stream" answer, and keep alive.
+  int foreign_findings = 0;            // requests that arrived with the findings of another request
+  std::weak_ptr<const Claims> claims;  // the claims set in the last request
+  std::vector<std::string> heard;      // the events that upgrades observed, in order
+  // The body of "/kept", "/kept-spans" and "/kept-stream". Those responses keep it alive.
   const std::shared_ptr<const std::string> kept = std::make_shared<const std::string>(pattern(9, 300'000));
   [[nodiscard]] bool holds_nothing() const {
     return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1 && kept.use_count() == 1;
@@ -309,7 +310,8 @@ class TestHandler final : public Handler {
     ~Counted() { --count; }
     int& count;
   };
-  // Sixteen hundred bytes a pull; "waits" between two of them, "breaks" in the middle, "blocks" there for ever.
+  // Gives 1600 bytes per pull. "waits" pauses before each pull, "breaks" fails halfway, "blocks" stops halfway and
+  // never continues.
   class Source final : public BodySource {
    public:
     Source(TestHandler& handler, const Target& target)
@@ -364,15 +366,24 @@ class TestHandler final : public Handler {
     std::size_t given_ = 0;
   };
 
-  // "echo" sends back what comes, "greet" says something, "deaf" waits for an interruption and reads nothing, "lasts"
-  // goes on for a second when its client has gone.
+  // "echo" sends back what it receives, "greet" only sends, "deaf" waits for an interruption and reads nothing, "lasts"
+  // continues for a second after its client has left. "ends" ends its side and then reads, "leaves" ends its side and
+  // does not read, "cuts" cuts the stream after some bytes.
   class Talk final : public Upgrade {
    public:
     Talk(TestHandler& handler, const Target& target) : handler_(handler), counted_(handler.upgrades), target_(target) {}
-    core::Task<void> run(net::Duplex& duplex) override {
+    core::Task<void> run(net::Duplex& duplex, BodyBudget&, std::uint64_t&) override {
       duplex_ = &duplex;
       if (target_.kind == "greet") {
         hear("write", co_await say(pattern(target_.seed, target_.size)));
+      } else if (target_.kind == "cuts") {
+        hear("write", co_await say("half"));
+        duplex.cut();
+      } else if (target_.kind == "ends" || target_.kind == "leaves") {
+        hear("write", co_await say("last words"));
+        hear("end", co_await duplex.end(2s));
+        if (target_.kind == "ends") co_await listen();
+        if (target_.kind == "leaves") co_await core::Sleep(handler_.reactor_, handler_.reactor_.now() + 1s);
       } else if (target_.kind == "deaf") {
         hear("readable", co_await duplex.readable(never));
       } else {
@@ -413,7 +424,23 @@ class TestHandler final : public Handler {
         }
       }
     }
-    // In three parts, one of them empty.
+    core::Task<void> listen() {
+      Buffer buffer;
+      for (;;) {
+        const auto got = duplex_->try_read(buffer, 10'000);
+        if (!got) {
+          hear("readable", co_await duplex_->readable(never));
+          continue;
+        }
+        if (!*got || **got == 0) {
+          handler_.heard.emplace_back(*got ? "end" : "closed");
+          co_return;
+        }
+        handler_.heard.emplace_back(buffer.view());
+        buffer.clear();
+      }
+    }
+    // Writes three parts, one of them empty.
     core::Task<Result<void>> say(std::string bytes) {
       const std::size_t half = bytes.size() / 2;
       iovec parts[] = {{bytes.data(), half}, {nullptr, 0}, {bytes.data() + half, bytes.size() - half}};
@@ -502,7 +529,7 @@ class TestHandler final : public Handler {
     response.body = std::move(bytes);
     co_return response;
   }
-  // Holds all of the body, and says how much that was; or what the reader says of it.
+  // Reserves memory for the whole body and answers with its size, or with 400 if reading or reserving fails.
   core::Task<Response> keep(Request& request) {
     Buffer held;
     for (;;) {

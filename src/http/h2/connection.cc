@@ -10,8 +10,8 @@ namespace sluice::http::h2 {
 namespace {
 
 constexpr std::size_t read_bytes = 16 * 1024;
-constexpr std::size_t read_turn_bytes = 64 * 1024;  // in one turn of the loop
-constexpr std::size_t turn_bytes = 512 * 1024;      // that may be made and sent in one turn of the loop
+constexpr std::size_t read_turn_bytes = 64 * 1024;  // most bytes read per turn of the loop
+constexpr std::size_t turn_bytes = 512 * 1024;      // most bytes produced and sent per turn of the loop
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
 
@@ -30,7 +30,7 @@ core::Task<void> Connection::run(Buffer received) {
   tasks_.spawn(write());
   tasks_.spawn(read());
   look_at_the_clock();
-  // Whatever ends the connection asks for it from within one of the tasks, so it is done at the turn's end.
+  // The end is requested from within one of the tasks, so the tasks are cancelled at the end of the turn.
   co_await ended_;
   over_ = true;
   tasks_.cancel();
@@ -78,7 +78,7 @@ core::Task<void> Connection::read() {
       failed_ = true;
       end();
     } else {
-      // It may still want what is under way, for a while.
+      // The client may still want the running responses; the grace period limits that.
       client_ended_ = true;
       if (!session_.has_streams()) end();
       engine_.reactor.timers().schedule(clock_, engine_.reactor.now() + engine_.options.half_close_grace);
@@ -135,6 +135,7 @@ void Connection::watch_what_is_busy() {
 }
 
 void Connection::look_at_the_clock() {
+  if (over_) return;
   const Instant now = engine_.reactor.now();
   if (client_ended_) return end();
   const Instant next = session_.expire(now);
@@ -142,7 +143,8 @@ void Connection::look_at_the_clock() {
   engine_.reactor.timers().schedule(clock_, std::min({next, soon, now + engine_.options.idle_timeout}));
 }
 
-// Lets the client read the last words before the connection goes: closing with bytes unread would reset it.
+// Lets the client read the last bytes before the connection closes. Closing with unread bytes would reset the
+// connection.
 core::Task<void> Connection::linger() {
   core::Reactor& reactor = engine_.reactor;
   if (!co_await stream_.end(engine_.options.write_timeout)) co_return;

@@ -12,30 +12,35 @@
 
 namespace sluice::http::h2 {
 
-// What a client that knows of HTTP/2 sends first (RFC 9113, 3.4).
+// The first bytes that an HTTP/2 client sends (RFC 9113, 3.4).
 inline constexpr std::string_view client_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// One HTTP/2 connection on an open stream: reads while anything is to be read, writes what a turn has gathered, and
-// looks at the clock. The stream may be plain (prior knowledge) or encrypted (ALPN).
+// The I/O of one HTTP/2 connection on an open stream: it reads, writes the output of each turn at the turn's end, and
+// enforces timeouts. The stream may be plain (prior knowledge) or encrypted (ALPN).
 class Connection final : Session::Owner {
  public:
-  // `peer` and `stream` outlive it.
+  // All references, and the text of `peer`, outlive the connection.
   Connection(Engine& engine, net::Stream& stream, std::string_view peer, bool secure);
   Connection(const Connection&) = delete;
 
-  // Until the connection has ended. `received` has been read already: the preface, or its beginning, or nothing.
+  // Runs until the connection has ended. `received` holds the bytes already read: the preface, its beginning, or
+  // nothing.
   core::Task<void> run(Buffer received);
-  // Instead: the server has as many connections as it may.
+  // Called instead of run() if the server has reached its limit of connections: refuses all requests.
   core::Task<void> refuse(Buffer received);
   void drain();
-  // No requests after those that are on their way, please: the connection ends with the last of them.
+  // Asks the client to send no further requests. The connection ends after the requests already sent.
   void go_away();
+  // Called when the engine's options have changed.
+  void follow_options() {
+    if (!client_ended_) look_at_the_clock();
+  }
   void cut_answers_of(const void* owner) { session_.cut_answers_of(owner); }
   void cut_pinned(const Pinned& pinned) { session_.cut_pinned(pinned); }
   [[nodiscard]] bool has_streams() const { return session_.has_streams(); }
 
  private:
-  // One coroutine waits, others wake it.
+  // Lets one coroutine wait until another one wakes it.
   class Signal {
    public:
     bool await_ready() const noexcept { return false; }
@@ -44,7 +49,7 @@ class Connection final : Session::Owner {
     void wake() {
       if (waiting_) std::exchange(waiting_, nullptr).resume();
     }
-    void forget() { waiting_ = nullptr; }  // the one who waited has been cancelled
+    void forget() { waiting_ = nullptr; }  // the waiting coroutine was cancelled
 
    private:
     std::coroutine_handle<> waiting_;
@@ -80,10 +85,10 @@ class Connection final : Session::Owner {
   Hook flush_;
   Hook end_;
   Clock clock_;
-  bool client_ended_ = false;  // it sends nothing more
+  bool client_ended_ = false;  // the client has ended its side
   bool failed_ = false;
-  bool over_ = false;      // nothing is read or written any more
-  core::TaskGroup tasks_;  // reading and writing
+  bool over_ = false;      // reading and writing have ended
+  core::TaskGroup tasks_;  // read() and write()
 };
 
 }  // namespace sluice::http::h2

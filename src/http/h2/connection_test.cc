@@ -10,7 +10,7 @@
 namespace sluice::http::h2 {
 namespace {
 
-// The real server on a simulated network, from the preface on.
+// Runs the real server on a simulated network, starting with the preface.
 class ConnectionTest : public testing::Test, public Observer {
  public:
   void completed(const Completion& completion) override {
@@ -32,13 +32,13 @@ class ConnectionTest : public testing::Test, public Observer {
     }
   }
 
-  // A client's connection: what the client has to say is said, what comes is heard.
+  // A client's connection. It sends the output of the client and passes it the received bytes.
   struct Line {
     explicit Line(core::Reactor& reactor) : stream(reactor) {}
     net::Stream stream;
     TestClient* client = nullptr;
-    std::string raw;    // goes before what the client says
-    std::string heard;  // where there is no client
+    std::string raw;    // sent before the output of the client
+    std::string heard;  // received bytes, if there is no client
     bool listens = true;
     bool connected = false;
     bool ended = false;
@@ -108,7 +108,7 @@ class ConnectionTest : public testing::Test, public Observer {
 const core::Faults bad_weather{.short_read = 0.3, .short_write = 0.3, .would_block = 0.2, .split = 0.3};
 
 TEST_F(ConnectionTest, ManyStreamsInEveryWeather) {
-  options.http2_streams = 120;  // the client sends its requests before it has heard of a limit
+  options.http2_streams = 120;  // the client sends its requests before it receives the limit
   for (const std::uint64_t seed : {1, 2, 3}) {
     for (const core::Faults& faults : {core::Faults{}, bad_weather}) {
       serve(faults, seed);
@@ -138,7 +138,7 @@ TEST_F(ConnectionTest, ManyStreamsInEveryWeather) {
   }
 }
 
-// A client that takes all at once does not keep the loop to itself.
+// A client that reads everything at once must not block the loop for others.
 TEST_F(ConnectionTest, ALongStreamGivesWayToOthers) {
   serve({.buffer = 64 << 20});
   TestClient client({.window = 1 << 30});
@@ -287,7 +287,7 @@ TEST_F(ConnectionTest, DrainingFinishesWhatRunsAndCloses) {
   EXPECT_EQ(busy.answers[id].trailers.at("row-count"), "30000");
   ASSERT_EQ(busy.goaways.size(), 2u);
   EXPECT_EQ(busy.goaways[1].first, id);
-  EXPECT_FALSE(idle.goaways.empty());  // nghttp2's client listens no more when it has nothing under way
+  EXPECT_FALSE(idle.goaways.empty());  // nghttp2's client stops reading when it has no open requests
   EXPECT_FALSE(busy_line->reset || idle_line->reset);
 }
 
@@ -450,7 +450,7 @@ TEST_F(ConnectionTest, AFloodIsClosedEvenIfNobodyListens) {
                       if (line->raw.empty() && line->connected) {
                         for (int i = 0; i < 100; ++i, id += 2) {
                           std::string bytes = attack;
-                          if (bytes.size() > 20) {  // new streams each time
+                          if (bytes.size() > 20) {  // new stream ids each time
                             bytes.replace(5, 4, number(id));
                             bytes.replace(bytes.size() - 8, 4, number(id));
                           }
@@ -469,7 +469,7 @@ TEST_F(ConnectionTest, AFloodIsClosedEvenIfNobodyListens) {
 
 class ChangingServer : public ConnectionTest {
  public:
-  // What the server answers to a request of HTTP/1.1 on a connection that is open.
+  // Sends an HTTP/1.1 request on an open connection and returns the server's response.
   std::string ask(Line& line, const std::string& path, const std::string& more = "") {
     line.heard.clear();
     line.raw = "PUT " + path + " HTTP/1.1\r\nHost: t\r\n" + more + "\r\n";
@@ -524,7 +524,7 @@ TEST_F(ChangingServer, ARemovedAddressServesThoseThatWaitThere) {
   auto open = connect_to(removed);
   EXPECT_EQ(ask(*open, "/own/3/1"), ok);
   std::vector<std::unique_ptr<Line>> waiting;
-  for (int i = 0; i < 100; ++i) waiting.push_back(connect_to(removed));  // more than are accepted in one turn
+  for (int i = 0; i < 100; ++i) waiting.push_back(connect_to(removed));  // more than the server accepts in one turn
   EXPECT_EQ(server->counters().accepted, 1u);
   const Listening rest[] = {{kept}};
   ASSERT_TRUE(server->listen_on(rest));
@@ -538,7 +538,7 @@ TEST_F(ChangingServer, ARemovedAddressServesThoseThatWaitThere) {
   EXPECT_FALSE(late->connected);
   auto line = connect_to(kept);
   EXPECT_EQ(ask(*line, "/own/3/1"), ok);
-  // The address may be had again.
+  // The address can be used again.
   ASSERT_TRUE(server->listen(removed));
   auto again = connect_to(removed);
   EXPECT_EQ(ask(*again, "/own/3/1"), ok);
@@ -556,7 +556,7 @@ TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
   const std::string longer = "/own/3/1/" + std::string(200, 'x');
   auto idle = connect(nullptr);
   EXPECT_EQ(ask(*idle, longer), ok);
-  auto spare = connect(nullptr);  // whose workspace waits for the next one
+  auto spare = connect(nullptr);  // its workspace is reused by the next connection
   EXPECT_EQ(ask(*spare, longer), ok);
   auto busy = connect(nullptr);
   busy->raw = "PUT /later/3/1 HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -572,10 +572,10 @@ TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
 
   options.target_limit = 100;
   server->set_options(options);
-  // The second one of these comes while the first is still answered.
+  // The second of these requests arrives while the first is still being answered.
   busy->raw = "PUT " + longer + " HTTP/1.1\r\nHost: t\r\n\r\n";
   ASSERT_TRUE(run_until([&] { return lender->heard.ends_with(pattern(1, 3)); }));
-  auto borrower = connect(nullptr);  // whose workspace would be what that one had
+  auto borrower = connect(nullptr);  // this would reuse the workspace of that one
   EXPECT_EQ(ask(*borrower, longer).substr(0, 12), "HTTP/1.1 414");
   half->raw = "t: t\r\n\r\n";
   for (const auto& line : {&busy, &half}) EXPECT_TRUE(run_until([&] { return (*line)->ended; }));
@@ -646,7 +646,7 @@ TEST_F(ChangingServer, WithoutHttp2OpenConnectionsAreToldToGo) {
   EXPECT_TRUE(run_until([&] { return client.answers[running].closed && client.goaways.size() == 2; }));
   EXPECT_EQ(client.answers[running].body, pattern(1, 5000));
   EXPECT_EQ(client.goaways.back().second, 0u);
-  // What has been upgraded lives on until it ends.
+  // Upgraded streams continue until they end.
   client.say(talk, "still here");
   EXPECT_TRUE(run_until([&] { return client.answers[talk].body == "still here"; }));
   EXPECT_FALSE(line->ended);

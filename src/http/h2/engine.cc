@@ -29,10 +29,11 @@ Engine::Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptio
   Session::install(*callbacks);
   spare_streams_.reserve(most_spare_streams);
   nghttp2_option_set_no_auto_window_update(session_options, 1);
-  nghttp2_option_set_no_http_messaging(session_options, 1);  // the rules of messages are RequestHead's
+  nghttp2_option_set_no_http_messaging(session_options, 1);  // RequestHead enforces the rules for messages
   nghttp2_option_set_no_closed_streams(session_options, 1);
   nghttp2_option_set_max_send_header_block_length(session_options, 1024 * 1024);
-  // The guard's limits are met first, and end a connection with a better reason than nghttp2's would.
+  // Higher than the limits of FrameGuard, so that the guard ends the connection first and reports a more precise
+  // reason.
   nghttp2_option_set_stream_reset_rate_limit(session_options, 10 * FrameGuard::reset_burst, 10'000);
   nghttp2_option_set_max_outbound_ack(session_options, 2 * FrameGuard::idle_frame_burst);
   follow_options();

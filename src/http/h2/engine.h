@@ -19,19 +19,19 @@ namespace sluice::http::h2 {
 
 class Stream;
 
-// What the HTTP/2 connections of one core share: whom they serve, and what is lent to them.
+// Shared by the HTTP/2 connections of one core: the dispatcher that they serve, and the memory lent to them.
 class Engine {
  public:
   Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptions& options, Observer* observer,
          Server::Counters& counters, BodyBudget& bodies);
   Engine(const Engine&) = delete;
-  ~Engine();  // after all sessions
+  ~Engine();  // must be destroyed after all sessions
 
   [[nodiscard]] std::unique_ptr<Stream> take_stream();
   void give_back(std::unique_ptr<Stream> stream);
-  // The options are others now: for the sessions and answers from now on.
+  // Called when the options have changed. They apply to new sessions and responses.
   void follow_options();
-  // Of this turn, as an answer's Date field has it; it stays in its place and is right until the answer is sent.
+  // The value of the Date field for this turn. The view stays valid until the response is sent.
   [[nodiscard]] std::string_view date();
 
   core::Reactor& reactor;
@@ -40,12 +40,12 @@ class Engine {
   Observer* const observer;
   Server::Counters& counters;
   BodyBudget& bodies;
-  HeadLimits limits;  // of new sessions
+  HeadLimits limits;  // for new sessions
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
   Buffer spare_output;    // lent to the connection that writes
   Buffer spare_input;     // lent to the tunnel that receives
-  Buffer encoded_fields;  // lent to the frame that is being sent
+  Buffer encoded_fields;  // lent to the frame being sent
 
  private:
   std::vector<std::unique_ptr<Stream>> spare_streams_;

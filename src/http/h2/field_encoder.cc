@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t static_entries = 61;
 constexpr std::size_t none = SIZE_MAX;
 
-// How an index or a length begins (RFC 7541, 6).
+// The first byte of an index or a length (RFC 7541, 6).
 struct Prefix {
   std::uint8_t pattern;
   std::uint8_t bits;
@@ -25,7 +25,7 @@ constexpr Prefix without_indexing{0x00, 4};
 constexpr Prefix plain_string{0x00, 7};
 constexpr std::size_t most_integer_bytes = 11;
 
-// RFC 7541, 5.1.
+// Writes an integer (RFC 7541, 5.1).
 char* put_integer(char* to, Prefix prefix, std::size_t value) {
   const std::size_t most = (std::size_t{1} << prefix.bits) - 1;
   if (value < most) {
@@ -49,7 +49,7 @@ char* put_lower_case(char* to, std::string_view token) {
       .out;
 }
 
-// Names of answers in the static table (RFC 7541, appendix A).
+// Names of response fields in the static table (RFC 7541, appendix A).
 enum KnownName : unsigned {
   unknown = 0,
   status = 8,
@@ -155,7 +155,8 @@ std::uint64_t hash_more(std::uint64_t hash, std::string_view text, std::uint64_t
   return hash;
 }
 
-// Sets the bit that tells lower case from upper. Of all else that a token may hold it makes only '^' and '~' the same.
+// Sets the bit that distinguishes lower case from upper case. Among the other token characters, this makes only '^' and
+// '~' equal.
 constexpr std::uint64_t lower_case = 0x2020'2020'2020'2020;
 bool has_no_case(char c) { return c == '^' || c == '~'; }
 
@@ -164,7 +165,7 @@ std::uint64_t hash_of(std::string_view name, std::string_view value) {
   return hash_more(hash_more(seed, name, lower_case), value, 0);
 }
 
-// Whether as many bytes from `a` are `b`.
+// Whether the b.size() bytes at `a` equal `b`.
 bool same(const char* a, std::string_view b, std::uint64_t fold) {
   const std::size_t size = b.size();
   if (size >= 8) {
@@ -233,7 +234,7 @@ void FieldEncoder::resize(std::size_t bytes) {
   evict_to(most_bytes_);
 }
 
-// The number of the entry.
+// Returns the number of the entry.
 std::size_t FieldEncoder::find(std::uint64_t hash, std::string_view name, std::string_view value) const {
   for (std::size_t n = end_; n != oldest_;) {
     const std::size_t at = --n % most_entries;
@@ -248,7 +249,7 @@ std::size_t FieldEncoder::find(std::uint64_t hash, std::string_view name, std::s
 bool FieldEncoder::is_worth_an_entry(std::uint64_t hash, unsigned known, std::size_t size) {
   if (size > most_bytes_ / 4) return false;
   switch (known) {
-    case set_cookie:  // a secret, and another one in every answer
+    case set_cookie:  // secret and different in every response
       return false;
     case age:
     case content_length:

@@ -9,11 +9,12 @@
 
 namespace sluice::http::h2 {
 
-// The fields of one connection's answers in HPACK (RFC 7541). Answers say the same things again and again, so that what
-// counts is how fast a field is found in the dynamic table: by one hash of name and value.
+// Encodes the response fields of one connection with HPACK (RFC 7541). Responses repeat most fields, so the lookup in
+// the dynamic table must be fast: it uses one hash of name and value.
 //
-// Strings go out as they are: Huffman's code would save a quarter of what is said once, and takes longer than all the
-// rest. What names one file, and so changes with every answer, enters the table when it comes for the second time.
+// Strings are not Huffman-coded: that would save a quarter of strings sent once, but take longer than all other work.
+// Fields that describe one file, and therefore differ in most responses, enter the table when they occur for the second
+// time.
 class FieldEncoder {
  public:
   static constexpr std::size_t most_table_bytes = 4096;  // HPACK's default
@@ -25,16 +26,16 @@ class FieldEncoder {
   // Appends a field's representation. `name` is a token, in any case.
   void add(Buffer& out, std::string_view name, std::string_view value);
   void add_status(Buffer& out, int status);  // three digits
-  // Without it what is added neither refers to the table nor changes it.
+  // If false, added fields neither refer to the dynamic table nor change it.
   void use_table(bool use) { uses_table_ = use; }
-  // The client is told (by whoever writes the block) that the table takes so many bytes from here on.
+  // Sets the size of the dynamic table. The caller must write the size update into the header block.
   void resize(std::size_t bytes);
 
   [[nodiscard]] std::size_t table_bytes() const { return bytes_; }
 
  private:
   static constexpr std::size_t entry_overhead = 32;  // RFC 7541, 4.1
-  static constexpr std::size_t most_entries = 128;   // at least: 4096 bytes in entries of 33
+  static constexpr std::size_t most_entries = 128;   // enough for 4096 bytes in entries of 33 bytes
   static_assert(most_entries >= most_table_bytes / (entry_overhead + 1));
 
   struct Entry {
@@ -48,7 +49,7 @@ class FieldEncoder {
   void insert(std::uint64_t hash, std::string_view name, std::string_view value);
   void evict_to(std::size_t bytes);
 
-  // A ring: entry n lies at n % most_entries; oldest_ <= n < end_.
+  // A ring buffer: entry n is at index n % most_entries; oldest_ <= n < end_.
   std::array<std::uint32_t, most_entries> hashes_;
   std::array<Entry, most_entries> entries_;
   std::size_t oldest_ = 0;

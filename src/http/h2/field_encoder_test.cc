@@ -13,7 +13,7 @@ namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-// A client's decoder, which sees every block of a connection.
+// A client's decoder that decodes every block of a connection.
 class Decoder {
  public:
   Decoder() { nghttp2_hd_inflate_new(&inflater_); }
@@ -49,7 +49,7 @@ class Decoder {
 
 class FieldEncoderTest : public testing::Test {
  public:
-  // The block's size.
+  // Returns the size of the block.
   std::size_t expect_round_trip(int status, const Fields& fields, std::string_view begin = {}) {
     Buffer block;
     block.append(begin);
@@ -150,7 +150,7 @@ TEST_F(FieldEncoderTest, EveryStatusEveryNameAndEverySizeOfValue) {
 }
 
 TEST_F(FieldEncoderTest, TheTableIsTheClientsWhateverComesAndWhateverItsSize) {
-  std::mt19937 random(7);  // NOLINT: the same each time
+  std::mt19937 random(7);  // NOLINT: deterministic on purpose
   const auto below = [&](std::size_t end) { return random() % end; };
   const char* const names[] = {"content-type", "etag", "x-some", "Content-Length", "date", "vary", "x-other-thing"};
   for (int block = 0; block < 20'000; ++block) {

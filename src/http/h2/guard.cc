@@ -35,7 +35,7 @@ std::size_t FrameGuard::inspect(std::string_view bytes, Instant now) {
     at = std::min<std::size_t>(bytes.size(), left_of_preface_);
     left_of_preface_ = static_cast<std::uint8_t>(left_of_preface_ - at);
   }
-  std::size_t frame = at;  // where the frame in hand begins, if that lies in these bytes
+  std::size_t frame = at;  // where the current frame begins, if within these bytes
   while (at != bytes.size() && flood_ == Flood::none && violation_ == 0) {
     if (payload_left_ != 0) {
       const std::size_t piece = std::min<std::size_t>(bytes.size() - at, payload_left_);
@@ -60,8 +60,7 @@ std::size_t FrameGuard::inspect(std::string_view bytes, Instant now) {
       begin_frame(now);
       if (flood_ != Flood::none || violation_ != 0) return frame;
       if (question_ != 0) {
-        // nghttp2 acts upon a frame's header when it is whole: its last byte is kept back until the question is
-        // settled.
+        // nghttp2 processes a frame's header when it is complete, so its last byte is held back until settle().
         asked_ = true;
         header_size_ = header_bytes - 1;
         payload_left_ = 0;
@@ -128,13 +127,13 @@ void FrameGuard::end_frame() {
 void FrameGuard::settle(bool known, Instant now) {
   const std::int32_t id = std::exchange(question_, 0);
   if (header_[3] == rst_stream) {
-    // Some clients reset a stream again for each frame that was on its way: that undoes no work.
+    // Some clients reset a stream again for each frame in transit. That cancels no work.
     if (!known) return count_idle_frame(now);
     if (!resets_.take(now)) flood_ = Flood::resets;
     return;
   }
   if (known || std::ranges::find(cut_streams_, id) != cut_streams_.end()) return;
-  // RFC 9113, 5.1: a stream that has ended, or one that was skipped and so can never be opened.
+  // RFC 9113, 5.1: the stream has ended, or its id was skipped so that it can never be opened.
   const bool was_open = header_[3] == data || std::ranges::find(closed_streams_, id) != closed_streams_.end();
   violation_ = was_open ? stream_closed : protocol_error;
 }

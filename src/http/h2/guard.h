@@ -10,19 +10,19 @@
 
 namespace sluice::http::h2 {
 
-// What comes again with time: up to `burst` at once, one more every `interval`.
+// A token bucket: up to `burst` at once, and one more every `interval`.
 class Allowance {
  public:
   constexpr Allowance(std::int64_t burst, Duration interval) : burst_(burst), interval_(interval) {}
 
-  // False: there is none left.
+  // Takes one token. Returns false if none is left.
   [[nodiscard]] bool take(Instant now) {
     const Instant earliest = now - burst_ * interval_;
     if (spent_until_ < earliest) spent_until_ = earliest;
     spent_until_ += interval_;
     return spent_until_ <= now;
   }
-  // As if `count` had not been taken.
+  // Gives `count` tokens back.
   void give(std::int64_t count, Instant now) {
     spent_until_ = std::max(spent_until_ - count * interval_, now - burst_ * interval_);
   }
@@ -33,21 +33,21 @@ class Allowance {
   Instant spent_until_{};  // taken = (spent_until_ - now) / interval_ + burst_
 };
 
-// What a client is after that is no longer traffic.
+// The kind of flood that a client is sending.
 enum class Flood : std::uint8_t {
   none,
-  resets,          // streams that are opened and reset, by the client or by the server for the client's mistakes
+  resets,          // streams opened and then reset, by the client or by the server because of client errors
   idle_frames,     // PING, SETTINGS, PRIORITY, unknown ones, and DATA without data
-  window_updates,  // many more than there was data
-  header_block,    // a header that is split into too many frames, is too long, or decodes to too much
+  window_updates,  // far more than the data sent explains
+  header_block,    // a header block that has too many frames, is too long, or decodes to too many bytes
 };
 
-// Watches a client's frames (RFC 9113, 4.1) before nghttp2 acts upon them: counts what costs us work and brings the
-// client no answer, and sees the violations that nghttp2 passes over. It keeps no bytes but the header of the frame
-// that is coming in.
+// Inspects a client's frames (RFC 9113, 4.1) before nghttp2 processes them. It counts frames that cost the server work
+// without leading to a response, and detects violations that nghttp2 ignores. It stores only the header of the current
+// frame.
 //
-// Limits are such that a well-behaved client does not meet them: browsers reset a page's loads at once, gRPC measures
-// with PINGs, a download has two WINDOW_UPDATEs for a DATA frame.
+// The limits are high enough for well-behaved clients: browsers reset all loads of a page at once, gRPC measures with
+// PINGs, and a download sends two WINDOW_UPDATEs for each DATA frame.
 class FrameGuard {
  public:
   static constexpr std::int64_t reset_burst = 500;
@@ -59,36 +59,38 @@ class FrameGuard {
   static constexpr std::uint64_t window_updates_per_request = 8;
   static constexpr std::uint64_t window_updates_per_data_frame = 8;
 
-  // A header block's encoded form: one that is longer than that decodes to far more than `header_limit`.
+  // Limits the encoded size of a header block. A longer block would decode to far more than `header_limit`.
   explicit FrameGuard(std::size_t header_limit)
       : most_header_block_(4 * header_limit + 16 * 1024), most_continuations_(most_header_block_ / 16'384 + 8) {}
 
-  // Looks at what came next and returns how much of it may be acted upon: all; or up to the frame that is too much, or
-  // wrong; or up to a question, which is to be settled when those bytes have been acted upon. Then it goes on.
+  // Inspects the next bytes and returns how many of them nghttp2 may process: all; or those before a frame that exceeds
+  // a limit or is invalid; or those before a question(). In the last case the caller lets nghttp2 process these bytes,
+  // calls settle(), and then passes the remaining bytes.
   [[nodiscard]] std::size_t inspect(std::string_view bytes, Instant now);
   [[nodiscard]] Flood flood() const { return flood_; }
-  // The code of a connection error (RFC 9113, 7); 0: none.
+  // The code of a connection error (RFC 9113, 7); 0 if there is none.
   [[nodiscard]] std::uint32_t violation() const { return violation_; }
 
-  // Is this stream still known? HEADERS, DATA or RST_STREAM have come for it, and it is not a new one. 0: no question.
+  // The stream for which settle() must say whether nghttp2 still knows it: a HEADERS, DATA or RST_STREAM frame has
+  // arrived for it, and it is not new. 0: no question.
   [[nodiscard]] std::int32_t question() const { return question_; }
   void settle(bool known, Instant now);
-  // The server, not the client, has ended a stream: what was on its way then is to be passed over.
+  // The server has ended a stream before the client did. Frames already in transit for it are ignored.
   void ended_by_server(std::int32_t id) { cut_streams_[next_cut_stream_++ % cut_streams_.size()] = id; }
   void closed(std::int32_t id) { closed_streams_[next_closed_stream_++ % closed_streams_.size()] = id; }
 
-  // What only those who understand the frames can tell.
+  // Events that only the session can detect.
   void sent_data_frame() { window_update_limit_ += window_updates_per_data_frame; }
   void got_empty_data(Instant now) { count_idle_frame(now); }
-  // The server had to reset a stream because of what the client sent (CVE-2025-8671).
+  // The server had to reset a stream because of a client error (CVE-2025-8671).
   void reset_by_server(Instant now) {
     if (!resets_.take(now)) flood_ = Flood::resets;
   }
   void header_decodes_to_too_much() { flood_ = Flood::header_block; }
 
-  // The preface and the first SETTINGS, or the rest of a header block, have not come yet.
+  // The client still has to send the preface, its first SETTINGS, or the rest of a header block.
   [[nodiscard]] bool owes_frames() const { return left_of_preface_ != 0 || !settled_ || in_block_; }
-  // Which header block it is, of those that have begun.
+  // The number of header blocks that have begun.
   [[nodiscard]] std::uint64_t block() const { return blocks_; }
   [[nodiscard]] std::size_t most_continuations() const { return most_continuations_; }
 
@@ -105,13 +107,13 @@ class FrameGuard {
   Flood flood_ = Flood::none;
   std::uint32_t violation_ = 0;
   std::int32_t question_ = 0;
-  bool asked_ = false;  // about the frame whose header is in hand
+  bool asked_ = false;  // question() was asked about the current frame
   std::int32_t highest_stream_ = 0;
   std::uint32_t dependency_ = 0;  // of a PRIORITY frame
-  bool settled_ = false;          // the first frame has come
+  bool settled_ = false;          // the first frame has arrived
   bool in_block_ = false;         // a header block has begun and not ended
   std::uint8_t left_of_preface_ = 24;
-  std::uint8_t header_size_ = 0;  // of the frame's header, what has come
+  std::uint8_t header_size_ = 0;  // received bytes of the frame's header
   std::array<unsigned char, header_bytes> header_{};
   std::uint32_t payload_left_ = 0;
   std::uint64_t blocks_ = 0;
@@ -123,7 +125,7 @@ class FrameGuard {
   Allowance idle_frames_{idle_frame_burst, idle_frame_interval};
   std::uint64_t window_updates_ = 0;
   std::uint64_t window_update_limit_ = free_window_updates;
-  // The last ones: what comes for a stream that ended long before is treated as the client's mistake.
+  // The most recently ended streams. A frame for a stream that ended long before counts as a client error.
   std::array<std::int32_t, 256> cut_streams_{};
   std::array<std::int32_t, 64> closed_streams_{};
   std::uint32_t next_cut_stream_ = 0;

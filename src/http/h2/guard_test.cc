@@ -23,7 +23,7 @@ std::string frame(int type, int flags, std::uint32_t id, std::string_view payloa
 
 class GuardTest : public testing::Test {
  public:
-  // What may be acted upon; questions are answered with `known`.
+  // Returns how many bytes the guard lets through. Questions are answered with `known`.
   std::size_t inspect(std::string_view bytes) {
     std::size_t all = 0;
     while (!bytes.empty()) {
@@ -42,7 +42,7 @@ class GuardTest : public testing::Test {
   bool passes(std::string_view bytes) {
     return inspect(bytes) == bytes.size() && guard.flood() == Flood::none && guard.violation() == 0;
   }
-  // How many of these the guard lets through, at once.
+  // Returns how many copies of `bytes` the guard lets through without time passing.
   int endures(std::string_view bytes, int most) {
     for (int i = 0; i < most; ++i) {
       if (!passes(bytes)) return i;
@@ -54,7 +54,7 @@ class GuardTest : public testing::Test {
   Instant now{1h};
   bool known = true;
   int questions = 0;
-  // After SETTINGS and a request for stream 1.
+  // SETTINGS and a request on stream 1 have been received.
   bool begun = passes(std::string(preface) + frame(settings, 0, 0) + frame(headers, end_headers, 1));
 };
 

@@ -108,7 +108,7 @@ void RequestHead::add(core::Arena& arena, std::string_view name, std::string_vie
   recognise(name, value);
 }
 
-// Known, single, and in front of all others (RFC 9113, 8.3).
+// Pseudo-fields must be known, occur once, and precede all other fields (RFC 9113, 8.3).
 void RequestHead::add_pseudo(core::Arena& arena, std::string_view name, std::string_view value) {
   Pseudo which{};
   std::string_view* place = nullptr;
@@ -171,7 +171,7 @@ void RequestHead::recognise(std::string_view name, std::string_view value) {
   }
 }
 
-// RFC 9113, 8.1.1, 8.3.1 and 8.5; RFC 8441, 4. A section that is too large has not been looked at as a whole.
+// RFC 9113, 8.1.1, 8.3.1 and 8.5; RFC 8441, 4. A section that is too large has not been parsed completely.
 bool RequestHead::is_malformed(bool ended) const {
   if (malformed_) return true;
   if (too_large_) return false;
@@ -188,7 +188,7 @@ Refusal RequestHead::finish(core::Arena& arena, KnownAuthority& known, const Hea
   if (method_.size() > max_method_size) return {501, "The request method is too long."};
   if (is_extended_connect() && content_length_) return {400, "CONNECT has no content."};
   if (hosts_ > 1) return {400, "The Host field comes more than once."};
-  // They name the same thing; a server that took the one and a client that meant the other would not (RFC 9113, 8.3.1).
+  // Host and :authority must agree, so that client and server cannot mean different hosts (RFC 9113, 8.3.1).
   const bool has_authority = (pseudo_ & authority) != 0;
   if (hosts_ != 0 && has_authority && !same_name(host_, authority_)) {
     return {400, "The Host field differs from the authority."};
@@ -211,7 +211,7 @@ Refusal RequestHead::finish(core::Arena& arena, KnownAuthority& known, const Hea
   return finish_target(arena, limits, request);
 }
 
-// The same rules as HTTP/1.1's: any visible ASCII but '#', the path decoded.
+// The same rules as in HTTP/1.1: any visible ASCII except '#', and the path is decoded.
 Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits, Request& request) {
   using h1::find_first;
   if (path_.size() > limits.target_size) return {414, "The request target is too long."};
@@ -257,7 +257,8 @@ Refusal RequestHead::finish_target(core::Arena& arena, const HeadLimits& limits,
   return {};
 }
 
-// A client may split its cookies for the sake of compression; to everyone else they are one field (RFC 9113, 8.2.3).
+// A client may split its cookies into several fields for better compression. Joins them into one field (RFC 9113,
+// 8.2.3).
 void RequestHead::join_cookies(core::Arena& arena) {
   constexpr std::string_view separator = "; ";
   std::size_t size = 0;

@@ -13,7 +13,7 @@
 
 namespace sluice::http::h2 {
 
-// Why a request is refused: a status and a sentence for the client's eyes. Status 0: it is not.
+// Why a request is refused: a status and a sentence for the client. Status 0: it is not refused.
 struct Refusal {
   int status = 0;
   std::string_view detail;
@@ -21,17 +21,17 @@ struct Refusal {
   explicit operator bool() const { return status != 0; }
 };
 
-// What a client wants first (RFC 9218, 4).
+// The priority of a request (RFC 9218, 4).
 struct Priority {
   std::uint8_t urgency = 3;
   bool incremental = false;
 
   friend bool operator==(const Priority&, const Priority&) = default;
 };
-// The Priority field. What is not understood is passed over.
+// Parses a Priority field. Unknown parts are ignored.
 [[nodiscard]] Priority parse_priority(std::string_view value);
 
-// The last authority of a connection that was found valid: the next request's is the same as a rule.
+// Caches the last valid authority of a connection, because the next request usually has the same one.
 class KnownAuthority {
  public:
   [[nodiscard]] bool is_valid(std::string_view authority);
@@ -41,41 +41,42 @@ class KnownAuthority {
   std::array<char, 64> text_{};
 };
 
-// Whether a field may be in a header or trailer section at all (RFC 9113, 8.2): its name a token in lower case, its
-// value without control characters and white space around it, nothing that belongs to a connection.
+// Whether a field is allowed in a header or trailer section (RFC 9113, 8.2): its name is a lower-case token, its value
+// has no control characters and no surrounding white space, and it is not a connection-specific field.
 [[nodiscard]] bool is_allowed_field(std::string_view name, std::string_view value, bool name_is_known);
 
-// What a header section may take. As ServerOptions has them.
+// Limits of a header section, from ServerOptions.
 struct HeadLimits {
-  std::size_t size = 16 * 1024;        // of all fields, decoded, each with its overhead
+  std::size_t size = 16 * 1024;        // decoded size of all fields, each with its overhead
   std::size_t target_size = 8 * 1024;  // of :path
-  std::size_t fields = 128;            // pseudo-fields apart
+  std::size_t fields = 128;            // without pseudo-fields
 };
 
-// The header section of one request as HPACK gives it, field by field, and what it comes to (RFC 9113, 8.3). Two kinds
-// of mistakes: a malformed request is a stream error; one that is well-formed and that we do not take gets an answer,
-// by the rules and limits of HTTP/1.1's parser.
+// Builds a request from the decoded fields of its header section (RFC 9113, 8.3). There are two kinds of errors. A
+// malformed request is a stream error. A well-formed request that the server does not accept gets an error response, by
+// the same rules and limits as in the HTTP/1.1 parser.
 class RequestHead {
  public:
   static constexpr std::size_t max_method_size = 64;
-  static constexpr std::size_t field_overhead = 32;  // of each field, in the sum of bytes (RFC 9113, 6.5.2)
+  static constexpr std::size_t field_overhead = 32;  // added for each field to the size (RFC 9113, 6.5.2)
 
-  // Bytes are copied to `arena`, as long as they are within the limits. `name_is_known`: it comes from HPACK's static
-  // table, so it is right and stays where it is.
+  // Copies the bytes to `arena`, as long as they are within the limits. `name_is_known`: the name is from HPACK's
+  // static table, so it is valid and need not be copied.
   void add(core::Arena& arena, std::string_view name, std::string_view value, bool name_is_known,
            const HeadLimits& limits);
-  // After the last field; `ended`: there is no body.
+  // Called after the last field. `ended`: the request has no body.
   [[nodiscard]] bool is_malformed(bool ended) const;
-  // Then, once. The request's views last as long as the arena.
+  // Called once, after is_malformed(). The request's views are valid as long as the arena.
   [[nodiscard]] Refusal finish(core::Arena& arena, KnownAuthority& known, const HeadLimits& limits, Request& request);
   void reset();
 
-  // What was decoded, beyond the limit too: for the limit of what is decoded at all.
+  // Number of decoded bytes, including those beyond the limits.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::optional<std::uint64_t> content_length() const { return content_length_; }
   [[nodiscard]] std::optional<Priority> priority() const { return priority_; }
-  // CONNECT to a resource that is to speak another protocol (RFC 8441): what follows is no body.
+  // Whether the request is an extended CONNECT for another protocol (RFC 8441). The DATA that follows is then not a
+  // body.
   [[nodiscard]] bool is_extended_connect() const { return (pseudo_ & protocol) != 0; }
 
  private:
@@ -90,7 +91,7 @@ class RequestHead {
   std::size_t count_ = 0;
   bool malformed_ = false;
   bool too_large_ = false;
-  std::uint8_t pseudo_ = 0;  // of Pseudo
+  std::uint8_t pseudo_ = 0;  // bits of Pseudo
   std::uint8_t cookies_ = 0;
   std::uint8_t hosts_ = 0;
   std::optional<Priority> priority_;

@@ -138,7 +138,7 @@ TEST_F(HeadTest, ExtendedConnectIsForAResource) {
   Fields fields = asked;
   fields.emplace_back("content-length", "0");
   EXPECT_EQ(finish(fields).status, 400);
-  // The next request has none of it.
+  // The next request must not inherit anything.
   EXPECT_FALSE(finish(with({})));
   EXPECT_FALSE(head.is_extended_connect());
   EXPECT_EQ(request.upgrade, "");
@@ -187,7 +187,7 @@ TEST_F(HeadTest, MalformedRequests) {
       with({{"transfer-encoding", "chunked"}}),
       with({{"upgrade", "h2c"}}),
       with({{"te", "gzip"}}),
-      with({{"content-length", "1"}}),  // and nothing follows
+      with({{"content-length", "1"}}),  // without any content
       with({{"content-length", ""}}),
       with({{"content-length", "x"}}),
       with({{"content-length", "-1"}}),
@@ -239,7 +239,7 @@ TEST_F(HeadTest, LimitsAreOnWhatIsDecoded) {
   EXPECT_EQ(finish(with(many)).status, 0);
   many.push_back({"a", "b"});
   EXPECT_EQ(finish(with(many)).status, 431);
-  // Cookies count one by one, before they are joined.
+  // Cookies are counted individually, before they are joined.
   EXPECT_EQ(finish(with(Fields(HeadLimits{}.fields + 1, {"cookie", "a"}))).status, 431);
   EXPECT_EQ(finish(with({{"a", std::string(16'000, 'x')}})).status, 0);
   EXPECT_EQ(finish(with({{"a", std::string(16'384, 'x')}})).status, 431);

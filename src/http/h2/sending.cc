@@ -1,4 +1,4 @@
-// The part of Session that makes what is sent: frames in their order, the fields of answers, and their bodies.
+// The sending part of Session: frames in order, fields of responses, and bodies.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -24,14 +24,14 @@ namespace {
 
 constexpr std::size_t most_trailers = 16;
 
-// nghttp2 keeps the views until the frame is sent: they point to what is static or lives as long as the stream.
+// nghttp2 keeps the views until the frame is sent, so they must be static or live as long as the stream.
 nghttp2_nv pair(std::string_view name, std::string_view value) {
   return {const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(name.data())),
           const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(value.data())), name.size(), value.size(),
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-// Names go out in lower case (RFC 9113, 8.2.1). They are tokens, so bytes are below 0x80.
+// Names are sent in lower case (RFC 9113, 8.2.1). They are tokens, so all bytes are below 0x80.
 std::string_view lower_case(core::Arena& arena, std::string_view name) {
   constexpr std::uint64_t each = 0x0101'0101'0101'0101;
   constexpr std::size_t word = sizeof each;
@@ -40,7 +40,7 @@ std::string_view lower_case(core::Arena& arena, std::string_view name) {
   static_cast<void>(copy_short(to, name));
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t bytes;
-    std::memcpy(&bytes, to + i * word, word);  // what lies behind the name is ours as well
+    std::memcpy(&bytes, to + i * word, word);  // the bytes after the name were allocated too
     const std::uint64_t low = bytes & 0x7F * each;
     const std::uint64_t from_a = low + (0x80 - 'A') * each;
     const std::uint64_t above_z = low + (0x7F - 'Z') * each;
@@ -51,15 +51,15 @@ std::string_view lower_case(core::Arena& arena, std::string_view name) {
 }
 
 constexpr std::size_t frame_header_bytes = 9;
-constexpr std::size_t most_payload = 16 * 1024;  // that every client takes
-constexpr std::size_t least_room = 2 * 1024;     // for the next frame; with less, the output is full
+constexpr std::size_t most_payload = 16 * 1024;  // maximum size that every client accepts
+constexpr std::size_t least_room = 2 * 1024;     // minimum for the next frame; with less, the output counts as full
 
-// Of a whole frame.
+// Writes the length field of a frame.
 void put_length(char* frame, std::size_t length) {
   for (const int shift : {16, 8, 0}) *frame++ = static_cast<char>(length >> shift);
 }
 
-// A field that a handler passes on from elsewhere may hold anything: what HTTP does not allow is left out.
+// Returns false for an invalid field, which a handler may have forwarded from elsewhere. It is left out.
 bool make_valid(std::string_view name, std::string_view& value) {
   if (!is_token(name)) return false;
   while (!value.empty() && h1::is_ows(value.front())) value.remove_prefix(1);
@@ -68,7 +68,7 @@ bool make_valid(std::string_view name, std::string_view& value) {
   return h1::find_first<h1::EndsValue>(value.data(), value.data(), end) == end;
 }
 
-// What HTTP/2 has no place for (RFC 9113, 8.2.2), and what we write ourselves.
+// Fields that HTTP/2 forbids (RFC 9113, 8.2.2), and those that the session writes itself.
 bool is_connection_field(std::string_view name) {
   switch (name.size()) {
     case 7:
@@ -106,21 +106,21 @@ void Session::produce(Buffer& out) {
       append_frame(out, {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)});
       full_ = is_full(out);
     } else if (!full_ && first_ready_ != nullptr) {
-      run_ready();  // upgrades whose writes have been taken
+      run_ready();  // upgrades whose writes have completed
     } else if (!full_) {
-      // A reset that had to be sent may have been one too many.
+      // A reset that was just sent may have exceeded the limit.
       if (guard_.flood() == Flood::none || given_up_) break;
       give_up(NGHTTP2_ENHANCE_YOUR_CALM);
     }
   }
   out_ = nullptr;
-  // nghttp2 has ended the connection for the client's mistake: nobody will hear of what still runs.
+  // nghttp2 has ended the connection because of a client error. Responses that are still running can no longer be sent.
   if (newest_ != nullptr && over()) end();
 }
 
-// A frame of nghttp2's, as it leaves. A header section gets its fields here and not from nghttp2: HPACK has a state, so
-// they are encoded in the order of the frames, and only where the frame is sent. nghttp2 itself, which knows nothing of
-// that state, encodes nothing but trailers, and those without the dynamic table.
+// Appends a frame of nghttp2. The fields of a header section are added here and not by nghttp2: HPACK has state, so
+// fields must be encoded in the order of the frames, and only if the frame is sent. nghttp2 does not know this state.
+// It encodes only trailers, without the dynamic table.
 void Session::append_frame(Buffer& out, std::string_view frame) {
   const std::size_t begin = out.size();
   out.append(frame);
@@ -138,7 +138,8 @@ void Session::append_frame(Buffer& out, std::string_view frame) {
   }
 }
 
-// A header block may begin with new sizes of the dynamic table, as the client's settings ask for them (RFC 7541, 6.3).
+// A header block may begin with size updates of the dynamic table, as requested by the client's settings (RFC 7541,
+// 6.3).
 void Session::follow_resizes(std::string_view block) {
   constexpr std::uint8_t most_in_prefix = 31;
   std::size_t at = 0;
@@ -156,7 +157,7 @@ void Session::follow_resizes(std::string_view block) {
   }
 }
 
-// A header section that one frame does not hold goes on in CONTINUATION frames (RFC 9113, 6.10).
+// A header section that does not fit into one frame continues in CONTINUATION frames (RFC 9113, 6.10).
 void Session::split_head(Buffer& out, std::size_t begin) {
   Buffer whole;
   whole.append(out.view().substr(begin));
@@ -177,8 +178,8 @@ void Session::split_head(Buffer& out, std::size_t begin) {
   }
 }
 
-// While nghttp2 still has the stream, and just before it gives the frame. `with_table`: the frame says nothing of the
-// table's size.
+// Called just before nghttp2 outputs the frame, while the stream still exists. `with_table`: the frame has no size
+// update of the dynamic table.
 void Session::encode_fields(const Stream& stream, bool with_table) {
   const Response& answer = stream.response;
   const AnswerFields* const own = stream.exchange.pin.answer_fields();
@@ -210,20 +211,21 @@ void Session::encode_fields(const Stream& stream, bool with_table) {
   }
 }
 
-// How much of the body comes next. Asked only where the client's windows and the output have room.
+// Returns how many bytes of the body to send next. Called only if the client's windows and the output have room.
 std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_t& flags) {
   flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   SLUICE_ASSERT(out_->size() + frame_header_bytes <= output_bytes);
   most = std::min(most, output_bytes - out_->size() - frame_header_bytes);
   if (stream.tunnelled) {
     const std::size_t pending = stream.tunnel != nullptr ? stream.tunnel->pending() : 0;
-    stream.deferred = stream.tunnel != nullptr && pending == 0;
-    if (stream.head.count() != 0) {  // the answer's header section has been sent
+    const bool ended = stream.tunnel == nullptr || stream.tunnel->ended();
+    stream.deferred = !ended && pending == 0;
+    if (stream.head.count() != 0) {  // the response's header section has been sent
       stream.forget_request();
       stream.arena.release();
     }
     if (stream.deferred) return NGHTTP2_ERR_DEFERRED;
-    if (stream.tunnel == nullptr) flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (ended) flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<std::ptrdiff_t>(std::min(pending, most));
   }
   Body& body = stream.response.body;
@@ -272,7 +274,7 @@ core::Task<void> Session::pull_later(Session& session, Stream& stream,
     stream.failed = true;
   }
   stream.source = next;
-  stream.progress_at = session.engine_.reactor.now();  // it was not the client who was slow
+  stream.progress_at = session.engine_.reactor.now();  // the client was not the cause of the delay
   if (!stream.deferred) co_return;
   nghttp2_session_resume_data(session.session_, stream.id);
   session.owner_.has_output();
@@ -293,13 +295,13 @@ bool Session::submit_trailers(Stream& stream) {
   return count != 0 && nghttp2_submit_trailer(session_, stream.id, fields.data(), count) == 0;
 }
 
-// Reads a frame's bytes to where they belong. While there is no other stream, one read is for all the frames that the
-// output has room for, with gaps for their headers. All but the last are of `most_payload`; a frame that comes
-// elsewhere, or is not as long as was expected, is read anew.
+// Reads a frame's bytes to their place in the output. If there is only one stream, one read covers all frames that fit
+// into the output, with gaps for their headers. All of them except the last have `most_payload` bytes. If the next
+// frame has another place or size than expected, its bytes are read again.
 bool Session::read_file(const Stream& stream, const FileRange& file, char* to, std::size_t size) {
   const std::size_t place = out_->size();
   if (ahead_at_ != place || size != std::min(ahead_bytes_, most_payload)) {
-    std::uint64_t rest = 0;  // of what the client's windows let through
+    std::uint64_t rest = 0;  // bytes that the client's windows allow beyond this frame
     if (streams_ == 1) {
       const auto window = std::min(nghttp2_session_get_remote_window_size(session_),
                                    nghttp2_session_get_stream_remote_window_size(session_, stream.id));
@@ -354,7 +356,7 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
     const std::size_t copied = stream.spans.copy(to, size);
     SLUICE_ASSERT(copied == size);
   } else if (file != nullptr) {
-    if (!read_file(stream, *file, to, size)) {  // it has become shorter, or cannot be read
+    if (!read_file(stream, *file, to, size)) {  // the file has become shorter or cannot be read
       out.truncate(before);
       stream.failed = true;
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -365,14 +367,15 @@ int Session::send_data(Stream& stream, const std::uint8_t* frame_header, std::si
   }
   out.commit(frame_header_bytes + size);
   stream.sent_bytes += size;
+  stream.took(size);
   count_progress(stream, size);
   guard_.sent_data_frame();
   full_ = is_full(out);
   return full_ ? NGHTTP2_ERR_PAUSE : 0;
 }
 
-// A client that opens a window a byte at a time gains no more time than `slowest_client` leaves for it. nghttp2 counts
-// the frame off the windows when it is back.
+// Limits a client that opens its window a byte at a time to the time that `slowest_client` allows. nghttp2 subtracts
+// the frame from the windows after this call.
 void Session::count_progress(Stream& stream, std::size_t size) {
   const Instant now = engine_.reactor.now();
   const std::uint32_t slowest = options().slowest_client;

@@ -10,17 +10,18 @@
 #include <nghttp2/nghttp2.h>
 
 #include "core/slab.h"
+#include "http/client_address.h"
 #include "http/h2/stream.h"
 #include "http/h2/tunnel.h"
 
 namespace sluice::http::h2 {
 namespace {
 
-constexpr std::int32_t stream_window = 256 * 1024;       // of a request's body, what may be here unread
-constexpr std::int32_t connection_window = 1024 * 1024;  // of all of them together
-constexpr std::size_t decoded_factor =
-    4;                                   // a header section is decoded up to so many times its limit, then it is a bomb
-constexpr Duration drain_patience = 1s;  // for requests that were under way when the client was told
+constexpr std::int32_t stream_window = 256 * 1024;       // most unread bytes of a request's body
+constexpr std::int32_t connection_window = 1024 * 1024;  // most unread bytes of all bodies together
+// A header section that decodes to more than this multiple of its limit is an attack.
+constexpr std::size_t decoded_factor = 4;
+constexpr Duration drain_patience = 1s;  // for requests in transit when the client was notified
 constexpr Duration dropping_patience = 2s;
 constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 
@@ -28,7 +29,8 @@ std::string_view view(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-// nghttp2 takes its memory from the core's slab, which wants to hear a block's size again: it stands before the block.
+// nghttp2 allocates from the core's slab. The slab needs the size of a block to free it, so the size is stored before
+// the block.
 struct SessionMemory {
   static constexpr std::size_t prefix = alignof(std::max_align_t);
 
@@ -74,7 +76,7 @@ constexpr nghttp2_mem session_memory{nullptr, &SessionMemory::allocate, &Session
 struct Session::Callbacks {
   static Session& of(void* user) { return *static_cast<Session*>(user); }
 
-  // nghttp2 knows no exceptions: without memory the connection ends.
+  // nghttp2 is C code without exceptions. If memory runs out, the connection ends.
   template <class Act>
   static auto attempt(Session& self, Act act) noexcept -> decltype(act()) {
     try {
@@ -175,7 +177,7 @@ struct Session::Callbacks {
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
-        if (is_head && stream->state() < Stream::State::sending) {  // else trailers
+        if (is_head && stream->state() < Stream::State::sending) {  // otherwise trailers
           stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
           if (stream->tunnelled) stream->exchange.pin.release();
@@ -183,7 +185,7 @@ struct Session::Callbacks {
         if (!ends) break;
         stream->enter(Stream::State::sent);
         stream->body_unsent = false;
-        if (!stream->client_done) self.drop_body(*stream);
+        if (!stream->client_done && stream->tunnel == nullptr) self.drop_body(*stream);
         break;
       }
       case NGHTTP2_RST_STREAM: {
@@ -250,7 +252,7 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options().http2_streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(limits_.size)},
-      // No tree of dependencies, so that there is none to rearrange all the time (RFC 9218, 2.1).
+      // Disables the RFC 7540 dependency tree, so that clients cannot make the server rearrange it (RFC 9218, 2.1).
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
       {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
   }};
@@ -275,7 +277,7 @@ void Session::end() {
   }
 }
 
-// Several questions in a row are about the same one.
+// Caches the last result, because several calls in a row usually ask for the same stream.
 Stream* Session::find(std::int32_t id) {
   if (found_ == nullptr || found_->id != id) {
     found_ = static_cast<Stream*>(nghttp2_session_get_stream_user_data(session_, id));
@@ -287,7 +289,7 @@ bool Session::over() const {
   return broken_ || (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0);
 }
 
-// ---- What comes ----
+// ---- Receiving ----
 
 void Session::receive(std::string_view bytes) {
   if (given_up_ || broken_) return;
@@ -322,7 +324,7 @@ void Session::feed(std::string_view bytes) {
   }
 }
 
-// Ends the connection: what runs is cancelled, and nothing but GOAWAY is sent any more.
+// Ends the connection: cancels everything that runs, and sends only a GOAWAY.
 void Session::give_up(std::uint32_t error_code) {
   if (given_up_) return;
   end();
@@ -345,7 +347,7 @@ int Session::begin_headers(std::int32_t id) {
 }
 
 int Session::got_field(std::string_view name, std::string_view value, bool name_is_known) {
-  // A few bytes may stand for a long field again and again: beyond what any honest client sends that is an attack.
+  // A few bytes can repeatedly stand for a long field. More than any honest client sends counts as an attack.
   const std::size_t limit = limits_.size;
   if (in_head_ == nullptr) {
     trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;
@@ -369,8 +371,8 @@ void Session::got_whole_head(Stream& stream, bool ended) {
   add_ready(stream);
 }
 
-// What trailers say is nobody's business here; that they are the end is (RFC 9113, 8.1). After CONNECT there are none
-// (RFC 9113, 8.5).
+// The content of trailers is ignored, but they must end the request (RFC 9113, 8.1). After CONNECT, trailers are not
+// allowed (RFC 9113, 8.5).
 void Session::got_trailers(Stream& stream, bool ended) {
   if (!ended || trailers_malformed_ || stream.has_no_body()) return malformed(stream);
   got_end(stream);
@@ -390,7 +392,7 @@ void Session::got_data(Stream& stream, std::string_view bytes) {
     nghttp2_session_consume_connection(session_, bytes.size());
     return malformed(stream);
   }
-  // What the handler does not take is refused when it reads.
+  // Between the two limits, the body is refused when the handler reads it.
   if (stream.received_bytes > std::max(options().body_limit, options().most_body) && stream.body_refusal == 0 &&
       !stream.has_no_body()) {
     stream.body_refusal = 413;
@@ -420,8 +422,8 @@ void Session::got_end(Stream& stream) {
   if (stream.reader_waits() || stream.tunnel != nullptr) add_ready(stream);
 }
 
-// The answer has gone and the client still sends. What its window lets it send is dropped; to reset the stream at once
-// makes some clients forget the answer. After a while the rest is not wanted (RFC 9113, 8.1).
+// The response was sent, and the client still sends its body. Bytes within its window are dropped, because an immediate
+// reset makes some clients discard the response. After a while the stream is reset (RFC 9113, 8.1).
 void Session::drop_body(Stream& stream) {
   stream.drops_body = true;
   stream.progress_at = engine_.reactor.now();
@@ -438,7 +440,7 @@ void Session::consumed(Stream& stream, std::size_t bytes) {
   owner_.has_output();
 }
 
-// ---- What is done about it ----
+// ---- Answering ----
 
 void Session::add_ready(Stream& stream) {
   if (std::exchange(stream.is_ready, true)) return;
@@ -454,7 +456,7 @@ void Session::remove_ready(Stream& stream) {
   (stream.next_ready != nullptr ? stream.next_ready->previous_ready : last_ready_) = stream.previous_ready;
 }
 
-// A request that was reset in the same breath has left the queue: the handler never hears of it.
+// A request that was reset in the same receive() has left the queue and never reaches the handler.
 void Session::run_ready() {
   while (Stream* const stream = first_ready_) {
     remove_ready(*stream);
@@ -477,13 +479,13 @@ void Session::start(Stream& stream) {
   if (!refusal && (stream.head.content_length().value_or(0) > most || stream.body_refusal != 0)) {
     refusal = {413, "The request's body is longer than the server takes."};
   }
-  // Nobody has seen it, so it is safe to be sent again: to another server where this one has said that it ends.
+  // No handler has seen the request, so the client can safely retry it, on another connection if this one is draining.
   if (drain_ == Drain::done || !stream.occupy()) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_REFUSED_STREAM);
     return;
   }
-  // Also those count whose streams are gone, or resetting them would get round the limit.
+  // Upgrades whose streams have closed count too. Otherwise a client could bypass the limit with resets.
   if (!refusal && stream.head.is_extended_connect() && upgrades_.size() >= options().http2_streams) {
     refusal = {503, "This connection has as many upgraded streams as it may."};
   }
@@ -493,8 +495,7 @@ void Session::start(Stream& stream) {
   ++active(request);
   const bool has_body = !stream.client_done || !stream.arrived.empty();
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
-  request.peer = peer_;
-  request.secure = secure_;
+  set_client(request, peer_, secure_, options().trusted_proxies.get());
   try {
     core::Async<Response> answer = engine_.dispatcher.dispatch(stream.exchange);
     if (!answer.ready()) return stream.task.spawn(answer_later(*this, stream, answer.take_task()));
@@ -512,7 +513,7 @@ void Session::answer_without_memory(Stream& stream) {
   stream.response.fields.add("Retry-After", "1");
 }
 
-// Requests like this one whose answer is waited for or sent.
+// The gauge of active requests for requests like this one.
 std::uint32_t& Session::active(const Request& request) {
   return engine_.counters.active[secure_ ? 1 : 0][static_cast<std::size_t>(request.method)];
 }
@@ -542,6 +543,9 @@ void Session::respond(Stream& stream) {
   if (stream.body_refusal != 0) {
     return refuse(stream, {stream.body_refusal, describe_body_refusal(stream.body_refusal)});
   }
+  if (!stream.hold_answer()) [[unlikely]] {
+    stream.response = answer_without_room(is_safe(stream.exchange.request.method));
+  }
   try {
     stream.exchange.filter(stream.response);
   } catch (const std::bad_alloc&) {
@@ -560,7 +564,7 @@ void Session::respond(Stream& stream) {
       (!size || *size != 0) && !has_no_body(answer.status) && stream.exchange.request.method != Method::head;
   stream.progress_at = engine_.reactor.now();
   const bool has_data = stream.body_unsent || upgrades;
-  // The fields come into the frame when it leaves: append_frame().
+  // append_frame() adds the fields when the frame is sent.
   if (nghttp2_submit_response(session_, stream.id, nullptr, 0, has_data ? &provider : nullptr) != 0) {
     stream.failed = true;
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR);
@@ -568,7 +572,7 @@ void Session::respond(Stream& stream) {
   }
   stream.tunnelled = upgrades;
   if (!has_data) return;
-  // Long answers share the connection, unless the client has said what it wants first.
+  // Long responses share the connection, unless the client has set a priority.
   const auto priority = stream.head.priority();
   if (!priority && size && *size <= output_bytes && !upgrades) return;
   const Priority wanted = priority.value_or(Priority{.incremental = true});
@@ -589,16 +593,17 @@ void Session::cut_pinned(const Pinned& pinned) {
   }
 }
 
-// Also one that has no answer yet.
+// Also cuts a stream that has no response yet.
 void Session::cut(Stream& stream) {
-  const bool has_head = stream.state() >= Stream::State::sending;  // of the answer
+  const bool has_head = stream.state() >= Stream::State::sending;  // of the response
   if (!has_head || stream.body_unsent) {
     stream.failed = true;
     stream.body_unsent = false;
     if (nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_INTERNAL_ERROR) != 0) return;
     owner_.has_output();
   }
-  // The reset may wait for long behind what the client does not take: by then nothing is asked of the body any more.
+  // The reset may have to wait a long time behind output that the client does not read. The body must not be used until
+  // then.
   stream.task.cancel();
   stream.source = Stream::Source::idle;
   stream.deferred = false;
@@ -609,7 +614,7 @@ void Session::cut(Stream& stream) {
 
 // ---- Upgrades (RFC 8441) ----
 
-// The request has been answered; what the stream carries from here on is the upgrade's.
+// The request has been answered. From here on the stream's data belongs to the upgrade.
 void Session::hand_over(Stream& stream) {
   SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
   report(stream, false);
@@ -620,7 +625,7 @@ core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::uni
   try {
     Tunnel tunnel(session, stream, *upgrade);
     if (session.drain_ != Drain::no) upgrade->drain();
-    co_await upgrade->run(tunnel);
+    co_await upgrade->run(tunnel, session.engine_.bodies, session.held_);
   } catch (const std::bad_alloc&) {
     ++session.engine_.counters.out_of_memory;
   }
@@ -632,10 +637,10 @@ void Session::send_tunnelled(Stream& stream) {
   owner_.has_output();
 }
 
-// A reset is to HTTP/2 what it is to TCP: the client can tell that something is missing.
+// As with TCP, a reset tells the client that data is missing.
 void Session::end_tunnelled(Stream& stream, bool cut) {
   if (!cut) {
-    // Even an empty DATA frame waits for a window that is shut, and that has an end.
+    // Even an empty DATA frame waits while the window is closed, so the wait needs a deadline.
     stream.body_unsent = true;
     stream.progress_at = engine_.reactor.now();
     return send_tunnelled(stream);
@@ -662,7 +667,7 @@ void Session::closed(Stream& stream) {
   release(stream);
 }
 
-// Once for each stream: the request has been dealt with, or has come to nothing.
+// Called once for each stream, when the request has been answered or has failed.
 void Session::report(Stream& stream, bool broken) {
   const int status = stream.state() >= Stream::State::answered ? stream.response.status
                      : stream.state() != Stream::State::head   ? 499
@@ -672,7 +677,7 @@ void Session::report(Stream& stream, bool broken) {
     engine_.observer->completed({.request = is_request ? &stream.exchange.request : nullptr,
                                  .method = stream.exchange.request.method,
                                  .secure = secure_,
-                                 .peer = peer_,
+                                 .peer = is_request ? stream.exchange.request.peer : peer_,
                                  .status = status,
                                  .body_bytes = stream.sent_bytes,
                                  .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
@@ -682,7 +687,7 @@ void Session::report(Stream& stream, bool broken) {
   if (stream.is_request) --active(stream.exchange.request);
 }
 
-// Read once for all answers that leave together.
+// The clock is read once for all responses of one produce().
 Instant Session::clock() {
   if (out_ == nullptr) return engine_.reactor.clock();
   if (!produced_at_) produced_at_ = engine_.reactor.clock();
@@ -700,11 +705,11 @@ void Session::release(Stream& stream) {
   if (newest_ == nullptr) idle_since_ = engine_.reactor.now();
 }
 
-// ---- What time brings ----
+// ---- Draining and timeouts ----
 
 void Session::drain() {
   go_away();
-  for (Tunnel* tunnel = tunnels_; tunnel != nullptr;) {  // it may end while it is told
+  for (Tunnel* tunnel = tunnels_; tunnel != nullptr;) {  // drain() may destroy the tunnel
     Tunnel* const next = tunnel->next();
     tunnel->upgrade().drain();
     tunnel = next;
@@ -715,7 +720,7 @@ void Session::go_away() {
   if (drain_ != Drain::no || given_up_ || broken_) return;
   drain_ = Drain::announced;
   drain_until_ = engine_.reactor.now() + drain_patience;
-  // Two steps (RFC 9113, 6.8): no new requests, please; and when the client has heard of it, none from here on.
+  // Two steps (RFC 9113, 6.8): first asks for no new requests; once the client has acknowledged that, refuses new ones.
   nghttp2_submit_shutdown_notice(session_);
   nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, drain_ping);
   owner_.has_output();
@@ -742,7 +747,7 @@ Duration Session::shortest_patience() const {
 Instant Session::expire(Instant now) {
   if (given_up_ || broken_) return never;
   Instant next = never;
-  // True: it is over. Else it is looked at again when it will be.
+  // Returns true if the deadline has passed. Otherwise schedules the next check for it.
   const auto passed = [&](Instant deadline) {
     if (now >= deadline) return true;
     next = std::min(next, deadline);
@@ -760,11 +765,11 @@ Instant Session::expire(Instant now) {
     }
     return next;
   }
-  // A stream whose window the client keeps shut, or all of them.
+  // Streams whose window, or the connection's window, the client keeps closed.
   const Duration patience = options().write_timeout;
   const bool connection_shut = nghttp2_session_get_remote_window_size(session_) <= 0;
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {
-    if (stream->state() == Stream::State::sent && !stream->client_done &&
+    if (stream->state() == Stream::State::sent && !stream->client_done && stream->tunnel == nullptr &&
         passed(stream->progress_at + dropping_patience)) {
       refuse_rest(*stream);
       continue;

@@ -22,22 +22,24 @@ namespace sluice::http::h2 {
 class Stream;
 class Tunnel;
 
-// The most that produce() gives at a time, but for a header section at its end. A packet for the network device holds
-// 64 KiB with its headers: a few bytes more, TLS's own among them, would cost a second packet with each write.
+// The most bytes that produce() appends at a time, not counting a header section at the end. A segment for the network
+// device has 64 KiB including headers. A few bytes more, such as those of TLS, would cost a second segment for each
+// write.
 inline constexpr std::size_t output_bytes = 64 * 1024 - 512;
 
-// The server's side of one HTTP/2 connection (RFC 9113) without its I/O: bytes that came go in, bytes that are to go
-// come out, and in between the handler answers. nghttp2 does the framing, HPACK, the state of streams and flow control.
+// The server side of one HTTP/2 connection (RFC 9113) without I/O: it takes received bytes, has the handler answer, and
+// produces bytes to send. nghttp2 does framing, HPACK, stream states and flow control.
 //
-// Handlers run in receive() and in what they wait for, sources are pulled in produce() and in what they wait for;
-// never inside one of nghttp2's receiving callbacks.
+// Handlers start in receive(), and sources are pulled in produce(). Both continue when what they wait for is ready.
+// Neither runs inside a receiving callback of nghttp2.
 class Session {
  public:
-  // Whoever does the I/O. What it is told happens outside receive() and produce(), or ends with receive().
+  // The object that does the I/O. Its functions are called outside of receive() and produce(), or at the end of
+  // receive().
   class Owner {
    public:
-    virtual void has_output() = 0;     // produce() would give something
-    virtual void upgrade_ended() = 0;  // in a moment, has_upgrades() may no longer be
+    virtual void has_output() = 0;     // produce() has bytes to send
+    virtual void upgrade_ended() = 0;  // has_upgrades() may soon become false
 
    protected:
     ~Owner() = default;
@@ -47,32 +49,33 @@ class Session {
   Session(const Session&) = delete;
   ~Session();
 
-  // Cancels what runs; nothing is received or produced any more. Upgrades hear that their streams are gone.
+  // Cancels running handlers and sources. The session receives and produces nothing after that. Upgrades are notified
+  // that their streams have closed.
   void end();
 
   void receive(std::string_view bytes);
-  // Appends what is to be sent, up to about `output_bytes`, to an empty buffer.
+  // Appends the bytes to send, up to about `output_bytes`, to an empty buffer.
   void produce(Buffer& out);
-  // All has been said, or the client has understood nothing: with the last of produce()'s bytes the connection ends.
+  // The session is finished or has failed. The connection ends after the last bytes of produce().
   [[nodiscard]] bool over() const;
-  // Something may last too long that expire() could not know of before.
+  // A timeout may have started that the last expire() did not know of.
   [[nodiscard]] bool is_busy() const { return streams_ != attached_ || owing_; }
   [[nodiscard]] bool has_streams() const { return newest_ != nullptr; }
-  // Some still run, be their streams gone.
+  // Upgrades are running, possibly after their streams have closed.
   [[nodiscard]] bool has_upgrades() const { return !upgrades_.empty(); }
 
-  // The server is ending: the client is told, and upgrades are; requests that were on their way are still answered.
+  // The server is shutting down: notifies the client and the upgrades. Requests already in transit are still answered.
   void drain();
-  // The client is told to send no further requests here.
+  // Asks the client to send no further requests on this connection.
   void go_away();
-  // Resets the streams whose answer's body `owner` keeps alive, and lets go of it.
+  // Resets the streams whose response body `owner` keeps alive, and releases the body.
   void cut_answers_of(const void* owner);
   void cut_pinned(const Pinned& pinned);
-  // No request is answered: the server has as many connections as it may.
+  // Refuses all requests, because the server has reached its limit of connections.
   void refuse_all();
-  // The shortest time that expire() looks for, of what begins.
+  // The shortest of the timeouts that expire() enforces.
   [[nodiscard]] Duration shortest_patience() const;
-  // Acts upon what has lasted too long; when to ask again at the latest. Something to send may have come of it.
+  // Enforces the timeouts and returns when to call it again at the latest. May leave bytes to send.
   [[nodiscard]] Instant expire(Instant now);
 
   [[nodiscard]] core::Reactor& reactor() { return engine_.reactor; }
@@ -98,7 +101,7 @@ class Session {
   void start(Stream& stream);
   static core::Task<void> answer_later(Session& session, Stream& stream, core::Task<Response> answer);
   void answer_without_memory(Stream& stream);
-  void respond(Stream& stream);  // with its response
+  void respond(Stream& stream);  // with stream.response
   void refuse(Stream& stream, const Refusal& refusal);
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
@@ -113,7 +116,7 @@ class Session {
   void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);
 
-  // nghttp2's callbacks, by what they tell.
+  // Called by the callbacks of nghttp2.
   int begin_headers(std::int32_t id);
   int got_field(std::string_view name, std::string_view value, bool name_is_known);
   void got_whole_head(Stream& stream, bool ended);
@@ -123,7 +126,7 @@ class Session {
   std::ptrdiff_t next_data(Stream& stream, std::size_t most, std::uint32_t& flags);
   int send_data(Stream& stream, const std::uint8_t* frame_header, std::size_t size);
   [[nodiscard]] bool read_file(const Stream& stream, const FileRange& file, char* to, std::size_t size);
-  // What the client sent for this stream breaks the rules of messages: it is reset (RFC 9113, 8.1.1).
+  // Resets a stream whose message is malformed (RFC 9113, 8.1.1).
   void malformed(Stream& stream);
   void count_progress(Stream& stream, std::size_t size);
   void closed(Stream& stream);
@@ -140,28 +143,28 @@ class Session {
   Owner& owner_;
   const std::string_view peer_;
   nghttp2_session* session_ = nullptr;
-  const HeadLimits limits_;  // that the client was told of
+  const HeadLimits limits_;  // as announced to the client
   FrameGuard guard_;
   Stream* newest_ = nullptr;
   std::size_t streams_ = 0;
-  std::uint64_t held_ = 0;  // of requests' bodies, by all streams
+  std::uint64_t held_ = 0;  // bytes of request bodies held by all streams
   Stream* first_ready_ = nullptr;
   Stream* last_ready_ = nullptr;
   Tunnel* tunnels_ = nullptr;
-  std::size_t attached_ = 0;   // tunnels whose streams are there
-  Stream* found_ = nullptr;    // by find()
-  Stream* in_head_ = nullptr;  // whose header section is coming in; null: a trailer section
+  std::size_t attached_ = 0;   // number of tunnels whose streams are open
+  Stream* found_ = nullptr;    // last result of find()
+  Stream* in_head_ = nullptr;  // the stream whose header section is being received; null for a trailer section
   std::size_t trailer_bytes_ = 0;
   bool trailers_malformed_ = false;
   KnownAuthority known_authority_;
   FieldEncoder fields_;
   Buffer* out_ = nullptr;               // while produce() runs
-  std::size_t ahead_bytes_ = 0;         // of a file, read to behind where `out_` ends, if that is
-  std::size_t ahead_at_ = 0;            // here
-  std::optional<Instant> produced_at_;  // when it has asked
+  std::size_t ahead_bytes_ = 0;         // bytes of a file read ahead into the memory after the end of `out_`
+  std::size_t ahead_at_ = 0;            // valid only if `out_` ends at this offset
+  std::optional<Instant> produced_at_;  // the clock in produce(), once it was read
   const bool secure_;
   bool full_ = false;    // `out_` has enough
-  bool broken_ = false;  // nghttp2 goes no further
+  bool broken_ = false;  // nghttp2 has failed
   bool given_up_ = false;
   enum class Drain : std::uint8_t { no, announced, done } drain_ = Drain::no;
   Instant drain_until_ = never;
@@ -170,8 +173,8 @@ class Session {
   Instant owes_since_;
   std::uint64_t owed_block_ = 0;
   bool owing_ = true;
-  Instant progress_at_{};  // when the client last took enough of any stream
-  bool starved_ = false;   // what was sent last has used up the connection's window
+  Instant progress_at_{};  // when the client last read enough of any stream
+  bool starved_ = false;   // the last bytes sent used up the connection's window
   core::TaskGroup upgrades_;
 };
 

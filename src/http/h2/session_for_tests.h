@@ -46,7 +46,7 @@ inline std::vector<TestFrame> frames_of(std::string_view bytes) {
   return frames;
 }
 
-// A session whose bytes go by hand, with a client that understands them or with frames written by hand.
+// A session without I/O. The test passes its bytes to and from a TestClient, or uses frames written by hand.
 class SessionTest : public testing::Test, public Session::Owner, public Observer {
  public:
   struct Completed {
@@ -83,7 +83,7 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
       all += out.view();
     }
   }
-  // Until neither has anything to say; waiting times pass in between.
+  // Exchanges bytes until neither side has any to send. Advances the simulated time in between.
   void talk(TestClient& client, Duration at_most = 50ms) {
     const Instant until = reactor.now() + at_most;
     for (;;) {
@@ -97,14 +97,14 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
     }
   }
   void begin_by_hand() { session->receive(std::string(preface_text) + frame(settings_type, 0, 0)); }
-  // The error code of the GOAWAY among what the server says; nothing: there is none.
+  // The error code of the GOAWAY in the server's output; nothing if there is none.
   std::optional<std::uint32_t> goaway() {
     for (const TestFrame& frame : frames_of(produced())) {
       if (frame.type == goaway_type) return frame.number(4);
     }
     return std::nullopt;
   }
-  // Sends these again and again; how often until the server has had enough.
+  // Sends the bytes repeatedly. Returns how often the server accepted them before its GOAWAY.
   int endures(const std::string& bytes, int most, std::uint32_t error = calm) {
     for (int i = 0; i < most; ++i) {
       session->receive(bytes);

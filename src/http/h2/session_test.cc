@@ -124,7 +124,7 @@ TEST_F(SessionTest, TheTableOfFieldsIsAsLargeAsTheClientAllows) {
       EXPECT_EQ(client.answers[id].fields.at("x-path"), "/fields/" + std::to_string(i / 3)) << size;
       EXPECT_EQ(client.answers[stream].fields.at("server"), "sluice");
       EXPECT_EQ(client.answers[stream].trailers.at("row-count"), "100") << size;
-      // It may change its mind, also between an answer's head and its trailers.
+      // The client may change the table size again, even between a response's head and its trailers.
       const auto waiting = client.get("/waits/4000/1");
       session->receive(client.take_output());
       EXPECT_TRUE(client.receive(produced()));
@@ -189,7 +189,7 @@ TEST_F(SessionTest, NothingIsAskedForBeyondWhatTheHandlerReads) {
   client.post("/one-piece", pattern(1, 900'000));
   talk(client);
   EXPECT_EQ(handler.waiting, 1);
-  // The first piece was read and credit given for it; what came after lies in the window and waits.
+  // The first piece was read, and the window was opened for it. The bytes after it are unread, within the window.
   const int updates = client.window_updates;
   talk(client);
   EXPECT_EQ(client.window_updates, updates);
@@ -231,7 +231,7 @@ TEST_F(SessionTest, ABodyThatNobodyReadsIsDroppedOrRefused) {
     EXPECT_TRUE(client.answers[id].closed);
     EXPECT_EQ(client.answers[id].error, 0u);
   }
-  // Nothing of the connection's window is lost.
+  // The connection's window is complete again.
   const auto after = client.post("/echo", pattern(5, 100'000));
   talk(client);
   EXPECT_EQ(client.answers[after].body, pattern(5, 100'000));
@@ -255,7 +255,7 @@ TEST_F(SessionTest, TooLongABodyIs413) {
 
 class BodyMemoryTest : public SessionTest {
  protected:
-  BodyMemoryTest() { options.body_memory = 400'000; }  // and so 100,000 of a connection
+  BodyMemoryTest() { options.body_memory = 400'000; }  // which allows 100,000 for each connection
 };
 
 TEST_F(BodyMemoryTest, StreamsShareWhatTheirConnectionMayHold) {
@@ -264,7 +264,7 @@ TEST_F(BodyMemoryTest, StreamsShareWhatTheirConnectionMayHold) {
   talk(client);
   const std::uint64_t of_a_stream = counters.bodies.held;
   client.reset(silent);
-  // What the handler looks at counts as well, until it reads on.
+  // The piece that the handler is using counts too, until the next read.
   const auto first = client.post("/keep", pattern(1, 40'000), {}, false);
   talk(client);
   const auto second = client.post("/keep", pattern(1, 40'000), {}, false);
@@ -282,6 +282,56 @@ TEST_F(BodyMemoryTest, StreamsShareWhatTheirConnectionMayHold) {
   client.reset(first);
   talk(client);
   EXPECT_EQ(counters.bodies.held, 0u);
+}
+
+TEST_F(BodyMemoryTest, WholeAnswersCountUntilTheyAreTaken) {
+  TestClient client({.window = 0});
+  const auto small = client.get("/own/4096");
+  talk(client);
+  const std::uint64_t of_a_stream = counters.bodies.held;
+  const auto first = client.get("/own/60000/1");
+  const auto second = client.get("/own/30000/2");
+  talk(client);
+  EXPECT_EQ(counters.bodies.held, 3 * of_a_stream + 90'000u);
+  // The connection holds all that it may: a quarter.
+  const auto read = client.get("/own/30000/3");
+  const auto written = client.post("/own/30000/3", "");
+  talk(client);
+  client.open_window(read, 1000);
+  client.open_window(written, 1000);
+  talk(client);
+  EXPECT_EQ(client.answers[read].status, 503);
+  EXPECT_EQ(client.answers[read].fields.at("retry-after"), "1");
+  // A request that may have changed something must not be retried.
+  EXPECT_EQ(client.answers[written].status, 500);
+  EXPECT_FALSE(client.answers[written].fields.contains("retry-after"));
+  EXPECT_EQ(counters.bodies.refused, 2u);
+  for (const auto id : {small, first, second}) client.open_window(id, 60'000);
+  talk(client);
+  EXPECT_EQ(client.answers[first].body, pattern(1, 60'000));
+  EXPECT_EQ(client.answers[second].body, pattern(2, 30'000));
+  EXPECT_EQ(counters.bodies.held, 0u);
+}
+
+TEST_F(BodyMemoryTest, AnswersThatNobodyTakesMakeRoom) {
+  TestClient client({.window = 0});
+  const auto still = client.get("/own/90000/1");
+  talk(client);
+  talk(client, 2s);
+  std::uint64_t connections[3]{};
+  struct Other final : BodyBudget::Share {
+    using Share::Share;
+    void cut() override {}
+  } others[3]{{*bodies, connections[0]}, {*bodies, connections[1]}, {*bodies, connections[2]}};
+  for (Other& other : others) EXPECT_EQ(other.take(100'000), BodyBudget::Share::Taken::yes);
+  std::uint64_t another = 0;
+  Other one_more(*bodies, another);
+  EXPECT_EQ(one_more.take(50'000), BodyBudget::Share::Taken::yes);
+  talk(client);
+  EXPECT_TRUE(client.answers[still].closed);
+  EXPECT_EQ(client.answers[still].error, internal_error);
+  EXPECT_EQ(counters.bodies.cut, 1u);
+  EXPECT_EQ(counters.bodies.held, 350'000u);
 }
 
 TEST_F(BodyMemoryTest, WhatNobodyReadsCounts) {
@@ -330,13 +380,13 @@ TEST_F(BodyMemoryTest, ABodyThatHasComeToAStandIsCutWhereOthersNeedTheRoom) {
   talk(client);
   EXPECT_EQ(client.answers[still].status, 503);
   EXPECT_EQ(client.answers[still].fields.at("retry-after"), "1");
-  EXPECT_GT(counters.bodies.held, 390'000u);  // the stream is still there
+  EXPECT_GT(counters.bodies.held, 390'000u);  // the stream is still open
   client.reset(still);
   talk(client);
   EXPECT_EQ(counters.bodies.held, 390'000u);
 }
 
-// Streams count, also those of which nothing but the header has come.
+// Streams are counted even if only their header section has arrived.
 TEST_F(BodyMemoryTest, AStreamForWhichThereIsNoRoomIsRefusedUnseen) {
   TestClient client;
   std::vector<std::int32_t> ids;
@@ -352,7 +402,7 @@ TEST_F(BodyMemoryTest, AStreamForWhichThereIsNoRoomIsRefusedUnseen) {
   const auto early = client.get("/own/10/1");
   talk(client);
   EXPECT_EQ(client.answers[early].error, refused_stream);
-  // One that goes makes room, and so do those that have come to a stand.
+  // A closed stream makes room, and so do stalled ones.
   client.reset(ids[0]);
   talk(client);
   const auto after = client.get("/own/10/1");
@@ -521,7 +571,7 @@ TEST_F(SessionTest, MoreStreamsThanAllowedAreRefused) {
     refused += frame.type == reset_type && frame.number(0) == refused_stream ? 1 : 0;
   }
   EXPECT_EQ(refused, 2);
-  // What was on its way for a refused one is passed over.
+  // Frames in transit for a refused stream are ignored.
   session->receive(frame(data_type, 0, 9, "abc"));
   EXPECT_FALSE(goaway());
   EXPECT_FALSE(session->over());
@@ -582,7 +632,7 @@ TEST_F(SessionTest, AStreamWhoseWindowStaysShutIsReset) {
   options.write_timeout = 1s;
   TestClient client({.opens_windows = false, .window = 1'000});
   const auto stalled = client.get("/stream/100000/1");
-  const auto waiting = client.get("/blocks/1/1");  // it is we who are slow
+  const auto waiting = client.get("/blocks/1/1");  // the server is slow here, not the client
   const auto done = client.get("/own/500/1");
   talk(client);
   EXPECT_TRUE(client.answers[done].closed);
@@ -597,7 +647,7 @@ TEST_F(SessionTest, AStreamWhoseWindowStaysShutIsReset) {
   EXPECT_EQ(handler.sources, 1);
 }
 
-// An octet now and then keeps no answer alive; as many as slowest_client asks for do.
+// Opening the window by a few bytes does not keep a response alive, unless it reaches the rate of slowest_client.
 TEST_F(SessionTest, AWindowThatOpensByAByteAtATimeDoesNotCount) {
   options.write_timeout = 2s;
   options.slowest_client = 240;
@@ -669,7 +719,7 @@ TEST_F(SessionTest, TheEndDestroysEverything) {
   EXPECT_EQ(completions.size(), 4u);
 }
 
-// A write of a few bytes more would cost a second packet, and one of far fewer bytes more writes.
+// A slightly longer write would cost a second packet, and much shorter writes would cost more system calls.
 TEST_F(SessionTest, LongBodiesFillTheOutputAndNoMore) {
   TestClient client({.opens_windows = false, .window = 1 << 20});
   client.open_window(0, 1 << 20);
@@ -686,7 +736,7 @@ TEST_F(SessionTest, LongBodiesFillTheOutputAndNoMore) {
   }
 }
 
-// Its frames are read together, whatever their sizes become and whatever comes in between.
+// The frames of a single file are read together, whatever their sizes are and whatever frames come between them.
 TEST_F(SessionTest, AFileAloneArrivesWhole) {
   for (const std::uint32_t window : {1'000u, 16'384u, 40'000u, 65'535u, 1u << 20}) {
     make();
@@ -744,7 +794,7 @@ TEST_F(SessionTest, AnswersAreCutByWhatKeepsThemAlive) {
   EXPECT_EQ(session->flood(), Flood::none);
 }
 
-// Not even the heads have left: what they refer to goes with the bodies.
+// Not even the heads have been sent. The data that they refer to is freed with the bodies.
 TEST_F(SessionTest, AnswersAreCutBeforeTheyHaveBegunToLeave) {
   TestClient client;
   std::vector<std::int32_t> cut;
@@ -828,7 +878,7 @@ TEST_F(SessionTest, APrefaceThatDoesNotComeIsNotWaitedFor) {
   EXPECT_EQ(goaway(), calm);
 }
 
-// ---- Floods: each ends in GOAWAY, and until then in little work ----
+// ---- Floods: each ends with GOAWAY after a limited amount of work ----
 
 TEST_F(SessionTest, RapidReset) {
   begin_by_hand();
@@ -881,7 +931,7 @@ TEST_F(SessionTest, MadeYouReset) {
       EXPECT_EQ(*code, way == 1 ? protocol_error : calm);
       break;
     }
-    // nghttp2 takes a WINDOW_UPDATE by nothing for a mistake of the whole connection.
+    // nghttp2 treats a WINDOW_UPDATE of zero as a connection error.
     EXPECT_EQ(streams, way == 1 ? 0 : FrameGuard::reset_burst) << way;
     EXPECT_TRUE(session->over());
   }
@@ -906,7 +956,7 @@ TEST_F(SessionTest, ContinuationFloodOfFields) {
 TEST_F(SessionTest, HpackBomb) {
   begin_by_hand();
   (void)produced();
-  // One long field into the dynamic table, and then a byte for each time that it is meant.
+  // Adds one long field to the dynamic table, and then refers to it many times with one byte each.
   std::string block = header_block("/own/1/1");
   block += std::string("\x40\1x\x7f\x81\x1e", 6) + std::string(4'000, 'v');
   ASSERT_EQ(127 + 0x01 + (0x1e << 7), 3968);

@@ -9,8 +9,9 @@ namespace sluice::http::h2 {
 namespace {
 
 constexpr std::size_t kept_buffer_bytes = 64 * 1024;
-constexpr std::size_t nghttp2_bytes = 512;       // its own of a stream
-constexpr std::size_t handler_bytes = 9 * 1024;  // frames of a handler that waits, measured of one that reads a body
+constexpr std::size_t nghttp2_bytes = 512;  // memory of nghttp2 for a stream
+constexpr std::size_t handler_bytes =
+    9 * 1024;  // coroutine frames of a waiting handler, measured with one that reads a body
 
 void forget(Buffer& buffer) {
   if (buffer.capacity() > kept_buffer_bytes) buffer.release();
@@ -19,7 +20,7 @@ void forget(Buffer& buffer) {
 
 }  // namespace
 
-// Until more of the body comes, it ends, or its deadline passes (false).
+// Waits until more of the body arrives or the body ends (true), or until the deadline passes (false).
 class Stream::BodyWait : core::Timer {
  public:
   BodyWait(Stream& stream, core::Reactor& reactor, Duration patience)
@@ -39,7 +40,7 @@ class Stream::BodyWait : core::Timer {
     unlink();
     caller_.resume();
   }
-  // In the loop's next turn.
+  // Ends the wait in the loop's next turn.
   void end_soon() { reactor_.timers().schedule(*this, reactor_.now()); }
 
  private:
@@ -68,6 +69,7 @@ void Stream::begin(Session& owner, std::int32_t number) {
   Share::begin(owner.engine_.bodies, owner.held_);
   id = number;
   body_limit = owner.options().body_limit;
+  body_bound = UINT64_MAX;
   patience = Patience(owner.options().body_timeout, owner.options().slowest_client);
 }
 
@@ -137,7 +139,13 @@ core::Task<Result<std::string_view>> Stream::read() {
 
 void Stream::allow_more(std::uint64_t bytes) {
   const ServerOptions& options = session->options();
-  body_limit = std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body));
+  body_limit =
+      std::min(body_bound, std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body)));
+}
+
+void Stream::limit_to(std::uint64_t bytes) {
+  body_bound = std::min(body_bound, bytes);
+  body_limit = std::min(body_bound, std::max(session->options().body_limit, session->options().most_body));
 }
 
 void Stream::hurry(std::uint32_t bytes_per_s) {
@@ -177,8 +185,14 @@ std::size_t Stream::drop_unread() {
   return unread;
 }
 
+bool Stream::hold_answer() {
+  const std::size_t bytes = whole_bytes_of(response.body);
+  return bytes <= BodyBudget::small_answer_bytes || Share::hold_answer(bytes);
+}
+
 void Stream::cut() {
   if (body_wait_ != nullptr) body_wait_->end_soon();
+  if (state_ >= State::answered) session->cut(*this);
 }
 
 void Stream::wake_reader() {

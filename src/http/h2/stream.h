@@ -20,20 +20,24 @@ namespace sluice::http::h2 {
 class Session;
 class Tunnel;
 
-// One request and its answer. Owned by its session; used again for another request when it has ended, so that a warm
-// request allocates nothing here. The session moves it on; what it does by itself is to give the handler the body.
+// One request and its response. Its session owns it and reuses it for later requests, so that they need no allocation
+// here. The session changes its state; the stream itself only provides the body to the handler.
 class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllocated {
  public:
-  // How far the request, and then its answer, has come. A refused request skips `handled`.
+  // The progress of the request and its response. A refused request skips `handled`.
   enum class State : std::uint8_t {
-    head,      // the header section is coming in
-    queued,    // the header section is there: the handler is next
-    handled,   // the handler has it
-    answered,  // the response has been handed to nghttp2
-    sending,   // the response's header section has left
-    sent,      // the whole response has left
+    head,      // the header section is being received
+    queued,    // the header section is complete, and the handler has not started
+    handled,   // the handler is running
+    answered,  // the response was passed to nghttp2
+    sending,   // the response's header section was sent
+    sent,      // the whole response was sent
   };
-  enum class Source : std::uint8_t { idle, pulling, done };  // of a body: `pulling` while the stream waits for it
+  enum class Source : std::uint8_t {
+    idle,
+    pulling,
+    done
+  };  // state of the BodySource; `pulling`: the stream waits for it
 
   Stream() = default;
   Stream(const Stream&) = delete;
@@ -42,36 +46,41 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   void begin(Session& session, std::int32_t id);
   [[nodiscard]] State state() const { return state_; }
   void enter(State to);
-  // Cancels what waits and forgets everything.
+  // Cancels waiting tasks and clears the stream.
   void reset();
 
-  // ---- BodyReader: what has been received is given piece by piece. What the handler has read is the client's to send
-  // again: only then its window is opened.
+  // ---- BodyReader: gives the received bytes piece by piece. The client's window is opened again only for bytes that
+  // the handler has read.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
   void allow_more(std::uint64_t bytes) override;
+  void limit_to(std::uint64_t bytes) override;
   void hurry(std::uint32_t bytes_per_s) override;
-  // Before the handler gets it: counts what it takes besides its body. False: there is no room for it.
+  // Called before the handler starts: counts the memory of the stream besides its body. Returns false if there is no
+  // room.
   [[nodiscard]] bool occupy();
-  // The session asks likewise for what has come and nobody has read yet. An error: the body has a refusal.
+  // The session also calls this for received bytes that are still unread. After an error, body_refusal is set.
   [[nodiscard]] Result<void> keep(std::size_t bytes) override;
-  // The handler has answered: what counts is what it has not read.
+  // The handler has answered: from now on only unread bytes count.
   void forget_kept();
-  // Nobody will read what has come of the body. How much that was.
+  // Counts the memory of the response's body until the client has read it. Returns false if there is no room.
+  [[nodiscard]] bool hold_answer();
+  using Share::took;
+  // Drops the received bytes of a body that will not be read. Returns their number.
   std::size_t drop_unread();
-  // Whoever waits in read() goes on.
+  // Resumes the coroutine that waits in read().
   void wake_reader();
   [[nodiscard]] bool reader_waits() const { return body_wait_ != nullptr; }
-  // What follows the header section belongs to an upgrade, or to nobody.
+  // The DATA after the header section belongs to an upgrade or is ignored.
   [[nodiscard]] bool has_no_body() const { return tunnelled || head.is_extended_connect(); }
-  // The request has been answered and nobody looks at it any more.
+  // Called when the request has been answered and its data is no longer used.
   void forget_request();
   [[nodiscard]] std::size_t unread_bytes() const { return arrived.size() + given.size(); }
 
   Session* session = nullptr;
   std::int32_t id = 0;
-  Stream* next = nullptr;  // the session's list of all its streams
+  Stream* next = nullptr;  // in the session's list of all its streams
   Stream* previous = nullptr;
-  Stream* next_ready = nullptr;  // the session's queue of those that have something to do
+  Stream* next_ready = nullptr;  // in the session's queue of streams with work to do
   Stream* previous_ready = nullptr;
   bool is_ready = false;
 
@@ -79,34 +88,35 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   core::Arena arena{arena_bytes};
   RequestHead head;
   Exchange exchange;
-  bool is_request = false;   // the handler has got it, and it counts as active
-  bool client_done = false;  // the client has sent all
+  bool is_request = false;   // the handler was started, and the request counts as active
+  bool client_done = false;  // the client has sent END_STREAM
   bool malformed = false;
   Instant began{};
 
-  Buffer arrived;  // of the request's body: what nobody has read yet
-  Buffer given;    // what the handler is looking at
+  Buffer arrived;  // unread bytes of the request's body
+  Buffer given;    // the bytes that the handler is using
   std::uint64_t received_bytes = 0;
-  std::uint64_t body_limit = 0;  // once somebody reads
+  std::uint64_t body_limit = 0;  // set at the first read
+  std::uint64_t body_bound = 0;  // upper bound for body_limit
   Patience patience{Duration{}, 0};
-  int body_refusal = 0;     // the status that the body's own fault asks for
-  bool drops_body = false;  // nobody will read it
+  int body_refusal = 0;     // the status for an error of the body itself; 0: none
+  bool drops_body = false;  // the body will not be read
 
   Response response;
-  Buffer pulled;     // of a BodySource: what has not been sent
-  SpanReader spans;  // of SharedSpans, likewise; from the first byte that is sent on
+  Buffer pulled;     // unsent bytes of a BodySource
+  SpanReader spans;  // unsent pieces of SharedSpans; set when the first byte is sent
   Source source = Source::idle;
-  bool failed = false;       // we cannot go on, and not by the client's fault
-  bool deferred = false;     // nghttp2 waits for resume_data()
-  bool body_unsent = false;  // there is more to send
+  bool failed = false;       // an internal error prevents the response
+  bool deferred = false;     // nghttp2 waits for nghttp2_session_resume_data()
+  bool body_unsent = false;  // part of the body has not been sent
   std::uint64_t sent_bytes = 0;
-  Instant progress_at{};  // when the client last took enough of it
-  bool starved = false;   // what was sent last has used up a window
+  Instant progress_at{};  // when the client last read enough of this stream
+  bool starved = false;   // the last bytes sent used up a window
 
-  bool tunnelled = false;    // an upgrade has taken it; what was said of the answer's body means nothing then
-  Tunnel* tunnel = nullptr;  // null, and tunnelled: our side has ended
+  bool tunnelled = false;    // an upgrade uses the stream; the members for the response's body are then unused
+  Tunnel* tunnel = nullptr;  // null although tunnelled: the server's side has ended
 
-  core::TaskGroup task;  // what the handler, or the body's source, waits in
+  core::TaskGroup task;  // runs the handler or the body's source while it waits
 
  private:
   class BodyWait;

@@ -9,7 +9,7 @@
 
 namespace sluice::http::h2 {
 
-// Until it is ended, or its deadline passes.
+// Waits until it is ended, or until its deadline passes.
 class Tunnel::Wait : core::Timer {
  public:
   Wait(core::Reactor& reactor, Wait*& place, Instant until)
@@ -67,26 +67,26 @@ Tunnel::~Tunnel() {
   if (stream_ == nullptr) return;
   stream_->tunnel = nullptr;
   --session_.attached_;
-  session_.end_tunnelled(*stream_, cut_);
+  session_.end_tunnelled(*stream_, cut_ || (ended_ && !stream_->client_done));
 }
 
 std::optional<Result<std::size_t>> Tunnel::try_read(Buffer& into, std::size_t most) {
-  if (stream_ == nullptr) return fail(Errc::closed);
-  Buffer& arrived = stream_->arrived;
+  if (stream_ == nullptr && !both_ended_) return fail(Errc::closed);
+  Buffer& arrived = both_ended_ ? rest_ : stream_->arrived;
   if (arrived.empty()) {
-    if (stream_->client_done) return std::size_t{0};
+    if (both_ended_ || stream_->client_done) return std::size_t{0};
     return std::nullopt;
   }
   const std::size_t size = std::min(most, arrived.size());
   into.append(arrived.view().substr(0, size));
   arrived.consume(size);
-  session_.consumed(*stream_, size);
+  if (stream_ != nullptr) session_.consumed(*stream_, size);
   return size;
 }
 
 core::Task<Result<void>> Tunnel::readable(Instant deadline) {
   if (stream_ == nullptr || stream_->client_done || !stream_->arrived.empty()) co_return Result<void>{};
-  session_.lend_back(stream_->arrived);  // who is idle keeps nothing
+  session_.lend_back(stream_->arrived);  // an idle stream keeps no buffer
   co_return co_await Wait(reactor_, reader_, deadline);
 }
 
@@ -96,17 +96,18 @@ void Tunnel::interrupt() {
 
 core::Task<Result<void>> Tunnel::write(std::span<iovec> parts, Duration progress) {
   if (stream_ == nullptr) co_return fail(Errc::closed);
-  SLUICE_ASSERT(pending_ == 0);
+  SLUICE_ASSERT(pending_ == 0 && !ended_);
   parts_ = parts;
   for (const iovec& part : parts) pending_ += part.iov_len;
   if (pending_ == 0) co_return Result<void>{};
   progress_ = progress;
-  // What a write leaves behind, timed out or cancelled, can never be completed.
+  // A write that times out or is cancelled can never be completed, so the stream must be reset.
   struct Writing {
     Tunnel& tunnel;
     ~Writing() {
       if (tunnel.pending_ != 0) tunnel.cut_ = true;
       tunnel.pending_ = 0;
+      tunnel.aborts_ = false;
     }
   } writing{*this};
   session_.send_tunnelled(*stream_);
@@ -114,6 +115,13 @@ core::Task<Result<void>> Tunnel::write(std::span<iovec> parts, Duration progress
   if (stream_ == nullptr) co_return fail(Errc::closed);
   if (pending_ == 0) co_return Result<void>{};
   co_return waited;
+}
+
+core::Task<Result<void>> Tunnel::end(Duration) {
+  if (stream_ == nullptr) co_return fail(Errc::closed);
+  ended_ = true;
+  session_.end_tunnelled(*stream_, false);
+  co_return Result<void>{};
 }
 
 void Tunnel::take(char* to, std::size_t size) {
@@ -129,7 +137,14 @@ void Tunnel::take(char* to, std::size_t size) {
     part.iov_len -= piece;
     if (part.iov_len == 0) parts_ = parts_.subspan(1);
   }
-  if (writer_ != nullptr) writer_->put_off(reactor_.now() + progress_);
+  if (writer_ != nullptr && !aborts_) writer_->put_off(reactor_.now() + progress_);
+}
+
+void Tunnel::cut() {
+  cut_ = true;
+  if (writer_ == nullptr) return;
+  aborts_ = true;
+  writer_->put_off(reactor_.now());
 }
 
 void Tunnel::wake_writer() {
@@ -141,12 +156,16 @@ void Tunnel::wake_reader() {
 }
 
 void Tunnel::detach() {
+  if (ended_ && stream_->client_done) {
+    both_ended_ = true;
+    rest_.swap(stream_->arrived);
+  }
   stream_ = nullptr;
   --session_.attached_;
   reactor_.at_turn_end(hook_);
 }
 
-// What is resumed here may end the tunnel, so each way out is its last act.
+// The resumed coroutine may destroy the tunnel, so no branch uses it afterwards.
 void Tunnel::tell_closed(core::TurnHook& hook) noexcept {
   Tunnel& self = static_cast<Hook&>(hook).owner;
   if (self.writer_ != nullptr) {

@@ -16,12 +16,15 @@ namespace sluice::http::h2 {
 class Session;
 class Stream;
 
-// A stream as its bytes, for the upgrade that has taken it (RFC 8441): DATA both ways. What is read is the client's to
-// send again; what is written goes as the client's windows allow. END_STREAM ends a side, RST_STREAM both.
+// The bytes of a stream's DATA frames in both directions, for the upgrade that runs on the stream (RFC 8441). Reading
+// opens the client's window again; writing is limited by the client's windows. END_STREAM ends one side, RST_STREAM
+// both.
 //
-// It lives in the coroutine that runs the upgrade, and so may outlive its stream and its connection's last byte: from
-// then on everything is Errc::closed, and the upgrade ends by itself, as it does when an HTTP/1.1 connection is lost.
-// When it goes before its stream, the stream is ended; or reset, where a write was given up half-way.
+// The tunnel lives in the coroutine that runs the upgrade, so it may outlive its stream and the connection. After the
+// stream has closed, all calls return Errc::closed, and the upgrade ends as when an HTTP/1.1 connection is lost. Only
+// bytes received before both sides ended can still be read. If the tunnel is destroyed before its stream, it ends the
+// stream. It resets the stream instead if the stream was cut, if a write was abandoned halfway, or if the client still
+// sends to a side that was ended before.
 class Tunnel final : public net::Duplex {
  public:
   Tunnel(Session& session, Stream& stream, Upgrade& upgrade);
@@ -33,19 +36,23 @@ class Tunnel final : public net::Duplex {
   [[nodiscard]] core::Task<Result<void>> readable(Instant deadline) override;
   void interrupt() override;
   [[nodiscard]] core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override;
+  [[nodiscard]] core::Task<Result<void>> end(Duration progress) override;
+  void cut() override;
 
   // ---- The session's side ----
 
   [[nodiscard]] Upgrade& upgrade() { return upgrade_; }
   [[nodiscard]] Tunnel* next() const { return next_; }
-  // How much waits to be sent.
+  // The server's side ends after the pending bytes.
+  [[nodiscard]] bool ended() const { return ended_; }
+  // Number of bytes waiting to be sent.
   [[nodiscard]] std::size_t pending() const { return pending_; }
-  // Takes the first of it, at most as much as there is.
+  // Copies the first `size` pending bytes to `to`. Precondition: size <= pending().
   void take(char* to, std::size_t size);
-  // Whoever waits goes on, if there is a reason to. Each may end the tunnel.
+  // Resume the waiting writer or reader if it has something to do. Both may destroy the tunnel.
   void wake_writer();
   void wake_reader();
-  // The stream is gone. Whoever waits hears of it at the end of the turn.
+  // Called when the stream has closed. Waiting coroutines are resumed at the end of the turn.
   void detach();
 
  private:
@@ -59,16 +66,20 @@ class Tunnel final : public net::Duplex {
 
   Session& session_;
   core::Reactor& reactor_;
-  Stream* stream_;  // null: it is gone
+  Stream* stream_;  // null: it has closed
   Upgrade& upgrade_;
-  Tunnel* next_ = nullptr;  // the session's list
+  Tunnel* next_ = nullptr;  // in the session's list
   Tunnel* previous_ = nullptr;
   Wait* reader_ = nullptr;
   Wait* writer_ = nullptr;
-  std::span<iovec> parts_;  // what is being written: pending_ bytes
+  std::span<iovec> parts_;  // the unsent rest of a write: pending_ bytes
   std::size_t pending_ = 0;
   Duration progress_{};
-  bool cut_ = false;  // a write was given up half-way
+  bool ended_ = false;
+  bool both_ended_ = false;  // and therefore the stream has closed
+  Buffer rest_;              // bytes of the closed stream that are still unread
+  bool cut_ = false;         // cut() was called or a write was abandoned
+  bool aborts_ = false;      // progress no longer extends the deadline of the pending write
   Hook hook_;
 };
 

@@ -9,7 +9,7 @@ using Heard = std::vector<std::string>;
 
 class TunnelTest : public SessionTest {
  public:
-  // CONNECT to a path of fewer than 127 bytes for "websocket", without the dynamic table.
+  // A header block with CONNECT for "websocket" to a path of fewer than 127 bytes, without the dynamic table.
   static std::string connect_block(std::string_view path) {
     std::string block(
         "\x02\x07"
@@ -125,7 +125,7 @@ TEST_F(TunnelTest, WhatIsAnsweredOtherwiseIsARequestLikeOthers) {
 // ---- Flow control ----
 
 TEST_F(TunnelTest, TheWindowOpensAsTheUpgradeReads) {
-  options.body_limit = 1000;  // is not meant
+  options.body_limit = 1000;  // must not apply to upgrades
   TestClient client;
   const auto deaf = client.open("/deaf");
   client.say(deaf, pattern(1, 1'000'000));
@@ -141,7 +141,7 @@ TEST_F(TunnelTest, TheWindowOpensAsTheUpgradeReads) {
   client.say(echo, body);
   talk(client);
   EXPECT_EQ(client.answers[echo].body, body);
-  // What the deaf one left unread comes back to the connection with its end.
+  // When "deaf" ends, the connection's window gets back the unread bytes.
   for (int i = 0; i < 10; ++i) {
     const auto id = client.open("/deaf");
     client.say(id, pattern(1, 300'000));
@@ -157,14 +157,14 @@ TEST_F(TunnelTest, TheWindowOpensAsTheUpgradeReads) {
 TEST_F(TunnelTest, AWriteWaitsForTheClientsWindow) {
   TestClient client({.opens_windows = false, .window = 1000});
   const auto id = client.open("/greet/5000/3");
-  talk(client, 1900ms);  // of the two seconds that a client may take nothing
+  talk(client, 1900ms);  // the client may read nothing for two seconds
   EXPECT_EQ(client.answers[id].body, pattern(3, 5000).substr(0, 1000));
   EXPECT_TRUE(handler.heard.empty());
   client.open_window(id, 1000);
   talk(client, 1900ms);
   EXPECT_EQ(client.answers[id].body.size(), 2000u);
   EXPECT_TRUE(handler.heard.empty());
-  client.open_window(id, 3001);  // nghttp2 sends no frame into a window that is shut, be it empty
+  client.open_window(id, 3001);  // nghttp2 does not send even an empty frame while the window is closed
   talk(client);
   EXPECT_EQ(client.answers[id].body, pattern(3, 5000));
   EXPECT_EQ(handler.heard, Heard{"write done"});
@@ -203,7 +203,7 @@ TEST_F(TunnelTest, WritersShareTheConnection) {
   const auto one = client.open("/greet/2000000/1");
   const auto two = client.open("/greet/2000000/2");
   const auto between = client.get("/stream/2000000/3");
-  // Until the first has said all.
+  // Until the first has sent everything.
   for (int i = 0; i < 10'000 && !client.answers[one].ended; ++i) {
     session->receive(client.take_output());
     Buffer out;
@@ -256,7 +256,7 @@ TEST_F(TunnelTest, WhatIsResetAtOnceIsNeverHeardOf) {
   session->receive(frame(headers_type, end_headers, 1, connect_block("/echo")) + frame(data_type, 0, 1, "abc") +
                    frame(reset_type, 0, 1, number(cancel)));
   EXPECT_EQ(handler.requests, 0);
-  // And what is reset before its answer has left.
+  // The same for a stream that is reset before its response is sent.
   session->receive(frame(headers_type, end_headers, 3, connect_block("/echo")));
   session->receive(frame(reset_type, 0, 3, number(cancel)));
   (void)produced();
@@ -344,6 +344,40 @@ TEST_F(TunnelTest, AnUpgradeThatIsDoneWaitsForTheClientALittle) {
   for (const auto id : {quiet, loud}) {
     EXPECT_TRUE(client.answers[id].closed);
     EXPECT_EQ(client.answers[id].error, 0u);
+  }
+}
+
+TEST_F(TunnelTest, ASideThatHasEndedIsStillHeard) {
+  TestClient client;
+  const auto id = client.open("/ends");
+  talk(client);
+  EXPECT_EQ(client.answers[id].body, "last words");
+  EXPECT_TRUE(client.answers[id].ended);
+  EXPECT_FALSE(client.answers[id].closed);
+  (void)session->expire(reactor.now() + 1h);
+  talk(client);
+  handler.heard.clear();
+  client.say(id, "still there");
+  talk(client);
+  EXPECT_EQ(handler.heard, (Heard{"readable done", "still there"}));
+  client.say(id, "last");
+  client.end_side(id);
+  talk(client);
+  EXPECT_EQ(handler.heard, (Heard{"readable done", "still there", "readable done", "last", "end"}));
+  EXPECT_TRUE(client.answers[id].closed);
+  EXPECT_EQ(client.answers[id].error, 0u);
+  EXPECT_FALSE(session->has_streams() || session->has_upgrades());
+}
+
+TEST_F(TunnelTest, WhoDoesNotReadToTheEndResets) {
+  for (const char* const path : {"/leaves", "/cuts"}) {
+    TestClient client;
+    make();
+    const auto id = client.open(path);
+    talk(client, 2s);
+    EXPECT_TRUE(client.answers[id].closed) << path;
+    EXPECT_EQ(client.answers[id].error, cancel) << path;
+    EXPECT_FALSE(session->has_streams() || session->has_upgrades()) << path;
   }
 }
 

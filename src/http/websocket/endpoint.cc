@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/sleep.h"
+#include "http/body_budget.h"
 
 namespace sluice::http::websocket {
 
@@ -14,6 +15,45 @@ core::Task<void> Echo::converse(ws::Channel& channel, const Opening&) {
     if (!co_await channel.send(message->kind, message->data)) co_return;
   }
 }
+
+namespace {
+
+// The share of a conversation in the core's BodyBudget.
+class MessageShare final : public ws::MessageMemory, public BodyBudget::Share {
+ public:
+  MessageShare(BodyBudget& bodies, std::uint64_t& held) : Share(bodies, held) {}
+  ~MessageShare() override = default;
+  void belong_to(ws::Channel& channel) { channel_ = &channel; }
+
+  ws::CloseCode take(std::size_t bytes) override {
+    switch (Share::take(bytes)) {
+      case Taken::yes:
+        return ws::CloseCode::none;
+      case Taken::no:
+        return ws::CloseCode::try_again_later;
+      case Taken::too_long:
+        return ws::CloseCode::too_large;
+    }
+    std::unreachable();
+  }
+  void give_back(std::size_t bytes) override {
+    Share::give_back(bytes);
+    if (Share::bytes() == 0) release();
+  }
+  void set_waiting(bool waiting) override {
+    waiting_.reset();
+    if (waiting) waiting_.emplace(*this);
+  }
+  void moved(std::size_t bytes) override { took(bytes); }
+
+ private:
+  void cut() override { channel_->abandon(); }
+
+  ws::Channel* channel_ = nullptr;
+  std::optional<Waiting> waiting_;
+};
+
+}  // namespace
 
 class Endpoint::Conversation final : public Upgrade {
  public:
@@ -33,8 +73,10 @@ class Endpoint::Conversation final : public Upgrade {
   }
   [[nodiscard]] Conversation* next() const { return next_; }
 
-  core::Task<void> run(net::Duplex& duplex) override {
-    ws::Channel channel(duplex, endpoint_->pool_, endpoint_->options_, deflate_);
+  core::Task<void> run(net::Duplex& duplex, BodyBudget& bodies, std::uint64_t& held) override {
+    MessageShare share(bodies, held);
+    ws::Channel channel(duplex, endpoint_->channels_, endpoint_->options_, deflate_, &share);
+    share.belong_to(channel);
     struct Place {
       Conversation& conversation;
       ~Place() { conversation.channel_ = nullptr; }
@@ -56,7 +98,7 @@ class Endpoint::Conversation final : public Upgrade {
   }
 
  private:
-  // No conversation outlives the token that it was let in by.
+  // A conversation ends when the token of its request expires.
   static core::Task<void> end_at(ws::Channel& channel, core::Reactor& reactor, Instant end) {
     co_await core::Sleep(reactor, end);
     channel.drain(ws::CloseCode::policy_violation);
@@ -66,29 +108,30 @@ class Endpoint::Conversation final : public Upgrade {
   std::string peer_;
   std::string protocol_;
   std::optional<ws::DeflateParameters> deflate_;
-  Findings findings_;  // when they end
+  Findings findings_;  // for claims_end()
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;
-  Conversation* next_;  // the endpoint's list
+  Conversation* next_;  // in the endpoint's list
   Conversation* previous_ = nullptr;
 };
 
 void Endpoint::drain() {
-  for (Conversation* conversation = newest_; conversation != nullptr;) {  // it may end while it is told
+  for (Conversation* conversation = newest_; conversation != nullptr;) {  // drain() may destroy the conversation
     Conversation* const next = conversation->next();
     conversation->drain();
     conversation = next;
   }
 }
 
-Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service)
+Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service, ws::ChannelPool& channels)
     : options_{.max_frame = options.max_message,
                .max_message = options.max_message,
                .ping_interval = options.ping_interval,
                .pong_timeout = options.pong_timeout,
                .close_timeout = options.close_timeout,
                .write_timeout = options.write_timeout},
-      service_(service) {
+      service_(service),
+      channels_(channels) {
   if (options.max_frame) options_.max_frame = options.max_frame->value;
   for (const auto& origin : options.origins) policy_.origins.push_back(origin);
   for (const auto& protocol : options.protocols) policy_.protocols.push_back(protocol);

@@ -11,17 +11,17 @@
 
 namespace sluice::http::websocket {
 
-// What is known of a conversation when it begins; the views last as long as it.
+// What is known when a conversation begins. The views are valid until it ends.
 struct Opening {
   std::string_view peer;      // the client's address, without its port
   std::string_view protocol;  // the agreed subprotocol; empty: none
 };
 
-// What talks: one core's, for any number of conversations at a time.
+// The application behind WebSocket conversations. Belongs to one core and serves any number of conversations at a time.
 class Service {
  public:
   virtual ~Service() = default;
-  // One conversation, to its end. When this returns the channel says goodbye, if nobody has.
+  // Runs one conversation until it ends. When this returns, the channel is closed unless it is closed already.
   [[nodiscard]] virtual core::Task<void> converse(ws::Channel& channel, const Opening& opening) = 0;
 };
 
@@ -31,16 +31,16 @@ class Echo final : public Service {
   [[nodiscard]] core::Task<void> converse(ws::Channel& channel, const Opening& opening) override;
 };
 
-// One core's handler of a [[websocket]] path: judges handshakes, and gives each conversation to the service, which
-// outlives it. Conversations keep it.
+// One core's handler of a [[websocket]] path: checks handshakes and passes each conversation to the service. The
+// service outlives the endpoint. Conversations keep the endpoint alive.
 class Endpoint final : public Handler, public std::enable_shared_from_this<Endpoint> {
  public:
-  Endpoint(const ws::WebSocketOptions& options, Service& service);
+  // `channels` outlive the endpoint too.
+  Endpoint(const ws::WebSocketOptions& options, Service& service, ws::ChannelPool& channels);
 
   [[nodiscard]] core::Async<Response> handle(Request& request) override;
-  // Its conversations say goodbye, with 1001, and end.
+  // Closes its conversations with code 1001.
   void drain();
-  [[nodiscard]] const ws::Counters& counters() const { return pool_.counters(); }
 
  private:
   class Conversation;
@@ -48,7 +48,7 @@ class Endpoint final : public Handler, public std::enable_shared_from_this<Endpo
   HandshakePolicy policy_;
   ws::ChannelOptions options_;
   Service& service_;
-  ws::ChannelPool pool_;
+  ws::ChannelPool& channels_;
   Conversation* newest_ = nullptr;
 };
 

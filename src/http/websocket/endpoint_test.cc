@@ -1,5 +1,5 @@
-// Conversations on the simulated reactor, behind the real HTTP server: the handshake, messages both ways, keep-alive,
-// the close handshake, backpressure, and bad weather.
+// Tests conversations on the simulated reactor, behind the real HTTP server: the handshake, messages in both
+// directions, keep-alive, the close handshake, backpressure, and network faults.
 #include "http/websocket/endpoint.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Event {
   std::string data;
 };
 
-// A client on the same reactor, stepped by the test.
+// A client on the same reactor, driven by the test.
 class Client {
  public:
   explicit Client(core::Reactor& reactor) : stream_(reactor) {}
@@ -81,7 +81,7 @@ class Client {
     const auto written = co_await stream_.write({&part, 1}, 600s);
     co_return written.has_value();
   }
-  // need_more: the connection has ended.
+  // Returns need_more if the connection has ended.
   Task<Event> next() {
     for (;;) {
       const Decoder::Event event = decoder_.next({in_.data(), in_.size()});
@@ -111,7 +111,7 @@ class Client {
                     .keep_context = true}};
 };
 
-// What the service does is the test's to say.
+// A service whose behavior is set by the test.
 class Scripted final : public Service {
  public:
   Task<void> converse(Channel& channel, const Opening& opening) override {
@@ -138,12 +138,12 @@ class ChannelTest : public testing::Test {
   void start(core::Faults faults = {}, std::uint64_t seed = 1) {
     reactor = std::make_unique<core::SimulatedReactor>(seed, faults);
     service.script = &echo;
-    endpoint = std::make_shared<Endpoint>(options, service);
-    server = std::make_unique<Server>(*reactor, *endpoint, ServerOptions{});
+    endpoint = std::make_shared<Endpoint>(options, service, channels);
+    server = std::make_unique<Server>(*reactor, *endpoint, server_options);
     address = *server->listen(*core::Address::parse("127.0.0.1:80"));
     client = std::make_unique<Client>(*reactor);
   }
-  // Runs a coroutine of the test to its end.
+  // Runs a coroutine of the test until it ends.
   void run(Task<void> task) {
     core::TaskGroup tasks;
     bool done = false;
@@ -161,16 +161,18 @@ class ChannelTest : public testing::Test {
   void TearDown() override {
     client.reset();
     if (!server) return;
-    // Nobody is left when everybody has gone.
+    // No connection may be left when all clients have closed.
     server->drain();
     for (int turns = 0; !server->drained() && turns < 100'000; ++turns) reactor->turn(reactor->now() + 1s);
     EXPECT_TRUE(server->drained());
-    EXPECT_EQ(endpoint->counters().open, 0u);
+    EXPECT_EQ(channels.counters().open, 0u);
     EXPECT_EQ(service.begun, service.ended);
   }
 
   WebSocketOptions options;
+  ServerOptions server_options;
   Scripted service;
+  ws::ChannelPool channels;
   std::unique_ptr<core::SimulatedReactor> reactor;
   std::shared_ptr<Endpoint> endpoint;
   std::unique_ptr<Server> server;
@@ -273,7 +275,7 @@ TEST_F(ChannelTest, ASilentPeerIsPingedAndThenCut) {
     Event event = co_await client.next();
     EXPECT_EQ(event.kind, Kind::ping);
     const Instant asked = test.reactor->now();
-    event = co_await client.next();  // not answered this time
+    event = co_await client.next();  // this ping is not answered
     EXPECT_EQ(event.kind, Kind::need_more);
     EXPECT_GE(test.reactor->now() - asked, 9900ms);
     EXPECT_LE(test.reactor->now() - asked, 11s);
@@ -319,7 +321,7 @@ TEST_F(ChannelTest, WhenTheServiceReturnsTheChannelSaysGoodbye) {
     event = co_await client.next();
     EXPECT_EQ(event.kind, Kind::close);
     EXPECT_EQ(event.code, CloseCode::normal);
-    // What still comes is dropped; the answer ends it.
+    // Further messages are dropped. The client's close frame ends the conversation.
     (void)co_await client.send(frame(Opcode::text, "late") + frame(Opcode::ping, "late") +
                                close_frame(CloseCode::normal));
     event = co_await client.next();
@@ -379,7 +381,7 @@ TEST_F(ChannelTest, DrainingWaitsNotLongForThoseWhoDoNotAnswer) {
   EXPECT_TRUE(server->drained());
 }
 
-// A peer that does not read: what waits for it is bounded, and others go on.
+// If a peer does not read, the output that waits for it is bounded, and other connections continue.
 TEST_F(ChannelTest, ASenderAwaitsWhoeverIsSlower) {
   start({.buffer = 64 * 1024});
   static int sent;
@@ -394,7 +396,7 @@ TEST_F(ChannelTest, ASenderAwaitsWhoeverIsSlower) {
   run([](ChannelTest& test) -> Task<void> { EXPECT_TRUE(co_await test.client->open(test.address)); }(*this));
   run_for(10s);
   EXPECT_GE(sent, 60);
-  EXPECT_LE(sent, 400);  // two buffers of the network, two of ours
+  EXPECT_LE(sent, 400);  // two buffers of the network, and two of the server
   run([](ChannelTest& test) -> Task<void> {
     for (int i = 0; i < 10'000; ++i) {
       const Event event = co_await test.client->next();
@@ -446,7 +448,7 @@ TEST_F(ChannelTest, AReceiverThatDoesNotAskIsNotReadFor) {
   EXPECT_EQ(received, 1'000'000u);
 }
 
-// Several coroutines send at once, among them one whose messages are too long to be copied: no frame is torn.
+// Several coroutines send at once, one of them messages that are too long to be copied. Frames must not be interleaved.
 TEST_F(ChannelTest, ManySendersTakeTurns) {
   start({.short_write = 0.5, .would_block = 0.3, .split = 0.5, .buffer = 20'000});
   constexpr int senders = 8;
@@ -491,7 +493,7 @@ TEST_F(ChannelTest, ManySendersTakeTurns) {
   }(*this));
 }
 
-// A sender that is cancelled in the middle of a frame leaves nothing that could go on.
+// A sender that is cancelled within a frame leaves the connection unusable.
 TEST_F(ChannelTest, ACancelledWriteEndsTheConnection) {
   start({.buffer = 10'000});
   static core::Reactor* clock;
@@ -528,10 +530,122 @@ TEST_F(ChannelTest, APingFloodIsBounded) {
       written += pings.size();
     }
   }(*this));
-  run_for(20s);  // nobody reads the pongs
+  run_for(20s);  // the client does not read the pongs
   EXPECT_LE(written, 600'000u);
   run_for(30s);
   EXPECT_EQ(service.ended, 1);
+}
+
+// A first fragment of `size` bytes whose message is never completed.
+std::string unfinished(std::size_t size) { return frame(Opcode::binary, std::string(size, 'u'), false); }
+
+TEST_F(ChannelTest, UnfinishedMessagesShareTheMemoryOfBodies) {
+  server_options.body_memory = 400'000;  // which allows 100,000 for each connection
+  start();
+  std::vector<std::unique_ptr<Client>> clients;
+  run([](ChannelTest& test, std::vector<std::unique_ptr<Client>>& all) -> Task<void> {
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(std::make_unique<Client>(*test.reactor));
+      EXPECT_TRUE(co_await all.back()->open(test.address));
+      (void)co_await all.back()->send(unfinished(99'000) + frame(Opcode::ping, "has it come?"));
+      EXPECT_EQ((co_await all.back()->next()).kind, Kind::pong);
+    }
+    EXPECT_EQ(test.server->counters().bodies.held, 396'000u);
+    // All messages have grown recently, so none is cut.
+    EXPECT_TRUE(co_await test.client->open(test.address));
+    (void)co_await test.client->send(unfinished(50'000));
+    Event event = co_await test.client->next();
+    EXPECT_EQ(event.kind, Kind::close);
+    EXPECT_EQ(event.code, CloseCode::try_again_later);
+    EXPECT_EQ(test.server->counters().bodies.cut, 0u);
+    EXPECT_EQ(test.server->counters().bodies.refused, 1u);
+
+    // The first message has not grown for the longest time, despite the ping. It makes room.
+    co_await core::Sleep(*test.reactor, test.reactor->now() + 2s);
+    (void)co_await all[0]->send(frame(Opcode::ping, "still here"));
+    EXPECT_EQ((co_await all[0]->next()).kind, Kind::pong);
+    Client late(*test.reactor);
+    EXPECT_TRUE(co_await late.open(test.address));
+    (void)co_await late.send(unfinished(50'000) + frame(Opcode::continuation, "end"));
+    EXPECT_EQ((co_await late.next()).data.size(), 50'003u);
+    event = co_await all[0]->next();
+    EXPECT_EQ(event.kind, Kind::close);
+    EXPECT_EQ(event.code, CloseCode::try_again_later);
+    EXPECT_EQ(test.server->counters().bodies.cut, 1u);
+    for (int i = 1; i < 4; ++i) {
+      (void)co_await all[i]->send(frame(Opcode::continuation, "end"));
+      EXPECT_EQ((co_await all[i]->next()).data.size(), 99'003u);
+    }
+  }(*this, clients));
+  clients.clear();
+  run_for(30s);
+  EXPECT_EQ(server->counters().bodies.held, 0u);
+}
+
+// The echo of a message cannot be sent because its peer does not read. Others get the memory, and the connection is
+// cut.
+TEST_F(ChannelTest, WholeMessagesWhosePeersTakeNothingMakeRoom) {
+  server_options.body_memory = 400'000;
+  start();
+  std::vector<std::unique_ptr<Client>> clients;
+  run([](ChannelTest& test, std::vector<std::unique_ptr<Client>>& all) -> Task<void> {
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(std::make_unique<Client>(*test.reactor));
+      EXPECT_TRUE(co_await all.back()->open(test.address));
+      (void)co_await all.back()->send(unfinished(99'000) + frame(Opcode::continuation, "end"));
+    }
+    co_await core::Sleep(*test.reactor, test.reactor->now() + 2s);
+    EXPECT_GE(test.server->counters().bodies.held, 396'000u);
+    EXPECT_TRUE(co_await test.client->open(test.address));
+    (void)co_await test.client->send(unfinished(50'000) + frame(Opcode::continuation, "end"));
+    EXPECT_EQ((co_await test.client->next()).data.size(), 50'003u);
+    EXPECT_EQ(test.server->counters().bodies.cut, 1u);
+    EXPECT_EQ((co_await all[0]->next()).kind, Kind::need_more);
+    for (int i = 1; i < 4; ++i) EXPECT_EQ((co_await all[i]->next()).data.size(), 99'003u);
+  }(*this, clients));
+  clients.clear();
+  run_for(30s);
+  EXPECT_EQ(server->counters().bodies.held, 0u);
+}
+
+TEST_F(ChannelTest, AMessageBeyondTheShareOfAConnectionIsTooLarge) {
+  server_options.body_memory = 400'000;
+  start();
+  run([](ChannelTest& test) -> Task<void> {
+    EXPECT_TRUE(co_await test.client->open(test.address));
+    (void)co_await test.client->send(unfinished(101'000));
+    const Event event = co_await test.client->next();
+    EXPECT_EQ(event.kind, Kind::close);
+    EXPECT_EQ(event.code, CloseCode::too_large);
+  }(*this));
+}
+
+TEST_F(ChannelTest, AMessageThatDoesNotGrowIsNotKeptByControlFrames) {
+  start();
+  run([](ChannelTest& test) -> Task<void> {
+    Client& client = *test.client;
+    EXPECT_TRUE(co_await client.open(test.address));
+    // A message may be slow as long as it grows.
+    Instant grew{};
+    for (int i = 0; i < 4; ++i) {
+      co_await core::Sleep(*test.reactor, test.reactor->now() + 25s);
+      (void)co_await client.send(frame(i == 0 ? Opcode::text : Opcode::continuation, "more", false));
+      grew = test.reactor->now();
+    }
+    for (;;) {
+      (void)co_await client.send(frame(Opcode::ping, "here"));
+      const Event event = co_await client.next();
+      if (event.kind == Kind::close) {
+        EXPECT_EQ(event.code, CloseCode::policy_violation);
+        break;
+      }
+      EXPECT_EQ(event.kind, Kind::pong);
+      co_await core::Sleep(*test.reactor, test.reactor->now() + 1s);
+      EXPECT_LT(test.reactor->now() - grew, 45s);
+      if (test.reactor->now() - grew >= 45s) break;
+    }
+    EXPECT_GE(test.reactor->now() - grew, 39s);
+  }(*this));
 }
 
 TEST_F(ChannelTest, CompressionBothWays) {
@@ -551,11 +665,11 @@ TEST_F(ChannelTest, CompressionBothWays) {
       EXPECT_EQ(event.data, message);
     }
   }(*this));
-  EXPECT_EQ(endpoint->counters().messages_sent, 20u);
+  EXPECT_EQ(channels.counters().messages_sent, 20u);
 }
 
-// Clients that fragment, ping, compress or not, on a network that does everything it may. Each either gets all its
-// echoes in order or loses its connection; and afterwards nothing is left (TearDown).
+// Clients fragment, ping, and compress or not, on a network with all kinds of faults. Each client either gets all its
+// echoes in order or loses its connection. TearDown checks that nothing is left afterwards.
 TEST_F(ChannelTest, BadWeather) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     options.compression = seed % 3 == 0   ? Compression::off

@@ -32,7 +32,7 @@ class ListReader {
     rest_.remove_prefix(size);
     return found;
   }
-  // A token, quoted or not: what stands in quotes must be a token as well (RFC 6455, 9.1). Empty: neither.
+  // Reads a token or a quoted string, whose content must also be a token (RFC 6455, 9.1). Empty if there is neither.
   std::string_view value() {
     if (!take('"')) return token();
     std::size_t size = 0;
@@ -50,7 +50,7 @@ class ListReader {
   std::string_view rest_;
 };
 
-// 8 to 15, without leading zeros; 0 for what is not.
+// Parses 8 to 15 without leading zeros. Returns 0 for anything else.
 std::uint8_t window_bits_of(std::string_view text) {
   if (text == "8" || text == "9") return static_cast<std::uint8_t>(text[0] - '0');
   if (text.size() == 2 && text[0] == '1' && text[1] >= '0' && text[1] <= '5') {
@@ -59,15 +59,15 @@ std::uint8_t window_bits_of(std::string_view text) {
   return 0;
 }
 
-// One offer: what its parameters say.
+// The parameters of one offer.
 struct Offer {
   bool acceptable = true;
   bool server_no_context_takeover = false;
   bool client_no_context_takeover = false;
   std::optional<std::uint8_t> server_window_bits;
-  std::optional<std::uint8_t> client_window_bits;  // 15 where the parameter had no value
+  std::optional<std::uint8_t> client_window_bits;  // 15 if the parameter has no value
 
-  // A parameter that is unknown, twice there, or has a wrong value: the offer is declined (RFC 7692, 7.1).
+  // An unknown, repeated or invalid parameter declines the offer (RFC 7692, 7.1).
   void add(std::string_view name, std::optional<std::string_view> value) {
     bool fits = false;
     if (same_name(name, "server_no_context_takeover")) {
@@ -94,7 +94,7 @@ Negotiation agree(const Offer& offer, const DeflatePolicy& policy) {
   agreed.server_no_context_takeover = offer.server_no_context_takeover || !policy.context_takeover;
   agreed.client_no_context_takeover = offer.client_no_context_takeover || !policy.context_takeover;
   agreed.server_window_bits = std::min(policy.window_bits, offer.server_window_bits.value_or(15));
-  // A client that has not offered it keeps its window of 32 KiB (RFC 7692, 7.1.2.2).
+  // A client that has not offered client_max_window_bits uses a window of 32 KiB (RFC 7692, 7.1.2.2).
   if (offer.client_window_bits) {
     agreed.client_window_bits = std::min(policy.window_bits, *offer.client_window_bits);
   }

@@ -7,12 +7,12 @@
 #include "http/fields.h"
 #include "ws/deflate.h"
 
-// What a handshake agrees on of permessage-deflate (RFC 7692).
+// Negotiation of permessage-deflate (RFC 7692) in a handshake.
 namespace sluice::http::websocket {
 
-// What we would agree to.
+// The parameters that the server accepts.
 struct DeflatePolicy {
-  bool context_takeover = false;  // a dictionary that lasts from message to message, in both directions
+  bool context_takeover = false;  // keep the dictionary from message to message, in both directions
   std::uint8_t window_bits = 15;  // the largest window, 9 to 15
 };
 
@@ -23,8 +23,8 @@ struct Negotiation {
   std::string response;  // the value of Sec-WebSocket-Extensions, when agreed
 };
 
-// Takes the first offer of permessage-deflate among the request's Sec-WebSocket-Extensions that can be met; others are
-// passed over. Malformed: a field is no list of extensions (RFC 6455, 9.1).
+// Accepts the first acceptable offer of permessage-deflate in the request's Sec-WebSocket-Extensions fields and ignores
+// the others. The outcome is `malformed` if a field is not a list of extensions (RFC 6455, 9.1).
 [[nodiscard]] Negotiation negotiate_deflate(std::span<const Field> fields, const DeflatePolicy& policy);
 
 }  // namespace sluice::http::websocket

@@ -49,7 +49,7 @@ TEST(Negotiation, TheClientsWishesAreMet) {
 TEST(Negotiation, OurWindowIsTheUpperBound) {
   const DeflatePolicy policy{.context_takeover = true, .window_bits = 11};
   EXPECT_EQ(ask({"permessage-deflate"}, policy).response, "permessage-deflate; server_max_window_bits=11");
-  // Only a client that says it can is asked for a smaller one.
+  // A smaller client window is requested only if the client supports it.
   EXPECT_EQ(ask({"permessage-deflate"}, policy).parameters.client_window_bits, 15);
   EXPECT_EQ(ask({"permessage-deflate; client_max_window_bits; server_max_window_bits=15"}, policy).response,
             "permessage-deflate; server_max_window_bits=11; client_max_window_bits=11");

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include "base/ascii.h"
+#include "base/assert.h"
 #include "http/accept.h"
 #include "http/h1/scan.h"
 
@@ -26,10 +29,10 @@ int count_of(std::span<const Field> fields, std::string_view name) {
 }
 
 Response not_a_websocket(const Request& request, std::string_view detail) {
-  // 426 comes with Upgrade (RFC 9110, 15.5.22), which HTTP/2 has no place for.
+  // 426 requires an Upgrade field (RFC 9110, 15.5.22), which HTTP/2 does not allow.
   Response response = problem(request.version == Version::http2 ? 400 : 426, detail);
   if (request.version != Version::http2) {
-    // RFC 9110, 7.8: whoever sends Upgrade names it in Connection.
+    // RFC 9110, 7.8: a sender of Upgrade must list it in Connection.
     response.fields.add_trusted("Connection", "upgrade");
     response.fields.add_trusted("Upgrade", "websocket");
   }
@@ -37,8 +40,8 @@ Response not_a_websocket(const Request& request, std::string_view detail) {
   return response;
 }
 
-// The client's protocols are a list of tokens, each once, perhaps over several fields; the first that the service
-// speaks is chosen. False: malformed.
+// The client's subprotocols are a list of distinct tokens, possibly in several fields. Chooses the first one that the
+// service supports. Returns false if the list is malformed.
 bool choose_protocol(std::span<const Field> fields, const std::vector<std::string>& spoken, std::string& chosen) {
   for (const Field& field : fields) {
     if (!same_name(field.name, "sec-websocket-protocol")) continue;
@@ -58,13 +61,28 @@ bool choose_protocol(std::span<const Field> fields, const std::vector<std::strin
 
 }  // namespace
 
+namespace {
+
+std::string to_base64(std::span<const unsigned char> bytes) {
+  std::array<unsigned char, 33> encoded;
+  SLUICE_ASSERT(bytes.size() <= 24);
+  const int size = EVP_EncodeBlock(encoded.data(), bytes.data(), static_cast<int>(bytes.size()));
+  return {reinterpret_cast<const char*>(encoded.data()), static_cast<std::size_t>(size)};
+}
+
+}  // namespace
+
+std::string make_key() {
+  std::array<unsigned char, 16> bytes;
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) throw std::bad_alloc();
+  return to_base64(bytes);
+}
+
 std::string accept_for(std::string_view key) {
   const std::string text = std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
   std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
   SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  std::array<unsigned char, 29> encoded;
-  const int size = EVP_EncodeBlock(encoded.data(), digest.data(), SHA_DIGEST_LENGTH);
-  return {reinterpret_cast<const char*>(encoded.data()), static_cast<std::size_t>(size)};
+  return to_base64(digest);
 }
 
 bool is_same_origin(std::string_view origin, std::string_view authority) {
@@ -100,7 +118,7 @@ std::expected<Handshake, Response> judge_handshake(const Request& request, const
     result.accept = accept_for(key);
   }
 
-  // Browsers send the page's origin; who sends none is no browser, and could claim any.
+  // Browsers always send the page's origin. A client without Origin is not a browser and could send any origin.
   if (const int origins = count_of(request.fields, "origin"); origins != 0) {
     const std::string_view origin = request.field("origin");
     const bool granted = policy.origins.empty()

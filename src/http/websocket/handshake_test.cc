@@ -49,6 +49,13 @@ TEST(Handshake, TheExampleOfRfc6455) {
   EXPECT_FALSE(judged->deflate);
 }
 
+TEST(Handshake, KeysOfOurOwnAreRandom) {
+  const std::string key = make_key();
+  EXPECT_EQ(key.size(), 24u);
+  EXPECT_TRUE(key.ends_with("=="));
+  EXPECT_NE(key, make_key());
+}
+
 TEST(Handshake, WhatIsNoWebSocketRequestHearsOf426) {
   Asked plain;
   plain.upgrade = "";

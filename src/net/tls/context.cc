@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <new>
 #include <optional>
@@ -21,6 +18,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/free.h"
+#include "core/whole_file.h"
 
 namespace sluice::net::tls {
 namespace {
@@ -32,6 +30,10 @@ struct FreeChain {
   void operator()(STACK_OF(X509) * chain) const { sk_X509_pop_free(chain, X509_free); }
 };
 using Chain = std::unique_ptr<STACK_OF(X509), FreeChain>;
+struct FreeInfos {
+  void operator()(STACK_OF(X509_INFO) * infos) const { sk_X509_INFO_pop_free(infos, X509_INFO_free); }
+};
+using Infos = std::unique_ptr<STACK_OF(X509_INFO), FreeInfos>;
 struct FreeNames {
   void operator()(GENERAL_NAMES* names) const { GENERAL_NAMES_free(names); }
 };
@@ -44,7 +46,7 @@ constexpr const char* tls12_ciphers =
 constexpr const char* tls13_ciphers = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr const char* groups = "X25519:P-256:P-384";
 
-// The last thing that OpenSSL complained of; empties its queue.
+// The last error of OpenSSL; clears its error queue.
 std::string last_complaint() {
   const unsigned long error = ERR_peek_last_error();
   const char* reason = error != 0 ? ERR_reason_error_string(error) : nullptr;
@@ -53,18 +55,34 @@ std::string last_complaint() {
   return text;
 }
 
-// Instead of OpenSSL's question on the terminal.
+// Used instead of OpenSSL's prompt on the terminal.
 int no_passphrase(char*, int, int, void*) { return -1; }
 
-std::expected<Bio, std::string> open_file(const std::string& path) {
-  Bio file(BIO_new_file(path.c_str(), "r"));
-  if (file) return file;
-  const int error = errno;
-  ERR_clear_error();
-  return std::unexpected(path + " cannot be read: " + std::strerror(error));
+std::expected<std::string, std::string> read_file(const std::string& path) {
+  constexpr std::size_t largest_file = 16 << 20;
+  auto text = core::read_whole_file(path, largest_file);
+  if (!text) return std::unexpected(path + " " + text.error());
+  return text;
 }
 
-// A leaf and what follows it.
+// Copies the text.
+Bio memory_of(std::string_view text) {
+  Bio memory(BIO_new(BIO_s_secmem()));
+  const auto size = static_cast<int>(text.size());
+  if (!memory || (size != 0 && BIO_write(memory.get(), text.data(), size) != size)) throw std::bad_alloc();
+  BIO_set_mem_eof_return(memory.get(), 0);
+  return memory;
+}
+
+std::expected<Bio, std::string> open_file(const std::string& path) {
+  auto text = read_file(path);
+  if (!text) return std::unexpected(std::move(text.error()));
+  Bio memory = memory_of(*text);
+  OPENSSL_cleanse(text->data(), text->size());
+  return memory;
+}
+
+// A leaf certificate and the rest of its chain.
 struct CertificateChain {
   Certificate leaf;
   Chain rest;
@@ -107,7 +125,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// The host names that a certificate is for, in lower case and sorted.
+// The host names of a certificate, in lower case and sorted.
 std::vector<std::string> names_of(X509* certificate) {
   std::vector<std::string> names;
   const Names alternatives(
@@ -140,7 +158,7 @@ std::string date_of(const ASN1_TIME* time) {
   return text;
 }
 
-// What is odd about a certificate that can be served nevertheless.
+// Problems of a certificate that can be served nevertheless.
 std::vector<std::string> oddities(const std::string& path, const CertificateChain& read) {
   std::vector<std::string> found;
   const ASN1_TIME* end = X509_get0_notAfter(read.leaf.get());
@@ -176,11 +194,11 @@ std::string wire_format(const std::vector<std::string>& protocols) {
   return wire;
 }
 
-// What servers and clients have in common.
+// The common settings of servers and clients.
 void configure(SSL_CTX* context) {
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Idle connections hold no buffers. Records that are no data end a read, so that a peer that sends nothing else can
-  // be told from one that is silent.
+  // Idle connections hold no buffers. A record without data ends a read. So a peer that sends only such records can be
+  // distinguished from a silent one.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_read_ahead(context, 1);
@@ -197,13 +215,30 @@ SSL_CTX* new_context(const SSL_METHOD* method) {
   return context;
 }
 
-std::optional<std::string> read_whole(const std::string& path) {
-  std::unique_ptr<std::FILE, Free<std::fclose>> file(std::fopen(path.c_str(), "re"));
-  if (!file) return std::nullopt;
-  std::string text;
-  char block[4096];
-  while (const std::size_t got = std::fread(block, 1, sizeof block, file.get())) text.append(block, got);
-  return text;
+// Makes the context trust the certificates of a PEM file and check its revocation lists. `names`: it also sends the
+// names of these CAs to peers. Returns false if the file has no certificates.
+bool trust(SSL_CTX* context, std::string_view pem, bool names) {
+  const Bio memory = memory_of(pem);
+  const Infos infos(PEM_X509_INFO_read_bio(memory.get(), nullptr, no_passphrase, nullptr));
+  X509_STORE* const store = SSL_CTX_get_cert_store(context);
+  bool has_some = false;
+  for (int i = 0; infos && i < sk_X509_INFO_num(infos.get()); ++i) {
+    const X509_INFO* const info = sk_X509_INFO_value(infos.get(), i);
+    if (info->crl != nullptr) X509_STORE_add_crl(store, info->crl);
+    if (info->x509 == nullptr || X509_STORE_add_cert(store, info->x509) != 1) continue;
+    if (names && SSL_CTX_add_client_CA(context, info->x509) != 1) throw std::bad_alloc();
+    has_some = true;
+  }
+  ERR_clear_error();
+  return has_some;
+}
+
+// SHA-256, as bytes.
+std::string hash_of(std::string_view text) {
+  unsigned char hash[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (EVP_Digest(text.data(), text.size(), hash, &size, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+  return {reinterpret_cast<const char*>(hash), size};
 }
 
 }  // namespace
@@ -243,7 +278,7 @@ std::shared_ptr<const TicketKeys> TicketKeys::rotated() const {
   return made;
 }
 
-// What OpenSSL calls during a handshake. Application data of an SSL_CTX is its ServerContext, of an SSL its CoreState.
+// Callbacks for OpenSSL's handshake. The application data of an SSL_CTX is its ServerContext, of an SSL its CoreState.
 struct ServerCallbacks {
   static const ServerContext& context_of(SSL* ssl) {
     return *static_cast<const ServerContext*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -262,7 +297,7 @@ struct ServerCallbacks {
                              const unsigned char* offered, unsigned int offered_size, void*) {
     const std::string& ours = context_of(ssl).alpn_;
     unsigned char* found = nullptr;
-    // RFC 7301, 3.2: nothing in common ends the handshake.
+    // RFC 7301, 3.2: if no protocol is in common, the handshake fails.
     if (SSL_select_next_proto(&found, chosen_size, reinterpret_cast<const unsigned char*>(ours.data()),
                               static_cast<unsigned>(ours.size()), offered, offered_size) != OPENSSL_NPN_NEGOTIATED) {
       return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -271,10 +306,10 @@ struct ServerCallbacks {
     return SSL_TLSEXT_ERR_OK;
   }
 
-  // 0: no such key, so a whole handshake; 1: done; 2: done, and the client should get a newer ticket.
+  // 0: key not found, so a full handshake; 1: success; 2: success, and the client should get a new ticket.
   static int seal_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
                          int sealing) {
-    // The core's, which may have changed since the session began; it stays while this runs.
+    // The core's current keys, which may have been rotated since the session began. They stay valid during this call.
     const TicketKeys* tickets = static_cast<const CoreState*>(SSL_get_app_data(ssl))->tickets.get();
     if (tickets == nullptr) return 0;
     const TicketKeys::Key& current = *tickets->keys().front();
@@ -294,7 +329,7 @@ struct ServerCallbacks {
                                OSSL_PARAM_construct_end()};
     if (EVP_MAC_CTX_set_params(mac, parameters) != 1) return -1;
     if (EVP_CipherInit_ex2(cipher, tickets->cipher(), key->cipher.data(), iv, sealing, nullptr) != 1) return -1;
-    // TLS 1.3's clients use a ticket once.
+    // TLS 1.3 clients use a ticket only once.
     return sealing == 0 && (key != &current || SSL_version(ssl) == TLS1_3_VERSION) ? 2 : 1;
   }
 };
@@ -304,19 +339,14 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
   const std::shared_ptr<ServerContext> made(new ServerContext());
   made->alpn_ = wire_format(options.alpn);
 
-  // A ticket says that its client was let in: it must not pass where other clients are.
-  unsigned char id[EVP_MAX_MD_SIZE];
-  unsigned id_size = 0;
-  std::string clients = "sluice" + std::to_string(static_cast<int>(options.client_certificate));
+  // A ticket proves that its client was accepted. It must not be valid for a context with another client CA.
+  std::string client_ca;
   if (options.client_certificate != ClientCertificate::off) {
-    const auto ca = read_whole(options.client_ca);
-    if (!ca) {
-      return std::unexpected(
-          Problem{0, File::client_ca, options.client_ca + " cannot be read: " + std::strerror(errno)});
-    }
-    clients += *ca;
+    auto text = read_file(options.client_ca);
+    if (!text) return std::unexpected(Problem{0, File::ca, std::move(text.error())});
+    client_ca = std::move(*text);
   }
-  if (EVP_Digest(clients.data(), clients.size(), id, &id_size, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+  const std::string id = hash_of("sluice" + std::to_string(static_cast<int>(options.client_certificate)) + client_ca);
 
   struct Group {
     std::vector<std::string> names;
@@ -350,23 +380,20 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
       group = groups_of_names.insert(group, {std::move(names), {}, context});
       configure(context);
       SSL_CTX_set_app_data(context, made.get());
-      // Phones without AES instructions ask for ChaCha20 first, and get it.
+      // Phones without AES instructions list ChaCha20 first, and get it.
       SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
       SSL_CTX_set_min_proto_version(context, options.tls12 ? TLS1_2_VERSION : TLS1_3_VERSION);
       SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-      SSL_CTX_set_session_id_context(context, id, std::min<unsigned>(id_size, SSL_MAX_SID_CTX_LENGTH));
+      SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>(id.data()),
+                                     std::min<unsigned>(static_cast<unsigned>(id.size()), SSL_MAX_SID_CTX_LENGTH));
       SSL_CTX_set_tlsext_servername_callback(context, ServerCallbacks::choose_certificate);
       if (!options.alpn.empty()) SSL_CTX_set_alpn_select_cb(context, ServerCallbacks::choose_protocol, nullptr);
       SSL_CTX_set_timeout(context, TicketKeys::lifetime_s);
       SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ServerCallbacks::seal_ticket);
       if (options.client_certificate != ClientCertificate::off) {
-        STACK_OF(X509_NAME)* authorities = SSL_load_client_CA_file(options.client_ca.c_str());
-        if (authorities == nullptr || SSL_CTX_load_verify_file(context, options.client_ca.c_str()) != 1) {
-          sk_X509_NAME_pop_free(authorities, X509_NAME_free);
-          ERR_clear_error();
-          return std::unexpected(Problem{0, File::client_ca, options.client_ca + " holds no PEM certificates"});
+        if (!trust(context, client_ca, true)) {
+          return std::unexpected(Problem{0, File::ca, options.client_ca + " holds no PEM certificates"});
         }
-        SSL_CTX_set_client_CA_list(context, authorities);
         const bool required = options.client_certificate == ClientCertificate::require;
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
       }
@@ -397,34 +424,58 @@ ssl_ctx_st* ServerContext::find(std::string_view host) const {
   return look_up("*" + name.substr(dot));
 }
 
-std::expected<std::shared_ptr<const ClientContext>, std::string> ClientContext::make(const ClientOptions& options) {
+Resumption::~Resumption() { set(nullptr); }
+
+void Resumption::set(SSL_SESSION* session) {
+  SSL_SESSION_free(session_);
+  session_ = session;
+}
+
+int resumption_index() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make(const ClientOptions& options) {
+  using File = Problem::File;
+  const auto failed = [](File file, std::string text) { return std::unexpected(Problem{0, file, std::move(text)}); };
   const std::shared_ptr<ClientContext> made(new ClientContext());
   SSL_CTX* context = made->context_ = new_context(TLS_client_method());
   made->verify_ = options.verify;
   configure(context);
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(context, [](SSL* ssl, SSL_SESSION* session) {
+    auto* const keeper = static_cast<Resumption*>(SSL_get_ex_data(ssl, resumption_index()));
+    if (keeper != nullptr) keeper->set(session);
+    return keeper != nullptr ? 1 : 0;
+  });
+  std::string contents = std::to_string(static_cast<int>(options.verify));
+  for (const std::string* path : {&options.ca_file, &options.certificate, &options.key}) {
+    // A file that cannot be read is reported below.
+    if (!path->empty()) contents += '\0' + read_file(*path).value_or("");
+  }
+  made->fingerprint_ = hash_of(contents);
+  OPENSSL_cleanse(contents.data(), contents.size());
   if (options.verify != ClientOptions::Verify::none) {
     if (!options.ca_file.empty()) {
-      if (auto file = open_file(options.ca_file); !file) return std::unexpected(file.error());
-    }
-    const bool trusted = options.ca_file.empty() ? SSL_CTX_set_default_verify_paths(context) == 1
-                                                 : SSL_CTX_load_verify_file(context, options.ca_file.c_str()) == 1;
-    if (!trusted) {
+      const auto text = read_file(options.ca_file);
+      if (!text) return failed(File::ca, text.error());
+      if (!trust(context, *text, false)) return failed(File::ca, options.ca_file + " holds no PEM certificates");
+    } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
       ERR_clear_error();
-      return std::unexpected(options.ca_file.empty() ? std::string("the system's trusted certificates cannot be read")
-                                                     : options.ca_file + " holds no PEM certificates");
+      return failed(File::ca, "the system's trusted certificates cannot be read");
     }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   }
   if (!options.certificate.empty()) {
     auto certificate = read_certificates(options.certificate);
-    if (!certificate) return std::unexpected(certificate.error());
+    if (!certificate) return failed(File::certificate, certificate.error());
     auto key = read_key(options.key);
-    if (!key) return std::unexpected(key.error());
+    if (!key) return failed(File::key, key.error());
     if (SSL_CTX_use_cert_and_key(context, certificate->leaf.get(), key->get(), certificate->rest.get(), 1) != 1) {
       ERR_clear_error();
-      return std::unexpected(options.key + " is not the key of " + options.certificate);
+      return failed(File::key, options.key + " is not the key of " + options.certificate);
     }
   }
   if (!options.alpn.empty()) {

@@ -14,17 +14,18 @@
 #include "base/buffer.h"
 
 struct ssl_ctx_st;
+struct ssl_session_st;
 struct evp_cipher_st;
 
-// What sessions are made from: certificates, keys, what is offered and what is demanded. Immutable once made; all cores
-// share it, and a session keeps the one that it began with.
+// The configuration of sessions: certificates, keys, and the offered and required features. Immutable; all cores share
+// it, and a session keeps the context that it began with.
 namespace sluice::net::tls {
 
-// The keys that session tickets are sealed with, as of one moment: immutable, the same on every core, and older than a
-// context, so that a ticket outlives a change of certificates.
+// The keys that encrypt session tickets: immutable, the same on every core. They are independent of a context, so
+// tickets stay valid when certificates change.
 class TicketKeys {
  public:
-  // Tickets are good for two hours. With a new key every hour that takes the current key and the two before it.
+  // Tickets are valid for two hours. With a new key every hour, this needs the current key and the two before it.
   static constexpr int lifetime_s = 2 * 60 * 60;
   static constexpr int rotation_s = 60 * 60;
   static constexpr std::size_t most = 3;
@@ -36,9 +37,9 @@ class TicketKeys {
     ~Key();
   };
 
-  // With one fresh key.
+  // Creates one new key.
   [[nodiscard]] static std::shared_ptr<const TicketKeys> make();
-  // With a fresh key before those that are there; the oldest is forgotten.
+  // Adds a new key before the existing ones and drops the oldest.
   [[nodiscard]] std::shared_ptr<const TicketKeys> rotated() const;
   ~TicketKeys();
 
@@ -53,11 +54,11 @@ class TicketKeys {
   evp_cipher_st* cipher_;
 };
 
-// What the sessions of one core share: memory that is lent to each for the length of one attempt, and the ticket keys
-// as this core knows them. It outlives them, and is made and used on its core.
+// Shared by the sessions of one core: buffers that each uses during one attempt, and the core's current ticket keys. It
+// must outlive the sessions, and is created and used on its core.
 struct CoreState {
   std::shared_ptr<const TicketKeys> tickets;  // null: sessions are not resumed
-  Buffer plain;                               // gathered or read from a file, on its way into records
+  Buffer plain;                               // bytes from several parts or a file, before encryption
   Buffer cipher;                              // records on their way to the socket; empty between attempts
 };
 
@@ -70,18 +71,18 @@ struct CertificateFiles {
 enum class ClientCertificate : std::uint8_t { off, optional, require };
 
 struct ServerOptions {
-  // At least one. A client that names a host gets the certificate that is for it, else the first. Certificates for the
-  // same names with keys of different types stand beside each other: the client's algorithms decide.
+  // At least one. A client that names a host gets the certificate for that host, otherwise the first one. For
+  // certificates with the same names but different key types, the client's algorithms decide.
   std::vector<CertificateFiles> certificates = {};
   ClientCertificate client_certificate = ClientCertificate::off;
-  std::string client_ca = {};          // PEM: who signs the clients' certificates
-  bool tls12 = true;                   // beside 1.3
-  std::vector<std::string> alpn = {};  // what the server speaks, the preferred first; empty: ALPN is ignored
+  std::string client_ca = {};          // PEM: the CAs that sign client certificates
+  bool tls12 = true;                   // in addition to 1.3
+  std::vector<std::string> alpn = {};  // the supported protocols in order of preference; empty: ALPN is ignored
 };
 
-// Why there is no context: which file is to blame, and a sentence without its full stop.
+// Why the context could not be created: the file at fault, and a sentence without its full stop.
 struct Problem {
-  enum class File : std::uint8_t { certificate, key, client_ca, other };
+  enum class File : std::uint8_t { certificate, key, ca, other };
   std::size_t certificate = 0;  // index in `certificates`
   File file{};
   std::string text;
@@ -93,51 +94,70 @@ class ServerContext {
   ServerContext(const ServerContext&) = delete;
   ~ServerContext();
 
-  // What works and may still be a mistake: a certificate that has expired, a chain in disorder.
+  // Problems that are not fatal: a certificate that has expired, a chain in the wrong order.
   [[nodiscard]] const std::vector<Problem>& warnings() const { return warnings_; }
   [[nodiscard]] ssl_ctx_st* get() const { return contexts_.front(); }
 
  private:
   friend struct ServerCallbacks;
   ServerContext() = default;
-  // The context for a host as a client names it; null: none has it.
+  // The context for the host that a client names; null if no certificate is for it.
   [[nodiscard]] ssl_ctx_st* find(std::string_view host) const;
 
   std::vector<ssl_ctx_st*> contexts_;         // the default one first
-  std::map<std::string, ssl_ctx_st*> names_;  // in lower case; "*.example.org" stands for one label more
-  std::string alpn_;                          // as it is on the wire
+  std::map<std::string, ssl_ctx_st*> names_;  // in lower case; "*.example.org" matches exactly one more label
+  std::string alpn_;                          // in wire format
   std::vector<Problem> warnings_;
 };
 
+// A client's session, which shortens the next handshake with the same server. It belongs to one core, one context and
+// one name, because resumption does not verify the server's certificate again.
+class Resumption {
+ public:
+  Resumption() = default;
+  Resumption(const Resumption&) = delete;
+  ~Resumption();
+
+  [[nodiscard]] ssl_session_st* get() const { return session_; }  // null: no session
+  void set(ssl_session_st* session);                              // takes ownership
+
+ private:
+  ssl_session_st* session_ = nullptr;
+};
+
+// The index at which a client's SSL stores its Resumption.
+[[nodiscard]] int resumption_index();
+
 struct ClientOptions {
   enum class Verify : std::uint8_t {
-    none,   // whoever answers; safe from listeners only
-    chain,  // signed by whom we trust, for whatever name
-    full,   // and for the name that we have asked for
+    none,   // any certificate; safe only against passive attackers
+    chain,  // signed by a trusted CA, for any name
+    full,   // also issued for the requested name
   };
   Verify verify = Verify::full;
-  std::string ca_file = {};      // PEM; empty: those that the system trusts
-  std::string certificate = {};  // PEM: our own, for servers that ask; empty: none
+  std::string ca_file = {};      // PEM; empty: the system's CAs
+  std::string certificate = {};  // PEM: the client's own, for servers that request it; empty: none
   std::string key = {};
   std::vector<std::string> alpn = {};
 };
 
 class ClientContext {
  public:
-  // The text is a sentence without its full stop.
-  [[nodiscard]] static std::expected<std::shared_ptr<const ClientContext>, std::string> make(
-      const ClientOptions& options);
+  [[nodiscard]] static std::expected<std::shared_ptr<const ClientContext>, Problem> make(const ClientOptions& options);
   ClientContext(const ClientContext&) = delete;
   ~ClientContext();
 
   [[nodiscard]] ssl_ctx_st* get() const { return context_; }
   [[nodiscard]] ClientOptions::Verify verify() const { return verify_; }
+  // A hash of the options and the contents of the files, to detect changes.
+  [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
 
  private:
   ClientContext() = default;
 
   ssl_ctx_st* context_ = nullptr;
   ClientOptions::Verify verify_{};
+  std::string fingerprint_;
 };
 
 }  // namespace sluice::net::tls

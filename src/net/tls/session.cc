@@ -15,12 +15,12 @@
 namespace sluice::net::tls {
 namespace {
 
-constexpr std::size_t record_bytes = 16 * 1024;  // the most that one holds
-// Encrypted before the socket is asked: with what TLS adds, the kernel makes one packet of it, which holds 64 KiB with
-// all headers.
+constexpr std::size_t record_bytes = 16 * 1024;  // the maximum size of one record
+// The bytes encrypted before each system call. With the TLS overhead they fit into one kernel packet of 64 KiB
+// including headers.
 constexpr std::size_t batch_bytes = 4 * record_bytes - 512;
-// A peer may send alerts, key updates and refused renegotiations alone, without data: so many times in a row, and as
-// long as no more than so many bytes of what it is told of them wait to be sent.
+// A peer may send only alerts, key updates and refused renegotiations, without data. Limits how many follow each other,
+// and how many bytes of answers to them may wait to be sent.
 constexpr int most_reads_without_data = 32;
 constexpr std::size_t most_unsent = 4 * batch_bytes;
 
@@ -37,7 +37,7 @@ SSL* new_ssl(SSL_CTX* context) {
 
 }  // namespace
 
-// The socket as OpenSSL sees it.
+// The socket as a BIO for OpenSSL.
 struct Transport {
   static Session& session_of(BIO* bio) { return *static_cast<Session*>(BIO_get_data(bio)); }
 
@@ -53,7 +53,7 @@ struct Transport {
       if (io.ok()) session.transport_ended_ = true;
       if (!io.ok() && !io.would_block()) session.transport_error_ = io.error;
     }
-    // OpenSSL is not told of the end: it would refuse to write from then on, and answers may still be under way.
+    // The end is not reported to OpenSSL, which would then refuse to write; answers may still have to be sent.
     session.blocked_ = true;
     BIO_set_retry_read(bio);
     return -1;
@@ -100,31 +100,39 @@ Session::Session(std::shared_ptr<const ServerContext> context, CoreState& core, 
 }
 
 Session::Session(std::shared_ptr<const ClientContext> context, const std::string& host, CoreState& core,
-                 core::Reactor& reactor, core::Handle& handle)
+                 core::Reactor& reactor, core::Handle& handle, Resumption* resumption)
     : Session(context, new_ssl(context->get()), core, reactor, handle) {
   SSL* const ssl = ssl_.get();
   SSL_set_connect_state(ssl);
+  if (resumption != nullptr) {
+    SSL_set_ex_data(ssl, resumption_index(), resumption);
+    if (resumption->get() != nullptr) SSL_set_session(ssl, resumption->get());
+  }
   const bool names_host = !host.empty() && !is_address(host);
   if (names_host) SSL_set_tlsext_host_name(ssl, host.c_str());
   if (context->verify() != ClientOptions::Verify::full) return;
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   const int set =
       names_host ? SSL_set1_host(ssl, host.c_str()) : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
-  // Otherwise every certificate would be accepted for a host that is no name at all.
+  // Without this check, every certificate would be accepted if the host is not a valid name.
   if (set != 1 || host.empty()) {
     ERR_clear_error();
     (void)fail(Failure::certificate, "\"" + host + "\" is no host that a certificate could be for");
   }
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  // OpenSSL would not resume a session if one of its connections ended without close_notify.
+  if (failure_ == Failure::none && established_)
+    SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+}
 
 core::Io Session::fail(Failure failure, std::string text) {
   if (failure_ == Failure::none) {
     failure_ = failure;
     failure_text_ = std::move(text);
   }
-  more_ = true;  // the next read tells
+  more_ = true;  // the next read reports the failure
   return {.error = failure_ == Failure::closed ? ECONNRESET : EPROTO};
 }
 
@@ -188,7 +196,7 @@ Session::Step Session::handshake() {
       more_ = SSL_has_pending(ssl_.get()) != 0;
     } else if (!blocked_ || SSL_want(ssl_.get()) != SSL_READING) {
       (void)fail_by_openssl();
-      (void)flush();  // the alert
+      (void)flush();  // sends the alert
       return Step::failed;
     } else if (transport_ended_ || transport_error_ != 0) {
       (void)fail(Failure::closed, "the connection was closed");
@@ -218,12 +226,12 @@ core::Io Session::read(char* into, std::size_t size) {
     if (SSL_read_ex(ssl_.get(), into + got, size - got, &more) == 1) [[likely]] {
       got += more;
       reads_without_data_ = 0;
-      // Asking once more would have OpenSSL allocate its buffer to find nothing.
+      // Asking again would make OpenSSL allocate its buffer and find nothing.
       more_ = SSL_has_pending(ssl_.get()) != 0;
       if (!more_ && !handle_.may_read) break;
       continue;
     }
-    // A fatal alert counts as a shutdown, too, but leaves OpenSSL outside its established state.
+    // A fatal alert also sets the shutdown flag, but leaves OpenSSL outside its established state.
     if ((SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0 && SSL_in_init(ssl_.get()) == 0) {
       more_ = true;
       break;
@@ -239,7 +247,7 @@ core::Io Session::read(char* into, std::size_t size) {
       }
       break;
     }
-    // Records without data have been dealt with.
+    // Records without data have been processed.
     if (SSL_want(ssl_.get()) == SSL_READING && ++reads_without_data_ <= most_reads_without_data) continue;
     result = fail_by_openssl();
     break;
@@ -254,7 +262,7 @@ core::Io Session::read(char* into, std::size_t size) {
 
 bool Session::encrypt(const char* bytes, std::size_t size) {
   std::size_t written = 0;
-  // The transport takes everything, so there is nothing but success and the end.
+  // The transport accepts everything, so the result is success or a fatal error.
   if (SSL_write_ex(ssl_.get(), bytes, size, &written) == 1) [[likely]]
     return true;
   (void)fail_by_openssl();
@@ -271,7 +279,7 @@ core::Io Session::write(std::span<iovec>& parts) {
       const char* bytes = static_cast<const char*>(parts[0].iov_base);
       std::size_t size = std::min(parts[0].iov_len, batch_bytes - batch);
       if (size < record_bytes && parts.size() > 1) {
-        // Several parts fill one record.
+        // Several parts are combined into one record.
         Buffer& plain = core_.plain;
         plain.clear();
         char* const into = plain.reserve(record_bytes);

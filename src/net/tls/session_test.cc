@@ -45,7 +45,7 @@ std::shared_ptr<const ServerContext> server_context(ServerOptions options = {}) 
 std::shared_ptr<const ClientContext> client_context(ClientOptions options = {}) {
   if (options.ca_file.empty()) options.ca_file = authority().file();
   auto made = ClientContext::make(options);
-  EXPECT_TRUE(made) << (made ? "" : made.error());
+  EXPECT_TRUE(made) << (made ? "" : made.error().text);
   return made ? *made : nullptr;
 }
 
@@ -89,7 +89,7 @@ class Pair {
     outcome.done = true;
   }
   Task<void> connect(std::shared_ptr<const ClientContext> context, std::string host, Outcome& outcome) {
-    outcome.result = co_await client.connect_tls(std::move(context), host, client_core, later());
+    outcome.result = co_await client.connect_tls(std::move(context), host, client_core, later(), resumption);
     outcome.done = true;
   }
   // Both handshakes, to their end whatever it is. TLS 1.3's client is done before the server has judged it.
@@ -149,6 +149,7 @@ class Pair {
   std::unique_ptr<core::Reactor> reactor;
   tls::CoreState server_core;
   tls::CoreState client_core;
+  tls::Resumption* resumption = nullptr;
   Stream server;
   Stream client;
   TaskGroup tasks;
@@ -565,7 +566,7 @@ TEST(TlsServerContext, SaysWhatIsWrongWithItsFiles) {
                                           .client_certificate = tls::ClientCertificate::require,
                                           .client_ca = authority().path("empty.pem")});
   ASSERT_FALSE(no_ca);
-  EXPECT_EQ(no_ca.error().file, File::client_ca);
+  EXPECT_EQ(no_ca.error().file, File::ca);
 }
 
 TEST(TlsServerContext, ReadsAKeyThatNeedsAPassphraseAsAnErrorAndAsksNobody) {
@@ -592,6 +593,64 @@ TEST(TlsServerContext, AChainInDisorderIsTold) {
   ASSERT_TRUE(made);
   ASSERT_EQ((*made)->warnings().size(), 1u);
   EXPECT_NE((*made)->warnings()[0].text.find("certificate 3 has not issued"), std::string::npos);
+}
+
+TEST(TlsClientContext, SaysWhatIsWrongWithItsFiles) {
+  using File = tls::Problem::File;
+  const auto good = localhost();
+  const auto other = authority().issue("another");
+  authority().write_text("nothing.pem", "");
+  struct Case {
+    ClientOptions options;
+    File file;
+    const char* text;
+  };
+  for (const auto& [options, file, text] :
+       {Case{{.ca_file = authority().path("none.pem")}, File::ca, "none.pem cannot be read: No such file"},
+        Case{{.ca_file = authority().path("nothing.pem")}, File::ca, "nothing.pem holds no PEM certificates"},
+        Case{{.certificate = authority().path("none.pem"), .key = good.key}, File::certificate, "cannot be read"},
+        Case{{.certificate = good.certificate, .key = good.certificate}, File::key, "holds no PEM private key"},
+        Case{{.certificate = good.certificate, .key = other.key}, File::key, "another.key is not the key of "}}) {
+    const auto made = ClientContext::make(options);
+    ASSERT_FALSE(made) << text;
+    EXPECT_EQ(made.error().file, file) << made.error().text;
+    EXPECT_NE(made.error().text.find(text), std::string::npos) << made.error().text;
+  }
+}
+
+TEST(TlsClientContext, AnotherFileMakesAnotherFingerprint) {
+  const tls::testing::Authority one;
+  const tls::testing::Authority two;
+  const auto print = [](const std::string& ca, ClientOptions::Verify verify = ClientOptions::Verify::full) {
+    return (*ClientContext::make({.verify = verify, .ca_file = ca}))->fingerprint();
+  };
+  EXPECT_EQ(print(one.file()), print(one.file()));
+  EXPECT_NE(print(one.file()), print(two.file()));
+  EXPECT_NE(print(one.file()), print(one.file(), ClientOptions::Verify::chain));
+}
+
+TEST(TlsResumption, AShorterHandshakeTheNextTime) {
+  const auto context = server_context();
+  const auto for_client = client_context();
+  tls::Resumption resumption;
+  const auto tickets = tls::TicketKeys::make();
+  for (int i = 0; i < 3; ++i) {
+    Pair pair(simulated());
+    pair.server_core.tickets = tickets;
+    pair.resumption = &resumption;
+    pair.establish(context, for_client);
+    EXPECT_EQ(pair.client.tls()->resumed(), i != 0);
+    EXPECT_TRUE(pair.client.tls()->has_peer_certificate());
+    EXPECT_TRUE(pair.write(pair.server, "x"));
+    EXPECT_EQ(pair.read(pair.client), "x");  // with the ticket before it
+    ASSERT_NE(resumption.get(), nullptr);
+    // It ends without a goodbye.
+  }
+  Pair pair(simulated());
+  pair.server_core.tickets = tls::TicketKeys::make();
+  pair.resumption = &resumption;
+  pair.establish(context, for_client);
+  EXPECT_FALSE(pair.client.tls()->resumed()) << "the server has forgotten";
 }
 
 // A client that is OpenSSL's own, for what ours does not do: it talks through a pair's plain end.

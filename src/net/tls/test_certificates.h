@@ -17,7 +17,7 @@
 
 #include "net/tls/context.h"
 
-// For tests: a certificate authority in a folder of its own, which goes with it.
+// For tests: a certificate authority in a temporary folder, which is removed with it.
 namespace sluice::net::tls::testing {
 
 class Authority {

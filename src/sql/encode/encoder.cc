@@ -13,7 +13,7 @@ using encode::Writer;
 
 namespace {
 
-// What separates one row's object from the one before; the first row skips it.
+// Separates a row's object from the previous one; the first row omits it.
 constexpr std::string_view json_separator = ",\n";
 
 [[nodiscard]] bool is_csv(Format format) { return format == Format::csv; }
@@ -104,8 +104,8 @@ void Encoder::end(Buffer& out) {
   }
 }
 
-// Short values of plain forms are written here, through pointers that the compiler keeps in registers; all others by
-// the Writer, which asks for room for each.
+// Short values of plain forms are written here, through pointers that the compiler keeps in registers. The Writer
+// writes all others and reserves room for each.
 template <Format format>
 void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
   constexpr bool objects = format == Format::json || format == Format::ndjson;
@@ -114,7 +114,7 @@ void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
   const char* const leads = layout_->leads_.data();
   const Field* field = block.fields.data();
   const bool single = width == 1;
-  // The first row of all leaves out what separates it from the one before.
+  // The answer's first row omits the separator.
   std::size_t skip = format == Format::json && row_count_ == 0 ? json_separator.size() : 0;
 
   Writer writer(out_buffer);
@@ -131,7 +131,7 @@ void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
       const Layout::ColumnPlan& column = columns[i];
       const std::size_t size = field->size;
       const bool is_short = size <= encode::short_size;
-      // Room for what comes before the value, for the value if it is short, and for what comes behind it.
+      // Room for the text before the value, for the value if it is short, and for the text after it.
       const std::size_t bound = (objects ? column.lead_size : 0) + 16 +
                                 (is_short ? size * (format == Format::csv ? 2 : encode::json_growth) : 0);
       if (limit - out < static_cast<std::ptrdiff_t>(bound)) [[unlikely]] {
@@ -178,7 +178,8 @@ void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
             break;
         }
       }
-      // The last value's comma becomes the line end. The Writer may have used up the room: there is slack for it.
+      // The last value's comma becomes the line end. The Writer may have used all the reserved room, but the slack has
+      // space.
       if constexpr (!objects) *out++ = ',';
     }
     if constexpr (objects) {
@@ -223,7 +224,7 @@ void Encoder::write_value(Writer& writer, const Layout::ColumnPlan& column, Form
       return writer.bytes(text);
     case Form::array:
     case Form::composite:
-      // A field can say that it is a number, but not what its elements are.
+      // A field's form can be a number, but it cannot describe the elements of an array.
       if (column.form == Form::dynamic) return writer.string(text);
       return encode::NestedWriter(writer, scratch_, one_line).value(layout_->nested_[column.nested], text);
     case Form::text:

@@ -15,11 +15,11 @@
 namespace sluice::sql {
 
 struct EncodeOptions {
-  bool object = false;  // the first row alone: in JSON an object, without the array around it
+  bool object = false;  // only the first row; in JSON an object instead of an array
 };
 
-// All that can be known of an answer before its first row. Immutable; one for a statement and a format serves every
-// request on every core.
+// Everything about an answer that is known before its first row. Immutable: one layout per statement and format serves
+// all requests on all cores.
 class Layout {
  public:
   Layout(Format format, std::span<const Column> columns, EncodeOptions options = {});
@@ -29,22 +29,22 @@ class Layout {
 
   struct ColumnPlan {
     Form form = Form::text;
-    std::uint32_t lead = 0;  // what comes before the value in a JSON object, in leads_
+    std::uint32_t lead = 0;  // offset in leads_ of the text before the value in a JSON object
     std::uint32_t lead_size = 0;
-    std::uint32_t nested = 0;  // array, composite: in nested_
+    std::uint32_t nested = 0;  // array, composite: index in nested_
   };
 
   Format format_;
   EncodeOptions options_;
-  std::string head_;   // what comes before the rows
-  std::string leads_;  // padded by a chunk
+  std::string head_;   // the text before the rows
+  std::string leads_;  // padded by one chunk
   std::vector<ColumnPlan> columns_;
   std::vector<encode::ValuePlan> nested_;
   std::size_t depth_ = 0;  // of the deepest value
 };
 
-// Turns the blocks of one answer into bytes: begin(), rows() any number of times, end(). JSON values are what
-// PostgreSQL's to_json gives, CSV is what its COPY writes. Does no I/O and appends whole rows only.
+// Turns the blocks of one answer into bytes: begin(), rows() any number of times, end(). JSON values equal those of
+// PostgreSQL's to_json, CSV equals the output of its COPY. Does no I/O and appends only whole rows.
 class Encoder {
  public:
   // `layout` outlives the encoder.
@@ -52,7 +52,7 @@ class Encoder {
   Encoder(Format format, std::span<const Column> columns, EncodeOptions options = {});
 
   void begin(Buffer& out, Header header = Header::present);
-  // The block has the columns that the layout was made from.
+  // The block must have the layout's columns.
   void rows(const Block& block, Buffer& out);
   void end(Buffer& out);
 

@@ -23,7 +23,7 @@ std::shared_ptr<const sql::Type> type(Form form) {
   return result;
 }
 
-// Rows as the wire client cuts them: a four-byte length before each value, one row after the other.
+// Rows in the wire format: a four-byte length before each value.
 class Rows {
  public:
   explicit Rows(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -49,7 +49,7 @@ class Rows {
   std::vector<Field> fields_;
 };
 
-// 500 rows of pgbench_accounts, about what a 64 KiB read brings.
+// 500 rows of pgbench_accounts, about as many as one 64 KiB read contains.
 Rows accounts() {
   Rows rows({{"aid", type(Form::number)},
              {"bid", type(Form::number)},
@@ -128,7 +128,7 @@ BENCHMARK_CAPTURE(encode, films_json, films, Format::json);
 BENCHMARK_CAPTURE(encode, films_ndjson, films, Format::ndjson);
 BENCHMARK_CAPTURE(encode, arrays_json, arrays, Format::json);
 
-// What a request for one row pays on top of its row.
+// The fixed cost of a request that returns one row.
 void point(benchmark::State& state) {
   Rows rows = accounts();
   Block block = rows.block();

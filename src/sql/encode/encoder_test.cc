@@ -38,7 +38,7 @@ TypePointer composite_of(std::vector<Attribute> attributes) {
   return type;
 }
 
-// A block whose every value has memory of its own, exactly as long as it is: a read past its end is a finding.
+// A block in which each value has its own exact allocation, so that a sanitizer detects a read past its end.
 class Table {
  public:
   explicit Table(std::vector<Column> header) : columns(std::move(header)) {}
@@ -78,7 +78,7 @@ std::string encode(Format format, const Table& table, EncodeOptions options = {}
   return std::string(out.view());
 }
 
-// One value in a row of its own, as the format without brackets shows it.
+// Returns one value in a row of its own, in the format csj.
 std::string csj_value(const TypePointer& type, const Value& value, Form form = Form::text) {
   Table table({{"v", type}});
   table.row({value}, form);
@@ -418,7 +418,7 @@ TEST(Json, WritesMalformedCompositesAsText) {
     EXPECT_EQ(csj_value(pair, text), expected + '"') << text;
   }
   EXPECT_EQ(csj_value(composite_of({}), "(1)"), "\"(1)\"");
-  // Only what is broken falls back.
+  // Only the broken element becomes a string.
   EXPECT_EQ(csj_value(array_of(pair), R"x({"(1,2)",(1})x"), R"x([{"a":"1","b":"2"},"(1"])x");
 }
 
@@ -453,7 +453,7 @@ TEST(Csv, QuotesTheEndOfDataMarkAlone) {
   EXPECT_EQ(encode(Format::csv, table), "\"\\.\"\n\"\\.\"\n\\.x\n\n\"\"\n");
 }
 
-// Values of 100 MB are measured before room is made for them: the output is as long as it must be, not six times that.
+// Values of 100 MB are measured before memory is reserved: the output has the exact size, not six times that.
 TEST(Encoder, WritesHundredMegabytes) {
   constexpr std::size_t repeats = 10'000'000;
   constexpr std::string_view piece = "0123456\"\n,";

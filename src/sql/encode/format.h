@@ -22,11 +22,11 @@ inline NameOf<Format> names_of(Format) {
   return {{"json", Format::json}, {"ndjson", Format::ndjson}, {"csv", Format::csv}, {"csj", Format::csj}};
 }
 
-// Some of them.
+// A subset of the formats.
 class FormatSet {
  public:
   constexpr FormatSet() = default;  // all
-  // None given: all.
+  // An empty list means all formats.
   explicit constexpr FormatSet(std::span<const Format> formats) {
     if (!formats.empty()) bits_ = 0;
     for (const Format format : formats) bits_ |= bit(format);
@@ -40,12 +40,12 @@ class FormatSet {
   std::uint8_t bits_ = 0x0F;
 };
 
-// Whether csv and csj begin with the line of the columns' names; the others have none.
+// Whether csv and csj begin with the line of column names; the other formats have none.
 enum class Header : std::uint8_t { present, absent };
 
 // The Content-Type of an answer.
 [[nodiscard]] std::string_view media_type(Format format, Header header = Header::present);
-// The end of a path that asks for the format, without the dot.
+// The path's suffix that selects the format, without the dot.
 [[nodiscard]] std::string_view extension(Format format);
 [[nodiscard]] std::optional<Format> format_of_extension(std::string_view extension);
 

@@ -20,12 +20,12 @@ std::string key_of(std::string_view name, char before) {
   return std::string(buffer.view());
 }
 
-// An element's text from the quote that opens it. `doubled`: a quote inside may be written twice (composites).
-// Advances `at` past the closing quote; nothing where there is none.
+// Reads an element's text from its opening quote. `doubled`: a quote inside may be written twice (composites). Advances
+// `at` past the closing quote; returns nothing if there is none.
 std::optional<std::string_view> quoted(std::string_view text, std::size_t& at, Buffer& scratch, bool doubled) {
   ++at;
   const std::size_t start = at;
-  // Most elements have nothing to unescape and are taken as they lie.
+  // Most elements contain no escapes and are returned as a view.
   at = text.find_first_of("\"\\", at);
   if (at == std::string_view::npos) return std::nullopt;
   if (text[at] == '"' && !(doubled && at + 1 < text.size() && text[at + 1] == '"')) {
@@ -45,7 +45,7 @@ std::optional<std::string_view> quoted(std::string_view text, std::size_t& at, B
   }
 }
 
-// Where the elements begin: after the bounds, if there are any ([0:2]={...}).
+// The index of the first element, after the bounds if there are any ([0:2]={...}).
 std::size_t after_bounds(std::string_view text) {
   if (text.empty() || text.front() != '[') return 0;
   const std::size_t equals = text.find('=');
@@ -105,7 +105,7 @@ void NestedWriter::value(const ValuePlan& plan, std::string_view text) {
   }
 }
 
-// Brackets follow the braces, so an array of any number of dimensions needs a counter and no recursion.
+// The output's brackets follow the braces, so any number of dimensions needs only a counter and no recursion.
 bool NestedWriter::array(const ValuePlan& plan, std::string_view text) {
   SLUICE_ASSERT(scratch_.size() >= plan.depth);
   const ValuePlan& element = plan.parts.front();
@@ -115,7 +115,7 @@ bool NestedWriter::array(const ValuePlan& plan, std::string_view text) {
   std::size_t open = 0;
   const auto next_is = [&](char byte) { return at < text.size() && text[at] == byte; };
   for (;;) {
-    // At the place of an element or of a sub-array.
+    // An element or a sub-array begins here.
     if (next_is('{')) {
       ++at;
       ++open;
@@ -138,7 +138,7 @@ bool NestedWriter::array(const ValuePlan& plan, std::string_view text) {
         value(element, content);
       }
     }
-    // Behind an element or a sub-array, or at the end of an empty one.
+    // An element or a sub-array has ended here, or the array is empty.
     while (next_is('}')) {
       ++at;
       --open;
@@ -151,7 +151,7 @@ bool NestedWriter::array(const ValuePlan& plan, std::string_view text) {
   }
 }
 
-// int2vector and oidvector are arrays to to_json, but their text is bare: elements between single spaces.
+// to_json() treats int2vector and oidvector as arrays, but their text has no braces: elements between single spaces.
 bool NestedWriter::vector(const ValuePlan& plan, std::string_view text) {
   const ValuePlan& element = plan.parts.front();
   writer_.put('[');

@@ -12,22 +12,22 @@
 
 namespace sluice::sql::encode {
 
-// How a value of a type is written in JSON, with everything that does not depend on the value made beforehand.
+// How a value of a type is written in JSON. Everything that does not depend on the value is precomputed.
 struct ValuePlan {
   explicit ValuePlan(const Type& type);
 
   Form form;
   char delimiter;                 // array
-  std::size_t depth = 0;          // levels of arrays and composites, this one included
+  std::size_t depth = 0;          // levels of arrays and composites, including this one
   std::vector<std::string> keys;  // composite: `{"first":`, then `,"next":`, parallel to `parts`
-  std::vector<ValuePlan> parts;   // composite: the attributes; array: the one element
+  std::vector<ValuePlan> parts;   // composite: the attributes; array: the element
 };
 
-// Arrays and composites: PostgreSQL's text form read in one pass and written as to_json writes it. A value whose text
-// does not parse is written as a string instead; what it stands in stays valid JSON.
+// Reads PostgreSQL's text form of arrays and composite types in one pass and writes it as to_json does. A value whose
+// text cannot be parsed is written as a string, so the surrounding JSON stays valid.
 class NestedWriter {
  public:
-  // `scratch` holds unescaped elements, one Buffer for each level: at least the plan's depth.
+  // `scratch` holds unescaped elements, with one Buffer per level: at least as many as the plan's depth.
   NestedWriter(Writer& writer, std::span<Buffer> scratch, bool one_line)
       : writer_(writer), scratch_(scratch), one_line_(one_line) {}
 

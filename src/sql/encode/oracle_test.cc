@@ -1,4 +1,4 @@
-// What the encoders write against what a real PostgreSQL writes: a value's text form through the encoder must equal
+// Compares the encoders' output with a real PostgreSQL's: a value's text form through the encoder must equal
 // to_json(value), and rows must equal COPY ... (FORMAT csv, HEADER). Values come from a fixed seed.
 
 #include <cstdint>
@@ -44,10 +44,10 @@ Output run(const std::string& command) {
   return output;
 }
 
-// A cluster of its own in a temporary directory, reached by its unix socket, gone with this object.
+// A separate cluster in a temporary directory, reached through its unix socket. The destructor removes it.
 class Server {
  public:
-  // Empty where the server could not be started; error() says why.
+  // Returns null if the server could not be started; `error` then has the reason.
   static std::unique_ptr<Server> start(std::string& error) {
     std::unique_ptr<Server> server(new Server);
     std::string directory = (std::filesystem::temp_directory_path() / "encode-oracle-XXXXXX").string();
@@ -56,7 +56,7 @@ class Server {
       return nullptr;
     }
     server->directory_ = directory;
-    // The server refuses to run as root; its own user is there wherever its package is.
+    // The server refuses to run as root. Its package also creates a user for it.
     if (::geteuid() == 0) {
       server->as_owner_ = "runuser -u postgres -- ";
       if (run("chown postgres " + directory).status != 0) {
@@ -93,7 +93,7 @@ class Server {
     std::filesystem::remove_all(directory_, ignored);
   }
 
-  // What psql writes for a script, unaligned and without headings.
+  // Returns psql's output for a script, unaligned and without headings.
   std::string query(const std::string& script) const {
     const std::string file = directory_ + "/script.sql";
     std::ofstream(file, std::ios::binary) << "SET client_encoding = 'UTF8';\n" << script;
@@ -131,7 +131,7 @@ std::string from_hex(std::string_view digits) {
   return result;
 }
 
-// Any text as an expression that survives every layer between here and the server.
+// Writes any text as an SQL expression that passes unchanged through psql and the server.
 std::string literal(const Value& value, const std::string& type) {
   if (!value) return "NULL::" + type;
   return "convert_from('\\x" + to_hex(*value) + "','UTF8')::" + type;
@@ -319,7 +319,7 @@ std::string quote_element(std::string_view text) {
   return result + '"';
 }
 
-// A literal of one to three dimensions, empty at times, and with bounds of its own at times.
+// A literal of one to three dimensions, sometimes empty, sometimes with explicit bounds.
 Make array(Make element, char delimiter = ',', bool no_nulls = false) {
   return [=](Random& random) -> std::string {
     if (random.one_in(10)) return "{}";
@@ -361,7 +361,7 @@ struct Case {
   std::string type;  // in SQL
   TypePointer plan;
   Make make;
-  std::string settings = {};  // SQL to run before
+  std::string settings = {};  // SQL to run first
 };
 
 constexpr std::string_view schema = R"sql(
@@ -542,7 +542,7 @@ std::vector<Case> cases() {
       {"outer_type", outer_plan, outer},
       {"outer_type[]", array_of(outer_plan), array(outer)},
   };
-  // Zones with whole hours, with minutes, and with seconds in their past.
+  // Zones with whole hours, with minutes, and with seconds in the past.
   for (const char* zone : {"UTC", "Asia/Kolkata", "America/St_Johns", "Europe/Amsterdam", "Pacific/Kiritimati"}) {
     const std::string settings = "SET TimeZone = '" + std::string(zone) + "';";
     all.push_back({"timestamptz", timestamp_tz, stamps, settings});
@@ -602,7 +602,7 @@ TEST_F(Oracle, ValuesAreWhatToJsonAndCopyGive) {
       const Value value = random.one_in(12) ? Value() : Value(one.make(random));
       script += (i == 0 ? "(" : ",\n(") + std::to_string(i) + ',' + literal(value, one.type) + ')';
     }
-    // format() gives the text that the wire carries: a cast to text is another thing for bool, char(n) and others.
+    // format() gives the wire's text; a cast to text differs for bool, char(n) and others.
     script +=
         ";\nSELECT CASE WHEN num_nulls(v) = 0 THEN encode(convert_to(format('%s', v), 'UTF8'), 'hex') || ':' ||"
         " encode(convert_to(to_json(v)::text, 'UTF8'), 'hex') ELSE 'null' END FROM t ORDER BY n;\n"
@@ -635,7 +635,7 @@ TEST_F(Oracle, ValuesAreWhatToJsonAndCopyGive) {
   EXPECT_GT(compared, 9000);
 }
 
-// Rows of many columns under awkward names: COPY and row_to_json of the whole row.
+// Rows of many columns with unusual names, compared with COPY and with row_to_json of the whole row.
 TEST_F(Oracle, RowsAreWhatRowToJsonAndCopyGive) {
   const std::vector<Case> all = cases();
   const std::vector<std::string> names = {"id",  "we\"ird",  "com,ma", "line\nend", "näme",

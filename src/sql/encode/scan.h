@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-// Sixteen bytes at a time: copy them and learn which of them a format cannot take as they are.
+// Processes sixteen bytes at a time: copies them and finds those that a format must escape.
 namespace sluice::sql::encode {
 
 // Every writer may store this many bytes past the end of what it writes.
@@ -30,10 +30,10 @@ class Chunk {
   }
   void store(char* to) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes_); }
 
-  // Bit i is set where byte i is one of those asked for.
+  // Bit i is set if byte i matches.
   [[nodiscard]] unsigned quotes() const { return mask(equal('"')); }
   [[nodiscard]] unsigned beyond_ascii() const { return mask(bytes_); }
-  // NUL or beyond ASCII: as signed numbers, those below 1.
+  // NUL or beyond ASCII: less than 1 as a signed number.
   [[nodiscard]] unsigned no_plain_text() const { return mask(_mm_cmplt_epi8(bytes_, _mm_set1_epi8(1))); }
   [[nodiscard]] unsigned json_specials() const {
     // Flipping bit 1 swaps '"' (0x22) with ' ' (0x20) and keeps the controls below 0x20: one comparison finds both.
@@ -121,8 +121,8 @@ class Chunk {
 
 #endif
 
-// Fewer than sixteen bytes, read without touching a byte outside of them: two overlapping halves, which store() puts
-// back where they came from. What is missing in chunk() reads as '0', which no format minds.
+// Fewer than sixteen bytes, read as two overlapping halves without touching a byte outside of them. store() writes the
+// halves back to their places. In chunk(), missing bytes read as '0', which no format escapes.
 class Short {
  public:
   [[nodiscard]] static Short load(const char* from, std::size_t size) {
@@ -136,7 +136,7 @@ class Short {
       result.high_ = load_as<std::uint32_t>(from + size - 4);
       result.high_ |= result.low_ << 32;
     } else if (size != 0) {
-      // First, middle, last: they overlap where there are fewer than three.
+      // First, middle, last: they overlap if there are fewer than three bytes.
       result.low_ = byte(from, 0) | byte(from, size / 2) << 8 | byte(from, size - 1) << 16 | zeros << 24;
       result.high_ = zeros;
     }
@@ -184,7 +184,7 @@ class Short {
   std::size_t size_ = 0;
 };
 
-// Copies in whole chunks: both sides have up to a chunk of room past the end.
+// Copies whole chunks: both sides need room for one chunk past the end.
 [[nodiscard]] inline char* copy_padded(char* out, const char* from, std::size_t size) {
   std::size_t at = 0;
   do {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char hex_digits[] = "0123456789abcdef";
 
-// The letter after the backslash, 'u' for the long form, or 0 for a byte that stands for itself.
+// The letter after the backslash; 'u' for the long form; 0 for a byte that needs no escape.
 constexpr auto escapes = [] {
   std::array<char, 256> table{};
   for (std::size_t i = 0; i < 0x20; ++i) table[i] = 'u';
@@ -163,7 +163,8 @@ bool is_json_number(const char* from, std::size_t size) {
 }
 
 char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zone) {
-  // infinity and -infinity have nothing to change; neither has what is no timestamp at all, but it may need escapes.
+  // infinity and -infinity need no change. Text that is not a timestamp needs no conversion either, but it may need
+  // escapes.
   constexpr std::size_t longest = 64;
   if (size > longest || size == 0 || !is_digit(*from)) return json_string(out, from, size);
   *out++ = '"';
@@ -175,7 +176,7 @@ char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zo
       const std::string_view text(start, size);
       const std::size_t tail = text.ends_with(" BC") ? 3 : 0;
       const std::size_t zone = size - tail - 3;
-      // Whole hours are all that the text form writes of a zone; ISO 8601 wants the minutes too.
+      // PostgreSQL omits the minutes of a zone with whole hours; ISO 8601 requires them.
       if (size > tail + 3 && (start[zone] == '+' || start[zone] == '-') && zone > 10) {
         std::memmove(out - tail + 3, out - tail, tail);
         std::memcpy(out - tail, ":00", 3);

@@ -6,19 +6,19 @@
 
 #include "sql/encode/scan.h"
 
-// Single values into memory that has room for them. Each function names the room that it needs for `size` bytes of
-// input; it may write `slack` bytes more. All return the end of what they wrote.
+// Writes single values into memory that has room for them. Each function's comment says how much room it needs for
+// `size` bytes of input; it may write `slack` bytes more. All functions return the end of what they wrote.
 namespace sluice::sql::encode {
 
-// Room for the worst case is only asked for up to this size; longer values are measured first.
+// Up to this size, callers reserve room for the worst case; longer values are measured first.
 inline constexpr std::size_t short_size = 1024;
 
-// What an escape makes longest: \u001f.
+// The length of the longest escape: \u001f.
 inline constexpr std::size_t json_growth = 6;
 
 // The escape of one byte that Chunk::json_specials() found; room: 6.
 [[nodiscard]] char* json_escape_byte(char* out, unsigned char byte);
-// How long json_escape() will be, exactly.
+// The exact output size of json_escape().
 [[nodiscard]] std::size_t json_escaped_size(const char* from, std::size_t size);
 [[nodiscard]] std::size_t count_quotes(const char* from, std::size_t size);
 // Room: as measured by json_escaped_size().
@@ -28,13 +28,13 @@ inline constexpr std::size_t json_growth = 6;
 [[nodiscard]] char* hex(char* out, const char* from, std::size_t size);
 // Room: size. CR and LF become spaces: in the text of a JSON value they are white space between tokens.
 [[nodiscard]] char* copy_on_one_line(char* out, const char* from, std::size_t size);
-// RFC 8259's number, which is what PostgreSQL's to_json leaves unquoted.
+// Whether the text is a number by RFC 8259. PostgreSQL's to_json leaves exactly these unquoted.
 [[nodiscard]] bool is_json_number(const char* from, std::size_t size);
-// A timestamp in ISO style as ISO 8601 wants it, quoted. Room: json_string() + 3.
+// Converts a timestamp from PostgreSQL's ISO style to quoted ISO 8601. Room: json_string() + 3.
 [[nodiscard]] char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zone);
 
-// Escaped as PostgreSQL's escape_json does, without the quotes. Room: as measured by json_escaped_size(), which is at
-// most json_growth * size.
+// Escapes like PostgreSQL's escape_json, without the quotes. Room: the result of json_escaped_size(), at most
+// json_growth * size.
 [[nodiscard]] inline char* json_escape(char* out, const char* from, std::size_t size) {
   while (size >= Chunk::size) {
     const Chunk chunk = Chunk::load(from);
@@ -59,7 +59,7 @@ inline constexpr std::size_t json_growth = 6;
   return out;
 }
 
-// A number as it is; anything else (NaN, Infinity) as a string. Room: as json_string().
+// Writes a number unchanged and anything else (NaN, Infinity) as a string. Room: as json_string().
 [[nodiscard]] inline char* json_number(char* out, const char* from, std::size_t size) {
   if (size - 1 < Chunk::size - 1) [[likely]] {
     const Short number = Short::load(from, size);
@@ -93,8 +93,9 @@ inline constexpr std::size_t json_growth = 6;
   return hex(out + 2, from, size);
 }
 
-// A value as COPY writes it: quoted where it is empty (NULL is empty without quotes), or has a delimiter, a quote or a
-// line end in it, or is the only one in its line and would look like the end of the data. Room: size + quotes + 2.
+// Writes a value as COPY does. It is quoted if it is empty (an empty value without quotes is NULL); if it contains a
+// delimiter, a quote or a line end; or if it is the only value of its line and would look like the end of the data.
+// Room: size + quotes + 2.
 [[nodiscard]] inline char* csv_value(char* out, const char* from, std::size_t size, bool single) {
   const char* const whole = from;
   const std::size_t whole_size = size;

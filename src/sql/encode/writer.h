@@ -11,10 +11,10 @@
 
 namespace sluice::sql::encode {
 
-// Appends to a Buffer through a bare pointer; the Buffer learns of it when the Writer goes.
+// Appends to a Buffer through a raw pointer. The Writer's destructor commits the bytes to the Buffer.
 //
-//   buffer's end <= out <= limit + slack;   slack bytes past limit may be written too, so a byte or two that close a
-//   value need no look at the limit: the next need() finds out past it
+//   buffer's end <= out <= limit + slack;   up to slack bytes past limit may be written too. So a byte or two that
+//   close a value need no check against the limit; the next need() does it
 struct Writer {
   explicit Writer(Buffer& target) : buffer(target) { take(0); }
   Writer(const Writer&) = delete;
@@ -40,7 +40,7 @@ struct Writer {
     out = copy(out, bytes.data(), bytes.size());
   }
 
-  // A place to come back to: everything after it is dropped.
+  // Returns a position for back_to(), which drops everything after it.
   [[nodiscard]] std::size_t mark() const { return static_cast<std::size_t>(out - buffer.data()); }
   void back_to(std::size_t mark) {
     commit();
@@ -48,7 +48,7 @@ struct Writer {
     take(0);
   }
 
-  // Values of any size.
+  // The functions below take values of any size.
   void string(std::string_view text) {
     need(2 + (text.size() <= short_size ? json_growth * text.size() : json_escaped_size(text.data(), text.size())));
     out = json_string(out, text.data(), text.size());
@@ -59,7 +59,7 @@ struct Writer {
     need(2 + json_growth * text.size());
     out = json_number(out, text.data(), text.size());
   }
-  // Text that is JSON already; nothing is no JSON, though.
+  // Text that is already JSON. Empty text is not valid JSON and becomes a string.
   void json(std::string_view text, bool one_line) {
     if (text.empty()) return string(text);
     need(text.size());

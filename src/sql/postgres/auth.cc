@@ -61,7 +61,7 @@ std::string base64(std::string_view bytes) {
 
 std::optional<std::string> unbase64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0 || text.size() > 4096) return std::nullopt;
-  // EVP_DecodeBlock forgives white space around the text and keeps the padding's zeros: refuse the one, cut the other.
+  // EVP_DecodeBlock ignores surrounding white space and keeps the padding's zeros: refuse the first, remove the second.
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const bool digit =
@@ -79,7 +79,7 @@ std::optional<std::string> unbase64(std::string_view text) {
   return bytes;
 }
 
-// Takes "X=value" off the front of a comma-separated list; nullopt where it begins with another attribute.
+// Removes "X=value" from the front of a comma-separated list; nullopt if it begins with another attribute.
 std::optional<std::string_view> take_attribute(std::string_view& message, char name) {
   if (message.size() < 2 || message[0] != name || message[1] != '=') return std::nullopt;
   const std::size_t end = message.find(',');
@@ -88,7 +88,7 @@ std::optional<std::string_view> take_attribute(std::string_view& message, char n
   return value;
 }
 
-// One code point off the front of UTF-8; nullopt where it is not valid.
+// Removes one code point from the front of UTF-8; nullopt if it is not valid.
 std::optional<char32_t> take_code_point(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t size = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;

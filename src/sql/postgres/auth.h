@@ -5,27 +5,28 @@
 #include <string>
 #include <string_view>
 
-// How a client proves who it is: md5 and SCRAM-SHA-256 (RFC 5802, RFC 7677). Trust and cleartext need nothing computed.
+// How a client authenticates: md5 and SCRAM-SHA-256 (RFC 5802, RFC 7677). Trust and cleartext need no computation.
 namespace sluice::sql::postgres {
 
 // The answer to AuthenticationMD5Password: "md5" + hex(md5(hex(md5(password + user)) + salt)).
 [[nodiscard]] std::string md5_password(std::string_view user, std::string_view password, std::string_view salt);
 
-// RFC 4013, as far as it can be done without Unicode's tables: ASCII passes through, spaces of other scripts become a
-// space, characters that map to nothing go. What is left is taken to be in normal form KC, as typed passwords nearly
-// always are; one that is not fails to authenticate. Invalid UTF-8 is used raw, as PostgreSQL does.
+// RFC 4013, as far as it can be done without Unicode's tables: ASCII is unchanged, spaces of other scripts become a
+// space, and characters that map to nothing are removed. The rest is assumed to be in normalization form KC, as typed
+// passwords nearly always are; a password that is not fails to authenticate. Invalid UTF-8 is used raw, as PostgreSQL
+// does.
 [[nodiscard]] std::string saslprep(std::string_view password);
 
-// One SCRAM-SHA-256 conversation. Failures are sentences for the log.
+// One SCRAM-SHA-256 conversation. Errors are sentences for the log.
 class ScramClient {
  public:
-  // What is said about the channel (RFC 5802, 6); the server compares it with what it knows of its own side.
+  // The gs2-cbind-flag (RFC 5802, 6). The server checks that it agrees with what the server has offered.
   enum class Channel : std::uint8_t {
-    unbound,           // we don't bind
-    server_cannot,     // we would bind, and the server has not offered it
+    unbound,           // the client does not support channel binding
+    server_cannot,     // the client supports channel binding, and the server has not offered it
     server_end_point,  // bound to the hash of the server's certificate (RFC 5929): SCRAM-SHA-256-PLUS
   };
-  // The server decides how often the password is hashed; more than this would let it hold up a whole core.
+  // The server chooses the iteration count; a higher one could block a whole core.
   static constexpr unsigned max_iterations = 1'000'000;
 
   // `user` may be empty: PostgreSQL takes it from the startup message. `nonce` is printable ASCII without commas.
@@ -36,9 +37,9 @@ class ScramClient {
   [[nodiscard]] static std::string random_nonce();
 
   [[nodiscard]] std::string first_message() const { return header_ + first_bare_; }
-  // From the server's first message, the client's last.
+  // Makes the client's last message from the server's first.
   [[nodiscard]] std::expected<std::string, std::string> final_message(std::string_view server_first);
-  // Whether the server knows the password too. Nothing may be sent to a server that does not.
+  // Whether the server has proved that it knows the password. Send nothing to a server that has not.
   [[nodiscard]] bool verify(std::string_view server_final) const;
 
  private:

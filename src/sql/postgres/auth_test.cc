@@ -30,7 +30,7 @@ TEST(ScramTest, FollowsTheExampleOfRfc7677) {
   EXPECT_TRUE(client.verify(server_final));
 }
 
-// What the client says of the channel, and that the proof covers it: the bytes behind "c=" are the header and the hash.
+// What the client sends about channel binding is covered by the proof: after "c=" come the header and the hash.
 TEST(ScramTest, BindsTheChannel) {
   using Channel = ScramClient::Channel;
   const std::string nonce = "rOprNGfwEbeRWgbNEkqO";
@@ -70,8 +70,8 @@ TEST(ScramTest, MalformedServerMessagesAreRefused) {
   for (const std::string_view message : {
            "",
            "r=",
-           "r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",     // adds nothing to our nonce
-           "r=xOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",  // not our nonce
+           "r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",     // adds nothing to the client's nonce
+           "r=xOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",  // not the client's nonce
            "r=rOprNGfwEbeRWgbNEkqOabc,i=4096",
            "r=rOprNGfwEbeRWgbNEkqOabc,s=W22ZaJ0SNY7soEsUEjb6gQ==",
            "r=rOprNGfwEbeRWgbNEkqOabc,s=,i=4096",
@@ -108,7 +108,7 @@ TEST(SaslprepTest, KeepsAsciiMapsSpacesAndDropsWhatMapsToNothing) {
   EXPECT_EQ(saslprep("a\u00a0b\u3000c"), "a b c");
   EXPECT_EQ(saslprep("p\u00e4ssw\u00f6rd"), "p\u00e4ssw\u00f6rd");
   EXPECT_EQ(saslprep("\U0001f600"), "\U0001f600");
-  // Not UTF-8, or nothing left: raw.
+  // Used raw: invalid UTF-8, or text of which nothing would remain.
   for (const std::string_view raw : {"\xff", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\u00ad", ""}) {
     EXPECT_EQ(saslprep(raw), raw);
   }

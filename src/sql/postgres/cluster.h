@@ -6,13 +6,13 @@
 
 #include <sys/types.h>
 
-// A PostgreSQL server for tests: of its own, in a temporary directory, gone with the process. Compiled into tests only
-// (cluster_test.cc).
+// A PostgreSQL server for tests, in a temporary directory; it is removed when the process ends. Compiled into tests
+// only (cluster_test.cc).
 namespace sluice::sql::postgres {
 
 class Cluster {
  public:
-  // One server for all tests of a program; started by the first that asks. Throws when PostgreSQL is not installed.
+  // One server for all tests of a program, started by the first call. Throws if PostgreSQL is not installed.
   static Cluster& shared();
 
   Cluster();
@@ -20,20 +20,20 @@ class Cluster {
   ~Cluster();
 
   void start();
-  void stop();  // as an administrator would: sessions are ended (57P01)
-  void kill();  // as a crash would
-  // TLS with these PEM files from now on, beside connections in the clear; empty ones: no TLS any more.
+  void stop();  // like an administrator: sessions are terminated (57P01)
+  void kill();  // like a crash
+  // Accepts TLS with these PEM files from now on, in addition to unencrypted connections. Empty arguments turn TLS off.
   void use_tls(const std::string& certificate, const std::string& key);
 
   // The database "postgres". Users: "postgres" (the superuser; trusted), and, over TCP, "md5_user", "scram_user" and
-  // "clear_user", whose passwords are "secret " and their name's first letter, and whose authentication is their
-  // name's.
-  [[nodiscard]] std::string url() const;  // the unix socket
+  // "clear_user". Their names say how they authenticate; their passwords are "secret " and the first letter of the
+  // name.
+  [[nodiscard]] std::string url() const;  // over the unix socket
   [[nodiscard]] std::string tcp_url(std::string_view user, std::string_view password) const;
-  [[nodiscard]] const std::string& directory() const { return directory_; }  // with the socket
+  [[nodiscard]] const std::string& directory() const { return directory_; }  // contains the socket
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
-  // Runs statements in psql as the superuser; its output, unaligned and without headers. Throws where it fails.
+  // Runs statements in psql as the superuser and returns the output, unaligned and without headers. Throws on failure.
   std::string psql(const std::string& sql) const;
 
  private:

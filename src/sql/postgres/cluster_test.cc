@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest installed server.
+// The binaries of the newest installed server.
 std::string find_binaries() {
   std::vector<std::pair<int, std::string>> found;
   std::error_code ignored;
@@ -109,12 +109,12 @@ void Cluster::start() {
         _exit(1);
       }
     }
-    prctl(PR_SET_PDEATHSIG, SIGQUIT);  // a test that crashes leaves no server behind
+    prctl(PR_SET_PDEATHSIG, SIGQUIT);  // the server stops if the test crashes
     setsid();
     const int log = ::open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     dup2(log, 1);
     dup2(log, 2);
-    // Whatever this program holds open is none of the server's business.
+    // The server must not inherit this program's open files.
     for (int fd = 3; fd < 1024; ++fd) ::close(fd);
     const std::string program = binaries_ + "/postgres";
     const std::string data = directory_ + "/data";

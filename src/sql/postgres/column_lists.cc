@@ -15,7 +15,7 @@ constexpr Duration patience = 10s;
 
 bool is_same(const Column& column, const FieldDescription& field) {
   if (column.name != field.name) return false;
-  // A statement that was not made by prepare() has no OIDs.
+  // A statement that prepare() did not make has no OIDs.
   return column.type_id != 0 ? column.type_id == field.type : column.type == builtin_type(field.type);
 }
 
@@ -29,7 +29,7 @@ bool are_same(const ColumnLists::List& columns, std::span<const FieldDescription
 
 }  // namespace
 
-// Of a statement that is gone nobody waits, and nobody has blocks.
+// If the slot had another statement, that one no longer exists, so no query waits for it and no block uses its lists.
 ColumnLists::Entry& ColumnLists::entry(StatementId id) {
   Entry& found = entries_[id.slot];
   if (found.serial != id.serial) {
@@ -77,12 +77,12 @@ core::Task<void> ColumnLists::find_out(StatementId id, List columns) {
     if (conversation.failed()) {
       resolved = std::unexpected(std::move(conversation.error()));
     } else {
-      TypeCatalog types;  // a new one: types of the database's own may have changed, too
+      TypeCatalog types;  // a new catalog, because the database's own types may have changed, too
       resolved = co_await resolve_types(conversation, types, columns);
     }
   }
   const auto found = entries_.find(id.slot);
-  if (found == entries_.end() || found->second.serial != id.serial) co_return;  // the statement is gone
+  if (found == entries_.end() || found->second.serial != id.serial) co_return;  // the statement no longer exists
   Entry& known = found->second;
   if (resolved) known.lists.push_back(std::make_unique<const List>(std::move(columns)));
   known.is_looking_up = false;

@@ -16,8 +16,8 @@ namespace sluice::sql::postgres {
 class Pool;
 class Query;
 
-// The columns that the statements of one core have turned out to have, where they are not those that were prepared:
-// somebody has changed the table. Lists stay as long as the statement does, and none is there twice.
+// The actual columns of one core's statements whose tables have changed since the statements were prepared. A list
+// lives as long as its statement, and no two lists of a statement are equal.
 class ColumnLists {
  public:
   using List = std::vector<Column>;
@@ -25,14 +25,14 @@ class ColumnLists {
   explicit ColumnLists(Pool& pool) : pool_(pool) {}
   ColumnLists(const ColumnLists&) = delete;
 
-  // The list that the server describes. Null: the statement's own. None: it has types that nobody has asked the catalog
-  // about yet; look_up() does.
+  // Finds the list that matches the server's description. Null: the statement's own list. nullopt: the columns have
+  // types that are not known yet; look_up() asks the catalog for them.
   [[nodiscard]] std::optional<const List*> find(const Statement& statement, std::span<const FieldDescription> fields);
 
-  // Asks the catalog, once for all requests of the statement; the next find() knows the list.
+  // Asks the catalog, once for all requests of the statement. Afterwards find() knows the list.
   void look_up(const Statement& statement, std::span<const FieldDescription> fields);
   [[nodiscard]] bool is_looking_up(StatementId id) const;
-  // Wakes the query when the catalog has answered: it starts over then, or has failed.
+  // Wakes the query when the catalog has answered; the query then starts over or fails.
   void wait(Query& query);
   void leave(Query& query);
 
@@ -48,7 +48,7 @@ class ColumnLists {
   [[nodiscard]] core::Task<void> find_out(StatementId id, List columns);
 
   Pool& pool_;
-  std::unordered_map<std::uint32_t, Entry> entries_;  // by StatementId::slot; of statements that have changed
+  std::unordered_map<std::uint32_t, Entry> entries_;  // by StatementId::slot; only changed statements
 };
 
 }  // namespace sluice::sql::postgres

@@ -15,9 +15,9 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t kept_capacity = 512 << 10;  // a send buffer that has grown beyond gives its memory back
-constexpr Duration drain_patience = 2s;           // for a cancelled answer to end
-constexpr std::size_t all = SIZE_MAX;             // a cancel that was not heard of may hit whoever is sent
+constexpr std::size_t kept_capacity = 512 << 10;  // a larger send buffer is released
+constexpr Duration drain_patience = 2s;           // limit for a cancelled answer to end
+constexpr std::size_t all = SIZE_MAX;             // a cancel without confirmation may hit any later request
 
 // "s" and the slot; no NUL inside.
 struct StatementName {
@@ -51,7 +51,7 @@ Connection::~Connection() {
   stream_.say_goodbye();
 }
 
-// Waits for whatever run() has to look at: bytes, a turn of the watchdog, the end.
+// Waits for an event that run() must handle: bytes, a watchdog timer, or the end.
 struct Connection::Event {
   Connection& connection;
   explicit Event(Connection& owner) : connection(owner) {}
@@ -102,7 +102,7 @@ void Connection::close() {
     stream_.close();
   }
   pool_.reactor().timers().cancel(watchdog_);
-  state_ = State::broken;  // for those who ask again when they hear that their answer is lost
+  state_ = State::broken;  // set before the queries learn that their answers are lost, because they may retry at once
   inbox_.release();
   out_.release();
   draining_ = cancelling_ = skipping_ = batch_slow_ = false;
@@ -111,7 +111,7 @@ void Connection::close() {
   answer_ = {};
   prepared_.clear();
   key_ = {};
-  // The waiting ones may ask again at once: elsewhere, as this connection is not ready.
+  // The waiting queries may retry at once. They use another connection, because this one is not ready.
   while (flight_size_ != 0) {
     const InFlight entry = pop();
     if (entry.query != nullptr) entry.query->connection_lost(failure_);
@@ -147,7 +147,7 @@ Connection::Prepared& Connection::prepared(StatementId id) {
   if (id.slot >= prepared_.size()) prepared_.resize(id.slot + 1);
   Prepared& found = prepared_[id.slot];
   if (found.serial != id.serial) [[unlikely]] {
-    // The slot was another statement's, which the server may still have.
+    // The slot belonged to another statement, which the server may still have prepared.
     found = {found.state == Prepared::State::no ? Prepared::State::no : Prepared::State::stale, {}, id.serial};
   }
   return found;
@@ -167,7 +167,7 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
   const bool resets = statement.may_change_session;
   try {
-    // So that no message is written in part.
+    // Reserve all memory first, so that no message is written in part.
     (void)out_.reserve(query.parameters().size() + statement.text.size() + 4096);
   } catch (const std::bad_alloc&) {
     push({.query = &query, .statement = statement.id});
@@ -219,7 +219,7 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   flush_soon();
 }
 
-// Nothing leaves without its Sync: flush() comes here first.
+// A batch is never sent without its Sync: flush() calls this first.
 void Connection::end_batch() {
   if (batch_ == 0) return;
   batch_ = 0;
@@ -230,7 +230,7 @@ void Connection::end_batch() {
 void Connection::send_shared(Query& query) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
   set_role(Role::shared);
-  // One row more than the caller can use, or than is kept, tells that there are more.
+  // One row beyond what the caller can use, or what is kept, shows that there are more.
   write_statement(query, query.statement_->one_row ? 2 : shared_rows);
 }
 
@@ -324,7 +324,7 @@ std::span<const Column> Connection::step_columns(const Statement& statement) {
   return statement.columns;
 }
 
-// Nobody waits for what a conversation has left open here.
+// Cleans up a transaction or temporary tables that an abandoned conversation has left open.
 void Connection::clean_up() {
   const auto run = [this](std::string_view sql) {
     write_query(out_, sql);
@@ -345,7 +345,7 @@ void Connection::release(Query&) {
   leased_ = nullptr;
   pool_.reactor().end_lull(lull_);
   idle_since_ = pool_.reactor().now();
-  // Also where the connection is broken: close() tells those who still wait, and this one does not.
+  // Also if the connection is broken: close() informs the queries that still wait, and this one does not.
   for (std::size_t i = 0; i < flight_size_; ++i) {
     flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
   }
@@ -363,11 +363,11 @@ void Connection::release(Query&) {
     }
   }
   pool_.serve_soon();
-  flush_soon();  // and the runner looks whether the server has closed meanwhile
+  flush_soon();  // this also lets the runner check whether the server has closed the connection
 }
 
-// The answers of a batch come together, so it cannot be told which of its requests the server is at: one that nobody
-// waits for is enough. Who is hit in its stead is asked again, alone.
+// The answers of a batch come together, so it is unknown which of its requests the server is executing: one abandoned
+// request is enough for a cancel. If the cancel hits another request, that one is repeated, alone.
 bool Connection::foremost_is_abandoned() const {
   for (std::size_t i = 0; i < flight_size_; ++i) {
     const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
@@ -377,9 +377,9 @@ bool Connection::foremost_is_abandoned() const {
   return false;
 }
 
-// A request that nobody waits for and that takes its time holds up those behind it. The cancel may come just after its
-// end and hit the next one, which is then asked again; it must not hit one that is sent later, so nobody joins
-// meanwhile. A server that has not come to the request yet ignores it: so it is sent again, ever more seldom.
+// A slow, abandoned request delays those behind it, so it is cancelled. The cancel may arrive just after its end and
+// hit the next request, which is then repeated. It must not hit a request sent later, so none is sent meanwhile. A
+// server that has not reached the request yet ignores the cancel, so it is sent again, at growing intervals.
 void Connection::cancel_abandoned() {
   if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
   if (!foremost_is_abandoned()) return;
@@ -398,11 +398,11 @@ void Connection::cancel_finished(std::uint64_t life, Cancel outcome) {
   cancelling_ = false;
   if (outcome != Cancel::unsent) may_be_hit_ = outcome == Cancel::done ? flight_size_ : all;
   end_drain();
-  cancel_abandoned();  // another one may have become the foremost
+  cancel_abandoned();  // the first request in flight may be a different one now
   pool_.serve_soon();
 }
 
-// Whether a neighbour's cancel has ended the foremost request, and not the server's statement_timeout.
+// Whether a cancel for another request has ended this one, and not the server's statement_timeout.
 bool Connection::hit_by_our_cancel(const ServerError& error) const {
   if (error.sqlstate != "57014" || (!cancelling_ && may_be_hit_ == 0)) return false;
   const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
@@ -458,7 +458,7 @@ void Connection::break_off(Error why) {
   if (state_ != State::ready) return;
   state_ = State::broken;
   failure_ = std::move(why);
-  flush_soon();  // the runner sees to the rest
+  flush_soon();  // the runner does the rest
 }
 
 void Connection::flush_soon() { pool_.reactor().at_turn_end(hook_); }
@@ -503,7 +503,7 @@ void Connection::look_around() {
     }
     next = std::min(next, drain_deadline_);
   } else if (leased_ == nullptr && flight_size_ != 0) {
-    // One that was pipelined is only begun when those before it are done.
+    // A pipelined request starts only when those before it have finished.
     Instant deadline = foremost().deadline;
     if (options.statement_timeout_ms != 0) {
       deadline = std::max(deadline == never ? foremost_since_ : deadline,

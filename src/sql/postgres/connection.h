@@ -23,34 +23,36 @@ namespace sluice::sql::postgres {
 class Pool;
 class Query;
 
-// One connection to the server, and what is in flight on it. It lives as long as its pool and is opened again and
-// again.
+// One connection to the server and its requests in flight. The object lives as long as its pool; after the connection
+// closes, the same object opens the next one.
 //
-// Requests are answered in the order in which they were sent, each up to its own ReadyForQuery, or, where
-// Options::batch lets look-ups share a Sync, up to its CommandComplete; those that the server skips because one before
-// them in the batch has failed are sent again, alone. The connection is used in one of two ways at a time:
-//   shared: many requests in flight; the connection reads by itself, keeps the answer of the foremost in its inbox,
-//           and hands it over when it is whole;
-//   leased: one request has it for itself and reads when it wants more, so that a slow client stops the server.
+// Requests are answered in the order in which they were sent. An answer ends with its own ReadyForQuery. Where
+// Options::batch lets look-ups share a Sync, an answer ends with its CommandComplete. If a request of such a batch
+// fails, the server skips the requests after it, and these are sent again, each alone. The connection is used in one of
+// two ways at a time:
+//   shared: many requests in flight; the connection collects the first request's answer in its inbox and hands it
+//           over when it is complete;
+//   leased: one request uses it alone and reads when it needs more, so that a slow client slows down the server.
 class Connection {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
-  // Decides the session's statement_timeout: the server's for shared requests, none for streams, whose clients may be
-  // slow.
+  // Decides the session's statement_timeout: the configured one for shared requests, none for streams, because their
+  // clients may be slow.
   enum class Role : std::uint8_t { shared, exclusive };
 
-  // Where the client and the server count the same time, the server's word comes first by so much.
+  // Where both the client and the server enforce a timeout, the client waits this much longer.
   static constexpr Duration grace = std::chrono::seconds(1);
-  // An answer over one of these is not kept but asked for again on a connection of its own.
+  // A shared answer that exceeds one of these limits is discarded, and the request is repeated on an exclusive
+  // connection.
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
-  static constexpr std::size_t longest_message = 1 << 20;  // but for rows
+  static constexpr std::size_t longest_message = 1 << 20;  // except rows
 
   Connection(Pool& pool, std::size_t index);
   Connection(const Connection&) = delete;
   ~Connection();
 
-  // One life: opens the connection, serves until it ends, closes it, and tells the pool how it went.
+  // Opens the connection, serves until it ends, closes it, and reports the outcome to the pool.
   [[nodiscard]] core::Task<void> run(Role role);
 
   [[nodiscard]] State state() const { return state_; }
@@ -58,7 +60,7 @@ class Connection {
   [[nodiscard]] bool encrypted() const { return stream_.tls() != nullptr; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
-  // Nobody joins a foremost request that is slow, and its statement gets a connection of its own the next time.
+  // No request joins a slow one that is first in flight; the slow statement gets an exclusive connection the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
     return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
            flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
@@ -68,69 +70,70 @@ class Connection {
            flight_size_ == 0;
   }
 
-  // Writes the request; it goes out at the end of the turn. Precondition: can_share(), or idle().
+  // Writes the request, to be sent at the end of the turn. Precondition: can_share(), or idle().
   void send_shared(Query& query);
-  // Nobody waits for the answer of a shared request any more. Once it is slow and the foremost, it is cancelled.
+  // Discards the answer of a shared request. When the request is first in flight and slow, it is cancelled.
   void forget(Query& query);
-  // The query has been destroyed, or has taken its rows, while they were being handed over.
+  // Called when a query has been destroyed, or has taken its rows, during their delivery.
   void taken() { delivering_ = nullptr; }
 
   // Gives the connection to one query. Precondition: idle().
   void lease(Query& query, bool changes_role);
-  // Ends the lease. What has not been answered is cancelled at the server and read to its end before the next use.
+  // Ends the lease. An unfinished answer is cancelled at the server and read to its end before the next use.
   void release(Query& query);
 
-  // During a lease.
+  // The functions from here to failure() are for a lease.
 
   enum class Progress : std::uint8_t {
-    ready,      // rows or the end of the answer; a message
-    need_more,  // receive() first
-    too_large,  // a row over max_row_bytes
-    unknown,    // the columns have types that are being looked up; nothing has been cut
-    broken,     // the connection has ended: failure()
+    ready,      // rows, the end of the answer, or a message
+    need_more,  // call receive() first
+    too_large,  // a row exceeds max_row_bytes
+    unknown,    // the types of the columns are being looked up; no row has been parsed
+    broken,     // the connection has ended; see failure()
   };
   enum class Received : std::uint8_t { bytes, nothing, broken };
 
   struct Piece {
-    std::span<const Column> columns;  // with rows, or finished
+    std::span<const Column> columns;  // if there are rows, or if finished
     std::span<const Field> fields;
     std::size_t rows = 0;
     std::size_t bytes = 0;
-    bool finished = false;               // ReadyForQuery has come
-    bool failing = false;                // an error has come, behind the rows
-    std::unique_ptr<ServerError> error;  // with finished
-    bool stale = false;                  // with finished: the statement has to be prepared again
-    bool unusable = false;               // with finished: it is no result that has columns
+    bool finished = false;               // ReadyForQuery has arrived
+    bool failing = false;                // an error follows the rows
+    std::unique_ptr<ServerError> error;  // if finished
+    bool stale = false;                  // if finished: the statement must be prepared again
+    bool unusable = false;               // if finished: the result has no columns
   };
 
   void send_exclusive(Query& query);
-  // Cuts what has arrived; gives up what the last call gave.
+  // Parses the received bytes into rows. Invalidates the previous piece.
   [[nodiscard]] Progress scan(Piece& piece);
-  // One attempt at the socket. Nothing: the lease's owner is told when there is more, or has gathered.
+  // Reads the socket once. If it returns `nothing`, the lease's owner is woken when more has arrived or a gathering
+  // pause ends.
   [[nodiscard]] Received receive();
-  // For conversations that are no queries: the messages go to out(), one Sync or Query a time.
+  // For conversations other than queries. Their messages go to out(), with one Sync or Query at a time.
   [[nodiscard]] Buffer& out() { return out_; }
   void expect_answer(Query& query);
   [[nodiscard]] Progress next_message(Message& message);
-  // As next_message(); but rows that stand together come as one piece (`ready`, and piece.rows is not 0).
+  // Like next_message(), but consecutive rows come as one piece (`ready`, and piece.rows is not 0).
   [[nodiscard]] Progress next_rows(std::span<const Column> columns, Piece& piece, Message& message);
-  // What has been received and not been given up; for those who read ahead.
+  // Bytes received and not yet released, for callers that read ahead.
   [[nodiscard]] std::size_t buffered() const { return inbox_.size(); }
 
-  // How long it waits for a statement that has no deadline of its own; Duration::max(): as long as it takes.
+  // How long to wait for a statement that has no deadline of its own; Duration::max() means without limit.
   [[nodiscard]] Duration patience() const;
 
-  // For a conversation that is a transaction. What is still open at its release is rolled back.
-  // `changes_session`: it may change more than its transaction, so the session is reset at the release if was_reset()
-  // has not been called by then.
+  // For a conversation that is a transaction. A transaction that is still open at the release is rolled back.
+  // `changes_session`: it may change more than its transaction, so the session is reset at the release, unless
+  // was_reset() has been called before.
   void begin_transaction(bool changes_session) {
     in_transaction_ = true;
     unreset_ |= changes_session;
   }
-  // Likewise: temporary tables that it makes are dropped at the release.
+  // Also for such a conversation: temporary tables that it creates are dropped at the release.
   void make_temporary() { has_temporary_ = true; }
-  // Behind its COMMIT: reset_commands commands that make the session what it was when it began. was_reset() follows
-  // once the server has done them all.
+  // Writes, after COMMIT, the reset_commands commands that restore the session's initial state. was_reset() is called
+  // when the server has completed all of them.
   void write_reset();
   void was_reset() {
     role_ = opened_as_;
@@ -140,69 +143,71 @@ class Connection {
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
-  // Bind and Execute, no Sync; before them, where the connection does not have the statement yet, Parse and Describe
-  // (true: what comes of it goes to step_described(), or step_failed()).
+  // Writes Bind and Execute without Sync. If the connection does not have the statement yet, Parse and Describe come
+  // first, and the function returns true: the caller then passes the outcome to step_described() or step_failed().
   [[nodiscard]] bool write_step(const Statement& statement, std::uint16_t count, std::string_view parameters);
-  // No fields: it returns no rows. False: it has types that are being looked up, or columns where it had none.
+  // Empty `fields`: the statement returns no rows. Returns false if types are being looked up, or if the statement has
+  // columns now and had none when it was prepared.
   [[nodiscard]] bool step_described(const Statement& statement, std::span<const FieldDescription> fields);
-  // Whether the connection has the statement is not known.
+  // Records that the connection may or may not have the statement.
   void step_failed(const Statement& statement);
-  // As it was described last.
+  // The columns as last described.
   [[nodiscard]] std::span<const Column> step_columns(const Statement& statement);
 
   [[nodiscard]] const Error& failure() const { return failure_; }
 
-  // Sends what has gathered, at the end of the turn.
+  // Sends the content of out() at the end of the turn.
   void flush_soon();
-  // How a CancelRequest ended: never sent; sent, and the server has given its signal; or sent, and nothing was heard.
+  // Outcome of a CancelRequest: never sent; sent, and the server has closed the connection, so its signal is out; or
+  // sent without confirmation.
   enum class Cancel : std::uint8_t { unsent, done, unknown };
   void cancel_finished(std::uint64_t life, Cancel outcome);
-  // What only time can tell: an answer that does not come, or that nobody waits for; a cancelled one that does not end;
-  // nobody who asks.
+  // Runs on a timer: detects a missing answer, an answer that no request wants, a cancelled answer that does not end,
+  // and an idle connection.
   void look_around();
 
  private:
-  // What the server has said of a statement's columns.
+  // The server's description of a statement's columns.
   struct Described {
     enum class Kind : std::uint8_t {
       nothing,
       usable,
-      unknown,   // their types are being looked up
-      unusable,  // there are none any more
+      unknown,   // the types are being looked up
+      unusable,  // the result has no columns any more
     };
     Kind kind = Kind::nothing;
-    const ColumnLists::List* list = nullptr;  // usable; null: the statement's own
+    const ColumnLists::List* list = nullptr;  // if usable; null: the statement's own list
   };
   struct Prepared {
     enum class State : std::uint8_t { no, yes, stale };
-    State state = State::no;  // for the next request that is sent
-    Described described;      // for the next answer that comes
+    State state = State::no;  // for the next request to send
+    Described described;      // for the next answer to arrive
     std::uint64_t serial = 0;
   };
 
   struct InFlight {
-    Query* query = nullptr;  // null: nobody waits, or a session setting
+    Query* query = nullptr;  // null: the query was abandoned, or this is a session setting
     StatementId statement{};
-    bool setting = false;   // SET, of our own
-    bool prepares = false;  // Parse and Describe go ahead of Bind
+    bool setting = false;   // a SET of Sluice itself
+    bool prepares = false;  // Parse and Describe precede Bind
     bool named = false;
-    bool synced = true;         // followed by a Sync; false: the batch goes on with the next one
-    bool conversation = false;  // whatever stands before its ReadyForQuery
-    bool resets = false;        // the session is reset behind it
+    bool synced = true;         // followed by a Sync; false: the next entry belongs to the same batch
+    bool conversation = false;  // any messages up to ReadyForQuery
+    bool resets = false;        // reset commands follow the statement
     Instant deadline = never;
-    std::uint8_t before = 0;  // commands of our own that go ahead of the statement, in the same flight
-    std::uint8_t after = 0;   // and behind it
+    std::uint8_t before = 0;  // Sluice's own commands before the statement, in the same flight
+    std::uint8_t after = 0;   // and after it
   };
-  // What has arrived of the foremost request's answer.
+  // The part of the first request's answer that has arrived.
   struct Answer {
     std::size_t rows = 0;
-    std::size_t complete_rows = 0;  // when its command was complete
+    std::size_t complete_rows = 0;  // `rows` at the time of CommandComplete
     bool complete = false;
-    std::uint8_t commands = 0;  // that have ended
-    Described described;        // where it was asked for
+    std::uint8_t commands = 0;  // commands that have completed
+    Described described;        // if Describe was sent
     bool bound = false;
     bool suspended = false;
-    bool discard = false;  // its rows are read and dropped
+    bool discard = false;  // its rows are read and discarded
     bool unusable = false;
     std::unique_ptr<ServerError> error;
   };
@@ -238,7 +243,7 @@ class Connection {
   void take_description(const Message& message);
   [[nodiscard]] Described described(const InFlight& entry);
   void complete_foremost();
-  // Whether what comes now is of a command of our own, and not of the foremost request's statement.
+  // Whether the next messages answer one of Sluice's own commands and not the request's statement.
   [[nodiscard]] bool is_own_command() const {
     if (flight_size_ == 0) return false;
     const InFlight& entry = flight_[flight_first_];
@@ -283,18 +288,18 @@ class Connection {
   State state_ = State::off;
   Role role_ = Role::shared;
   Role opened_as_ = Role::shared;
-  bool role_known_ = true;      // false: a reset is on its way, and it may fail
-  bool draining_ = false;       // the rest of a cancelled answer is being dropped
-  bool cancelling_ = false;     // a CancelRequest is on its way: it must not hit the next query
-  std::size_t may_be_hit_ = 0;  // requests in flight that a cancel, sent for one before them, may have hit
-  bool dispatching_ = false;    // answers are being handed over
-  std::uint64_t life_ = 0;      // counts openings
+  bool role_known_ = true;      // false: a reset is in flight, and it may fail
+  bool draining_ = false;       // the rest of a cancelled answer is being discarded
+  bool cancelling_ = false;     // a CancelRequest is in flight; it must not hit the next query
+  std::size_t may_be_hit_ = 0;  // requests in flight that a cancel for an earlier request may have hit
+  bool dispatching_ = false;    // answers are being delivered
+  std::uint64_t life_ = 0;      // number of times that it was opened
   BackendKey key_;
   core::Address address_;
   Error failure_;
   Instant drain_deadline_ = never;
   Instant foremost_since_ = never;
-  Instant cancel_due_ = never;  // for the foremost request, should nobody wait for it
+  Instant cancel_due_ = never;  // when to cancel the first request if it is abandoned
   Instant idle_since_ = never;
 
   Inbox inbox_;
@@ -302,17 +307,17 @@ class Connection {
   std::vector<Field> fields_;
   std::vector<Prepared> prepared_;  // by StatementId::slot
 
-  std::vector<InFlight> flight_;  // a ring
+  std::vector<InFlight> flight_;  // ring buffer
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
-  std::size_t batch_ = 0;       // requests in out_ that the next Sync will be for
-  bool has_temporary_ = false;  // it has made temporary tables
+  std::size_t batch_ = 0;       // requests in out_ that the next Sync will end
+  bool has_temporary_ = false;  // the conversation has created temporary tables
   bool wakes_when_sent_ = false;
   Prepared unnamed_;
-  bool in_transaction_ = false;  // a transaction of a conversation may be open
-  bool unreset_ = false;         // its session may have been changed, and must be reset before the next use
-  bool skipping_ = false;        // a request has failed, and the server skips what follows up to the Sync
-  bool batch_slow_ = false;      // a batch's answers come together: all of its statements count as slow
+  bool in_transaction_ = false;  // a conversation may have left a transaction open
+  bool unreset_ = false;         // the session may have been changed and must be reset before the next use
+  bool skipping_ = false;        // a request has failed, and the server skips all messages up to the Sync
+  bool batch_slow_ = false;      // the answers of a batch arrive together, so all of its statements count as slow
   Answer answer_;
 
   Query* leased_ = nullptr;

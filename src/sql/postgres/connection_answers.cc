@@ -1,4 +1,4 @@
-// What the server says, and whom it is for.
+// Interprets the server's messages and passes them to their requests.
 #include "sql/postgres/connection.h"
 #include "sql/postgres/pool.h"
 #include "sql/postgres/query.h"
@@ -6,11 +6,11 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t turn_bytes = 4 << 20;  // read in one go before others have their turn
+constexpr std::size_t turn_bytes = 4 << 20;  // limit for one read before other connections run
 
 }  // namespace
 
-// Everything that has arrived of answers that nobody reads for himself.
+// Handles all that has arrived of answers whose queries do not read themselves.
 void Connection::pump() {
   std::size_t turn = 0;
   for (;;) {
@@ -39,15 +39,15 @@ void Connection::pump() {
     if (state_ != State::ready || leased_ != nullptr) return;
     inbox_.shrink();
     if (turn > turn_bytes) {
-      watch(pool_.reactor().now());  // the rest after others have had their turn
+      watch(pool_.reactor().now());  // continue after other connections have run
       return;
     }
     if (receive(turn) != Received::bytes) return;
   }
 }
 
-// A message that is not all there, `message_size` long: one that would take too much memory is dropped as it comes.
-// True: it is; false: it will be waited for.
+// Handles an incomplete message of `message_size` bytes. If it would take too much memory, its bytes are dropped as
+// they arrive, and the function returns true. Otherwise the caller waits for the rest.
 bool Connection::overflow(std::size_t message_size) {
   const bool is_row = inbox_.type_of_next() == 'D' && flight_size_ != 0;
   if (!is_row) {
@@ -62,12 +62,11 @@ bool Connection::overflow(std::size_t message_size) {
   return true;
 }
 
-// Of a conversation that its owner has left: nothing of it is known here but where it ends. True: nobody needs the
-// message.
+// For a conversation that its owner has abandoned: only its end matters. Returns true if the message is to be ignored.
 bool Connection::pass_over(const Message& message) {
   if (leased_ != nullptr || flight_size_ == 0 || !foremost().conversation) return false;
   switch (message.type) {
-    case 'G':  // the server waits for rows, and hears no cancel meanwhile
+    case 'G':  // the server waits for COPY data, and ignores cancels meanwhile
       write_copy_fail(out_, "abandoned");
       flush_soon();
       return true;
@@ -135,18 +134,18 @@ void Connection::handle(const Message& message) {
     case 'A':
       if (parse_notification(message.payload)) ++pool_.counters().notifications;
       break;
-    case 'H':  // COPY ... TO STDOUT: no rows, and nothing that could be made of it
+    case 'H':  // COPY ... TO STDOUT: has no result rows, and is not supported
     case 'd':
     case 'c':
       answer_.unusable = answer_.discard = true;
       break;
     case 'S':
-      break;  // ParameterStatus: nothing that we rely on changes behind our back
+      break;  // ParameterStatus: no parameter that we rely on changes unexpectedly
     default:
       break_off("the server sent a message that is out of place");
       return;
   }
-  if (leased_ != nullptr) return;  // scan() gives up what it has seen
+  if (leased_ != nullptr) return;  // scan() drops what it has processed
   if (flight_size_ == 0 || answer_.discard) inbox_.drop();
 }
 
@@ -175,7 +174,7 @@ void Connection::handle_error(const Message& message) {
   skipping_ = true;
 }
 
-// A statement is prepared anew on every connection, and the table may have changed since the program's start.
+// Each connection prepares the statement itself, and the table may have changed since the program's start.
 void Connection::take_description(const Message& message) {
   if (flight_size_ == 0 || !foremost().prepares || foremost().query == nullptr) return;
   const Statement& statement = *foremost().query->statement_;
@@ -201,13 +200,13 @@ void Connection::take_description(const Message& message) {
   if (foremost().named) prepared(statement.id).described = described;
 }
 
-// Of the foremost request, or of the one that has just been it.
+// For the request that is first in flight, or has just been completed.
 Connection::Described Connection::described(const InFlight& entry) {
   if (entry.prepares) return answer_.described;
   return entry.named ? prepared(entry.statement).described : Described{};
 }
 
-// In a batch an answer ends with its command, otherwise with ReadyForQuery.
+// In a batch an answer ends with its CommandComplete, otherwise with ReadyForQuery.
 void Connection::finish_command() {
   if (is_own_command() && !skipping_) {
     const InFlight& entry = foremost();
@@ -226,7 +225,8 @@ void Connection::finish_command() {
   if (!foremost().synced) complete_foremost();
 }
 
-// Of set_config(). What comes behind the statement returns none, and the rows that are kept must not be lost.
+// Drops the row of set_config(). Commands after the statement return no rows; there, dropping would lose the
+// statement's rows.
 void Connection::drop_own_row() {
   if (answer_.commands > foremost().before) {
     break_off("the server sent a message that is out of place");
@@ -249,7 +249,7 @@ void Connection::handle_ready(const Message& message) {
   }
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
-    // A SET of our own ends before the transaction that was sent behind it has begun.
+    // Sluice's own SET ends before the transaction that was sent after it has begun.
     if (flight_size_ == 0 || foremost().setting) in_transaction_ = false;
   } else if (!in_transaction_) {
     break_off("a statement left a transaction open");
@@ -287,11 +287,10 @@ void Connection::complete_foremost() {
   if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
   Answer answer = std::move(answer_);
   answer_ = {};
-  // What has failed has set nothing, as it is rolled back; but locks stay.
+  // A failed statement's settings are rolled back, but its session locks stay.
   if (entry.resets) unreset_ = answer.error != nullptr;
 
-  // Asked to describe a statement, a server that gives a result without having done so is not believed; nor is one that
-  // describes it and says that there is none.
+  // If Describe was sent, refuse a result that arrives without a description, or after a description without columns.
   if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
     answer.unusable = true;
   }
@@ -299,17 +298,17 @@ void Connection::complete_foremost() {
   if (entry.named) {
     Prepared& known = prepared(entry.statement);
     if (entry.prepares && columns.kind != Kind::usable) {
-      // Whether it exists is not known where nobody was left to look at its columns, or Parse has failed. Stale is
-      // always right: closing what does not exist is no error.
+      // It is unknown whether the statement exists if the query was abandoned before its columns were checked, or if
+      // Parse has failed. Stale is always correct, because closing a statement that does not exist is not an error.
       known.state = Prepared::State::stale;
       known.described = columns;
     } else if (answer.error) {
       stale = answer.error->sqlstate == "26000" ||
               (answer.error->sqlstate == "0A000" && answer.error->routine == "RevalidateCachedQuery");
-      // The next one may have been parsed meanwhile, by a request that had the same answer before this one.
+      // An earlier request with the same error may already have prepared it again.
       if (stale) known.state = Prepared::State::stale;
     } else if (columns.kind == Kind::nothing) {
-      stale = true;  // sent behind a Parse whose description nobody has read
+      stale = true;  // sent after a Parse whose description was not read
     }
   }
 
@@ -354,13 +353,13 @@ void Connection::deliver(Query& query, const Answer& answer, std::span<const Col
   }
   delivering_ = &query;
   query.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
-  // Who does not take the rows at once gets a copy of his own: the next answer comes into the same buffer.
+  // A query that does not take the rows at once gets its own copy, because the next answer reuses the buffer.
   if (delivering_ != nullptr) delivering_->keep();
   delivering_ = nullptr;
 }
 
 bool Connection::cut_answer(std::size_t rows, std::size_t columns) {
-  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // what so many rows take at least
+  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // the least size of so many rows
   if (fields_.size() < rows * columns) fields_.resize(rows * columns);
   Field* into = fields_.data();
   const char* at = inbox_.data();

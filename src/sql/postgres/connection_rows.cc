@@ -1,4 +1,4 @@
-// During a lease: what has arrived, cut into rows and messages.
+// During a lease: splits the received bytes into rows and messages.
 #include <algorithm>
 
 #include "sql/postgres/connection.h"
@@ -8,7 +8,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t piece_bytes = 64 << 10;  // of wire data, after which a piece is handed out
+constexpr std::size_t piece_bytes = 64 << 10;  // of wire data, the size at which a piece is returned
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Connection::Progress Connection::next_rows(std::span<const Column> columns, Piec
     Message row;
     const Framing framing = inbox_.take(pool_.options().max_row_bytes, row);
     if (framing == Framing::need_more) break;
-    if (framing == Framing::too_large && rows != 0) break;  // those first
+    if (framing == Framing::too_large && rows != 0) break;  // return these rows first
     if (framing == Framing::too_large) return Progress::too_large;
     if (fields_.size() < used + columns.size()) fields_.resize(std::max(fields_.size() * 2, used + columns.size()));
     if (framing == Framing::malformed || !cut_row(row.payload, columns.size(), fields_.data() + used)) {
@@ -65,7 +65,7 @@ Connection::Progress Connection::scan(Piece& piece) {
       break;
     }
     if (framing == Framing::too_large) {
-      if (piece.rows != 0) break;  // those first
+      if (piece.rows != 0) break;  // return these rows first
       return Progress::too_large;
     }
     if (message.type == 'D' && is_own_command()) {
@@ -84,7 +84,7 @@ Connection::Progress Connection::scan(Piece& piece) {
         ++piece.rows;
         continue;
       }
-      answer_.unusable = true;  // an error once the answer has ended
+      answer_.unusable = true;  // becomes an error when the answer has ended
     } else {
       handle(message);
       if (answer_.described.kind == Described::Kind::unknown && !lease_finished_) {

@@ -29,8 +29,8 @@ std::string message(char type, const std::string& payload) {
 const std::string ready = message('Z', "I");
 const std::string started = message('R', u32(0)) + message('K', u32(1) + u32(2)) + ready;
 
-// A server that says what it is told: `script[i]` after the client's i-th packet, the last one again and again. An
-// empty script closes. It serves one connection after the other until it is destroyed.
+// A server with scripted answers: it sends `script[i]` after the client's i-th packet, and repeats the last answer. An
+// empty string closes the connection. It serves one connection after another until it is destroyed.
 class ScriptedServer {
  public:
   explicit ScriptedServer(std::vector<std::string> script) : script_(std::move(script)) {
@@ -79,8 +79,8 @@ class ScriptedServer {
   std::thread thread_;
 };
 
-// A server whose cancel comes too late: it has answered the look-up that was to be cancelled, and the signal hits the
-// one behind it. What is asked again gets `second`.
+// A server that receives a cancel too late: it has already answered the look-up to be cancelled, and the signal hits
+// the next one. The repeated request gets `second`.
 class LateCancelServer {
  public:
   LateCancelServer(std::string first, std::string second) : first_(std::move(first)), second_(std::move(second)) {
@@ -104,7 +104,7 @@ class LateCancelServer {
   }
 
   std::uint16_t port = 0;
-  bool was_cancelled = false;  // these are for after join()
+  bool was_cancelled = false;  // valid after join(), with the next member
   bool was_asked_before_signal = false;
 
  private:
@@ -144,7 +144,7 @@ class LateCancelServer {
 
 class ConnectionTest : public testing::Test {
  public:
-  // Asks a server that follows the script for one row of two columns; gives the rows or the error.
+  // Asks a server with this script for one row of two columns; returns the rows or the error.
   Result<std::size_t> ask(std::vector<std::string> script, bool one_row, std::uint32_t timeout_ms = 200) {
     ScriptedServer server(std::move(script));
     Options options;
@@ -197,7 +197,7 @@ class ConnectionTest : public testing::Test {
   }
 
   std::size_t batch = 1;
-  std::size_t requests = 1;  // the same one, at the same time; what ask() gives is an error if one of them fails
+  std::size_t requests = 1;  // identical, and sent at the same time; ask() returns an error if one of them fails
 
   std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
 
@@ -214,7 +214,7 @@ TEST_F(ConnectionTest, AnHonestServerIsUnderstood) {
   EXPECT_EQ(ask({started, begin + row + row + message('N', "SNOTICE\0C00000\0Mx\0\0"s) + row + done}, false, 0), 3u);
 }
 
-// Each of these ends the request with an error; none of them reaches an assert, or hangs.
+// Each of these ends the request with an error. None of them triggers an assertion or hangs.
 TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
   const std::vector<std::string> answers = {
       "",                            // closes
@@ -224,12 +224,12 @@ TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
       begin + row + message('Z', "?"),
       begin + row + message('Z', ""),
       begin + row + done + ready,                          // one ReadyForQuery too many
-      begin + message('R', u32(0)) + done,                 // out of place
+      begin + message('R', u32(0)) + done,                 // in the wrong state
       begin + message('G', "\0\0\0"s) + done,              // COPY FROM STDIN
       begin + message('D', u16(1) + u32(1) + "7") + done,  // too few columns
       begin + message('D', u16(2) + u32(9) + "7") + done,
       begin + message('D', "") + done,
-      done,                     // describes nothing
+      done,                     // not described
       message('n', "") + done,  // no columns
       message('1', "") + message('n', "") + row + done,
       begin + message('E', "garbage"),
@@ -239,7 +239,7 @@ TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
   };
   for (const bool one_row : {true, false}) {
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      // A stray ReadyForQuery comes after a right answer, which stands; it ends the connection.
+      // A stray ReadyForQuery follows a correct answer. The answer counts, but the connection is closed.
       const auto result = ask({started, answers[i]}, one_row, one_row ? 200 : 0);
       if (i == 6) {
         EXPECT_EQ(result, 1u);
@@ -250,13 +250,13 @@ TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
   }
 }
 
-// The columns are of a type that nobody knows yet: what the catalog then says, or does not say, is waited for.
+// The columns have an unknown type. The request waits for the catalog's answer, or for its failure.
 TEST_F(ConnectionTest, TheAnswerAboutColumnsThatHaveChangedIsWaitedFor) {
   const std::string other =
       message('1', "") +
       message('T', u16(1) + "m\0"s + u32(0) + u16(0) + u32(99999) + u16(4) + u32(0xffffffff) + u16(0)) +
       message('2', "") + message('D', u16(1) + u32(2) + "ok") + done;
-  const std::string known = message('C', "SELECT 0\0"s) + ready;  // no such type: text
+  const std::string known = message('C', "SELECT 0\0"s) + ready;  // type not found: text
   const std::string refused = message('E', "SERROR\0VERROR\0C42501\0Mpermission denied\0\0"s) + ready;
   const std::string silent = message('N', "SNOTICE\0C00000\0Mx\0\0"s);
   EXPECT_EQ(ask({started, other, known, other}, true), 1u);
@@ -270,7 +270,7 @@ TEST_F(ConnectionTest, TheAnswerAboutColumnsThatHaveChangedIsWaitedFor) {
   ASSERT_FALSE(malformed);
 }
 
-// Only once: what is cancelled again is not ours any more.
+// Only once: a second cancel does not come from Sluice.
 TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
   const std::string cancelled = message('E', "SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0"s);
   for (const bool again : {false, true}) {
@@ -327,7 +327,7 @@ TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
   }
 }
 
-// Three requests with one Sync between them.
+// Three requests share one Sync.
 TEST_F(ConnectionTest, ABatchIsUnderstoodAndNothingElse) {
   batch = 8;
   requests = 3;
@@ -337,28 +337,28 @@ TEST_F(ConnectionTest, ABatchIsUnderstoodAndNothingElse) {
   const std::string first = begin + row + complete;
   const std::string next = bound + row + complete;
   EXPECT_EQ(ask({started, first + next + next + ready}, true), 1u);
-  // The second one fails; the third is skipped, and asked for again by itself, and again when the script repeats.
+  // The second request fails. The third is skipped and repeated alone, and again when the script repeats.
   const auto failed = ask({started, first + refused + ready, bound + row + complete + ready}, true);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().sqlstate, "22012");
 
   const std::vector<std::string> answers = {
       first + next + ready,                    // one of three has no answer
-      first + complete + next + next + ready,  // one answer too many, for nothing bound
+      first + complete + next + next + ready,  // one answer too many, without a Bind
       first + next + next + bound + row + complete + ready + ready,
       first + complete + ready,
       first + ready,
       ready,
       complete + complete + complete + ready,
-      first + refused + refused + ready,                 // what is skipped cannot fail
-      first + refused + bound + row + complete + ready,  // nor succeed
+      first + refused + refused + ready,                 // a skipped request cannot fail
+      first + refused + bound + row + complete + ready,  // a skipped request cannot succeed
       first + next + next + message('Z', "T"),
       first + next + message('D', u16(1) + u32(1) + "7") + complete + ready,
       first,
   };
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const auto result = ask({started, answers[i]}, true);
-    // What was right before the fault stands: only here have all three had their answers by then.
+    // Answers before the fault count. Only in this case have all three requests been answered before it.
     if (i == 9) {
       EXPECT_EQ(result, 1u) << i;
     } else {
@@ -380,16 +380,16 @@ TEST_F(ConnectionTest, AStartThatGoesWrongMakesTheServerUnavailable) {
   const std::string scram = message('R', u32(10) + "SCRAM-SHA-256\0\0"s);
   const std::vector<std::vector<std::string>> scripts = {
       {""},
-      {message('N', "SNOTICE\0C00000\0Mx\0\0"s)},  // and then nothing
+      {message('N', "SNOTICE\0C00000\0Mx\0\0"s)},  // nothing follows
       {"HTTP/1.1 400 Bad Request\r\n\r\n"},
       {message('E', "SFATAL\0C53300\0Mtoo many clients\0\0"s)},
       {message('E', "SFATAL")},
-      {message('R', u32(3))},  // wants the password in the clear
+      {message('R', u32(3))},  // asks for the password in the clear
       {message('R', u32(7))},  // GSSAPI
       {message('R', u32(10) + "SCRAM-SHA-256-PLUS\0\0"s)},
-      {message('R', u32(11) + "r=x,s=eA==,i=1")},  // out of order
+      {message('R', u32(11) + "r=x,s=eA==,i=1")},  // in the wrong state
       {message('R', u32(12) + "v=eA==")},
-      {scram, started},  // skips its half of SCRAM
+      {scram, started},  // skips the end of SCRAM
       {scram, message('R', u32(11) + "r=wrong,s=eA==,i=4096")},
       {scram, scram},
       {"R" + u32(1 << 20)},

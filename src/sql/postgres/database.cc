@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_parameters = 65535;  // Bind counts them in 16 bits
 constexpr Duration prepare_patience = 30s;
 
-// COMMIT and the like: the transaction that a statement runs in is not its own.
+// Whether it is COMMIT or the like, which a statement must not contain because it does not own its transaction.
 bool controls_transaction(std::string_view sql) {
   constexpr std::array<std::string_view, 8> words{"begin",    "start", "commit",    "end",
                                                   "rollback", "abort", "savepoint", "release"};
@@ -82,7 +82,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
   return prepare(text, declared, true);
 }
 
-// Its transaction resets the session whatever it does.
+// Passes `reads` as false: the transaction resets the session in any case.
 core::Task<Result<Statement>> Database::prepare_writing(std::string_view text, std::span<const Parameter> declared) {
   return prepare(text, declared, false);
 }
@@ -119,7 +119,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
     if (!type) co_return std::unexpected(std::move(type.error()));
     statement.described.push_back(std::move(*type));
   }
-  if (reads && pool_.options().prepared) {  // behind a pooler the session is the pooler's matter
+  if (reads && pool_.options().prepared) {  // behind a pooler, the pooler resets the session
     const auto may = co_await may_change_session(conversation, parsed->text);
     if (!may) co_return std::unexpected(may.error());
     statement.may_change_session = *may;

@@ -18,8 +18,8 @@ namespace sluice::sql::postgres {
 
 class ParallelCursor;
 
-// One core's access to one PostgreSQL database. It begins to connect when it is made, and comes back by itself when the
-// server does. Cursors and tasks that it gave must be gone before it is destroyed.
+// One core's access to one PostgreSQL database. It starts to connect when it is created, and reconnects after the
+// server was unreachable. Its cursors and tasks must be destroyed before it.
 class Database final : public sql::Database {
  public:
   Database(core::Reactor& reactor, Options options);
@@ -54,7 +54,7 @@ class Database final : public sql::Database {
   Pool pool_;
   TypeCatalog types_;
   Statement ping_;
-  std::uint32_t explained_ = 0;  // plans that prepare_parallel() has asked for
+  std::uint32_t explained_ = 0;  // plans that prepare_parallel() has requested
 };
 
 }  // namespace sluice::sql::postgres

@@ -8,8 +8,8 @@
 #include "sql/postgres/database.h"
 #include "sql/postgres/url.h"
 
-// Against a server of one's own, with pgbench's tables: SLUICE_BENCH_POSTGRES is its URL (pgbench -i -s 20 gives
-// 2,000,000 accounts). The rivals are pgbench -S -M prepared -c 8 and bench/pg_floor.py.
+// Needs a separate server with pgbench's tables (pgbench -i -s 20 gives 2,000,000 accounts); SLUICE_BENCH_POSTGRES is
+// its URL. The rivals are pgbench -S -M prepared -c 8 and bench/pg_floor.py.
 namespace sluice::sql::postgres {
 namespace {
 
@@ -42,7 +42,7 @@ struct Bench {
   }
 };
 
-// 64 clients, each with one look-up by key at a time.
+// 64 clients; each runs one look-up by key at a time.
 void point_lookups(benchmark::State& state) {
   Bench bench(static_cast<std::size_t>(state.range(0)));
   const Statement statement = bench.prepare("SELECT abalance FROM pgbench_accounts WHERE aid = :aid", true);
@@ -78,7 +78,7 @@ BENCHMARK(point_lookups)
     ->UseRealTime()
     ->MeasureProcessCPUTime();
 
-// All rows of a large table, cut into fields and thrown away.
+// Reads all rows of a large table, splits them into fields and discards them.
 void drain(benchmark::State& state) {
   Bench bench;
   const Statement statement = bench.prepare("SELECT * FROM pgbench_accounts", false);

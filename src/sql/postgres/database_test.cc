@@ -18,7 +18,7 @@ namespace {
 
 using core::Task;
 
-// What a test reads of a result.
+// The parts of a result that tests check.
 struct Rows {
   const Column* columns = nullptr;  // of all blocks
   std::vector<std::string> names;
@@ -33,7 +33,7 @@ class PostgresTest : public testing::Test {
   static Options options() {
     auto made = options_from_url(Cluster::shared().url());
     EXPECT_TRUE(made) << made.error();
-    // How busy the machine is decides neither what is shared nor whether a connection can be had.
+    // The machine's load must not decide whether requests share connections, or whether they get one.
     made->slow_ms = 60'000;
     made->wait_ms = made->connect_timeout_ms = 20'000;
     return *made;
@@ -44,7 +44,7 @@ class PostgresTest : public testing::Test {
   }
   void SetUp() override {
     Cluster::shared();
-    reactor->turn(reactor->now());  // what has started above took its time
+    reactor->turn(reactor->now());  // the setup above took time
     open();
   }
   void TearDown() override {
@@ -66,7 +66,7 @@ class PostgresTest : public testing::Test {
     const Instant end = reactor->now() + time;
     while (reactor->now() < end) reactor->turn(end);
   }
-  // Until `condition`, which may be looked at again and again.
+  // Turns the loop until `condition` holds. It may be called repeatedly.
   bool turn_until(const std::function<bool()>& condition, Duration patience = 10s) {
     const Instant end = reactor->now() + patience;
     while (!condition()) {
@@ -206,7 +206,7 @@ TEST_F(PostgresTest, PrepareDescribesParametersColumnsAndForms) {
   EXPECT_EQ(form('q'), Form::text);
   EXPECT_EQ(form('r'), Form::number);
   EXPECT_EQ(s.columns[18].type->delimiter, ',');
-  // The statement runs with those columns.
+  // The statement also runs with those columns.
   const Rows rows = fetch(s);
   ASSERT_FALSE(rows.error) << rows.error->message;
   EXPECT_EQ(rows.rows.at(0).at(15), "\\x00");
@@ -254,7 +254,7 @@ TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
         const Rows rows = fetch(*s, {"5", "2.50", "true", "7", "8"});
         ASSERT_FALSE(rows.error) << rows.error->message;
         EXPECT_EQ(json_of(*s, rows.rows.at(0)), R"({"id":5,"x":2.5,"on":true,"t":"7","u":"8"})");
-        // And where it has to be prepared again.
+        // The same when it must be prepared again.
         if (named) (void)fetch(must_prepare("DEALLOCATE ALL", true));
       }
       const Rows null = fetch(*s, {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
@@ -280,12 +280,12 @@ TEST_F(PostgresTest, ADeclaredParameterKeepsTheTypeThatTheStatementNeeds) {
             R"({"relname":"pg_class"})");
   EXPECT_EQ(ask("SELECT lower(:id) AS a", {"007"}), R"({"a":"007"})");
   EXPECT_EQ(ask("SELECT 1 + :id AS a", {"007"}), R"({"a":8})");
-  // What the statement says is what it means.
+  // A cast in the statement takes precedence.
   EXPECT_EQ(ask("SELECT :id::text AS a", {"007"}), R"({"a":"007"})");
   EXPECT_EQ(ask("SELECT :id :: text AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
   EXPECT_EQ(ask("SELECT CAST( :id AS text) AS a", {"007"}), R"({"a":"007"})");
   EXPECT_EQ(ask("SELECT :id as cast", {"007"}), R"({"cast":7})");
-  // One can have its type and the other can't.
+  // One parameter can have its declared type, and the other cannot.
   EXPECT_EQ(ask("SELECT lower(:id) AS a, :n AS n", {"007", "008"}), R"({"a":"007","n":8})");
   EXPECT_EQ(ask("SELECT :n AS n, lower(:id) AS a", {"008", "007"}), R"({"n":8,"a":"007"})");
   EXPECT_EQ(ask("SELECT lower(:n) AS n, lower(:id) AS a", {"008", "007"}), R"({"n":"008","a":"007"})");
@@ -327,7 +327,7 @@ TEST_F(PostgresTest, AParameterMayStandFirstWhereItNeedsNoType) {
        {{"q", ParameterType::integer}},
        {"2"},
        R"({"n":1})"},
-      // Each number is another one by then.
+      // All parameters have been renumbered several times.
       {"SELECT :a::int AS a, :b AS b, :c AS c, :d::int AS d" + numbers +
            "WHERE :e IS NULL OR :b IS NULL OR id = :b AND :e = name",
        {},
@@ -361,7 +361,7 @@ TEST_F(PostgresTest, TypesThatDisagreeAreRefusedWithTheParametersName) {
   ASSERT_FALSE(second);
   EXPECT_TRUE(second.error().message.contains(hint)) << second.error().message;
   EXPECT_TRUE(prepare("SELECT 1 FROM pg_class WHERE lower(:q) = 'a' OR relpages::text = :q"));
-  // Nothing else is said of other mistakes.
+  // Other errors get no explanation.
   const auto once = prepare("SELECT 1 + lower(:q)");
   ASSERT_FALSE(once);
   EXPECT_FALSE(once.error().message.contains("several times")) << once.error().message;
@@ -376,7 +376,7 @@ TEST_F(PostgresTest, PrepareRefusesAndPointsAtTheCharacter) {
   const auto syntax = prepare("SELEC 1");
   ASSERT_FALSE(syntax);
   EXPECT_EQ(syntax.error().position, 1u);
-  // The connection is good for the next.
+  // The connection is still usable.
   EXPECT_TRUE(prepare("SELECT 1"));
 }
 
@@ -451,7 +451,7 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
       EXPECT_EQ(transactions.size(), 4u);
     }
 
-    // An error ends the transaction: it is told to whom it concerns, and the others are asked for again.
+    // An error ends the transaction. Only the failed request gets it; the others are repeated.
     const Statement divide = must_prepare("SELECT 100 / :k::int", true);
     const Statement large = must_prepare("SELECT repeat('x', 2000000), :k::int", true);
     std::vector<Rows> mixed(90);
@@ -480,7 +480,7 @@ TEST_F(PostgresTest, ABatchSharesATransactionAndNothingElse) {
   }
 }
 
-// As long as nobody has seen a row, the error is the answer.
+// While the caller has not seen any row, the error is the answer.
 TEST_F(PostgresTest, AnErrorBehindAFewRowsIsTheAnswer) {
   const Rows rows = fetch(must_prepare("SELECT 10 / (3 - n) FROM generate_series(1, 5) n"));
   ASSERT_TRUE(rows.error);
@@ -519,7 +519,7 @@ TEST_F(PostgresTest, StatementsWithSmallResultsAreSharedAfterAWhile) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(fetch(s, {"20"}).rows.size(), 20u);
   EXPECT_EQ(database->counters().shared_requests, 5u);
   EXPECT_EQ(database->counters().exclusive_requests, 8u);
-  // 999 rows are kept, a thousand may be more than that.
+  // 999 rows are kept; an answer of a thousand may have more rows.
   EXPECT_EQ(fetch(s, {"999"}).rows.size(), 999u);
   EXPECT_EQ(database->counters().overflows, 0u);
   EXPECT_EQ(fetch(s, {"5000"}).rows.size(), 5000u);
@@ -549,7 +549,7 @@ TEST_F(PostgresTest, AStatementWithoutColumnsAndOneWithoutRows) {
   EXPECT_EQ(rows.rows.size(), 0u);
 }
 
-// What is taken later than at once must still be the own answer.
+// Rows that are taken later must still belong to the request.
 TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
   const Statement s = must_prepare("SELECT :k::text, NULL::text, ''", true);
   std::vector<std::unique_ptr<Cursor>> cursors(50);
@@ -577,7 +577,7 @@ TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
   }
 }
 
-// A client that leaves takes its answer with it and nobody else's.
+// An abandoned request takes only its own answer with it.
 TEST_F(PostgresTest, ForgottenRequestsDoNotShiftTheOthers) {
   const Statement s = must_prepare("SELECT :k::int, pg_sleep(0.002)", true);
   core::TaskGroup leaving;
@@ -608,7 +608,7 @@ TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
   settle();
   ASSERT_TRUE(cursor);
   turn_for(100ms);
-  // 300 MB are on their way, and the server waits for us in the middle of them.
+  // 300 MB are to be sent, and the server waits until we read more.
   EXPECT_EQ(Cluster::shared().psql("SELECT wait_event FROM pg_stat_activity WHERE query LIKE '%repeat%' AND state = "
                                    "'active' AND pid <> pg_backend_pid()"),
             "ClientWrite\n");
@@ -628,14 +628,14 @@ TEST_F(PostgresTest, AStreamIsReadOnlyAsFastAsItIsPulled) {
   EXPECT_LE(largest, 300u) << "blocks have a bound, however fast the server is";
 }
 
-// What comes fast is left to gather, and nothing that arrives then wakes anybody.
+// A fast stream is read with pauses, during which arriving bytes wake no coroutine.
 TEST_F(PostgresTest, AStreamThatFallsSilentIsStillHeard) {
   const Rows all =
       fetch(must_prepare("SELECT repeat('x', 1000), CASE WHEN n % 4000 = 0 THEN pg_sleep(0.05) END "
                          "FROM generate_series(1, 14000) n"));
   ASSERT_FALSE(all.error) << all.error->message;
   EXPECT_EQ(all.rows.size(), 14'000u);
-  // On the same connection, which tells of what comes again.
+  // On the same connection, which must report new bytes again.
   const std::size_t connections = database->open_connections();
   for (std::uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(fetch(must_prepare("SELECT 1", true)).error);
   EXPECT_EQ(database->open_connections(), connections);
@@ -675,7 +675,7 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   EXPECT_TRUE(turn_until([&] { return Cluster::shared().psql(active) == "0\n"; }));
   EXPECT_EQ(database->counters().cancels, 1u);
   turn_for(50ms);
-  // The connection is used again, and the cancel does not hit what comes next.
+  // The connection is reused, and the cancel does not hit the next query.
   const std::size_t connections = database->open_connections();
   for (std::uint32_t i = 0; i < 20; ++i) {
     const Rows rows = fetch(must_prepare("SELECT n FROM generate_series(1, 5000) n"));
@@ -686,7 +686,7 @@ TEST_F(PostgresTest, DestroyingACursorCancelsTheStatement) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
-// Queries with settings: each is a transaction of its own, and what it has set is gone with it.
+// Queries with settings: each is its own transaction, and its settings end with it.
 class PostgresRolesTest : public PostgresTest {
  public:
   void SetUp() override {
@@ -713,7 +713,7 @@ class PostgresRolesTest : public PostgresTest {
                 std::vector<std::optional<std::string>> values = {}) {
     return fetch(statement, std::move(values), {.settings = settings});
   }
-  // Neither in look-ups nor in streams, and no session is in a transaction.
+  // No setting remains visible in look-ups or streams, and no session is in a transaction.
   void expect_no_trace() {
     const Statement who =
         must_prepare("SELECT current_user::text, coalesce(current_setting('request.jwt.claims', true), '')");
@@ -730,7 +730,7 @@ class PostgresRolesTest : public PostgresTest {
       EXPECT_FALSE(rows.error);
       EXPECT_EQ(rows.rows, std::vector<Row>(5, Row{"login"}));
     }
-    EXPECT_TRUE(turn_until([] {  // a ROLLBACK may be on its way
+    EXPECT_TRUE(turn_until([] {  // a ROLLBACK may be in flight
       return Cluster::shared().psql(
                  "SELECT count(*) FROM pg_stat_activity WHERE usename = 'login' AND state LIKE 'idle in%'") == "0\n";
     }));
@@ -739,7 +739,7 @@ class PostgresRolesTest : public PostgresTest {
 
 TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
   const Statement s = must_prepare("SELECT owner, n FROM notes WHERE n > :least::int ORDER BY n");
-  for (int i = 0; i < 12; ++i) {  // a statement that would be shared by now
+  for (int i = 0; i < 12; ++i) {  // without settings, the statement would be shared by now
     const std::string sub = i % 2 == 0 ? "ada" : "bob";
     const Rows rows = fetch_as(s, as("reader", sub), {"19990"});
     ASSERT_FALSE(rows.error) << rows.error->message;
@@ -866,8 +866,7 @@ TEST_F(PostgresRolesTest, HoldForTransactions) {
   EXPECT_EQ(Cluster::shared().psql("SELECT count(*) FROM notes"), "20002\n");
 }
 
-// A slow look-up in a pipeline: nobody could have known, but nobody has to wait for it once its client has left.
-// Statements whose functions change the session, on its only connection, and what the next statement finds there.
+// Statements whose functions change the session: with a single connection, the next statement must not see the changes.
 class PostgresSessionTest : public PostgresTest {
  public:
   void SetUp() override {
@@ -944,7 +943,7 @@ TEST_F(PostgresSessionTest, IsResetBehindLookUpsThatMayChangeIt) {
   const Statement leaks = must_prepare("SELECT leaks.leak(), current_user::text", true);
   ASSERT_TRUE(leaks.may_change_session);
   for (int i = 0; i < 3; ++i) {
-    // All of them in one pipeline.
+    // All in one pipeline.
     std::array<Rows, 5> rows;
     for (std::size_t k = 0; k < rows.size(); ++k) {
       tasks.spawn(collect(*database, k % 2 == 0 ? leaks : ask_, {}, rows[k]));
@@ -1052,6 +1051,7 @@ TEST_F(PostgresSessionTest, IsResetWhereverTheFunctionIsNamed) {
   EXPECT_TRUE(must_prepare("SELECT 1 OPERATOR(leaks.###) 2").may_change_session);
 }
 
+// A slow look-up delays those behind it in the pipeline, so it is cancelled once its client has left.
 TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
   Options chosen = options();
   chosen.slow_ms = 20;
@@ -1061,7 +1061,7 @@ TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
       "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%abandoned look-up%' AND state = 'active' AND pid <> "
       "pg_backend_pid()";
   for (const bool by_deadline : {false, true}) {
-    // New ones, as what has been slow once is not shared.
+    // New statements, because one that was slow is not shared.
     const Statement slow = must_prepare("SELECT pg_sleep(1000), 'abandoned look-up'", true);
     const Statement quick = must_prepare("SELECT :k::int", true);
     const std::uint64_t cancels = database->counters().cancels;
@@ -1093,7 +1093,6 @@ TEST_F(PostgresTest, AnAbandonedLookUpIsCancelledAndItsNeighboursAreAnswered) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
-// Those that are abandoned one behind the other are cancelled one after the other.
 class PostgresBatchTest : public PostgresTest, public testing::WithParamInterface<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Batch, PostgresBatchTest, testing::Values(1, 8));
 
@@ -1119,7 +1118,7 @@ TEST_P(PostgresBatchTest, AbandonedLookUpsBehindEachOtherAreAllCancelled) {
     ASSERT_FALSE(quick_rows[i].error) << quick_rows[i].error->message;
     EXPECT_EQ(quick_rows[i].rows, (std::vector<Row>{{std::to_string(i)}}));
   }
-  EXPECT_GE(database->counters().cancels, 1u);  // one that hits Parse ends all that are behind it
+  EXPECT_GE(database->counters().cancels, 1u);  // a cancel that hits Parse ends all requests after it
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
@@ -1157,7 +1156,7 @@ TEST_F(PostgresTest, TheServersOwnTimeoutEndsASharedQueryAndNotItsNeighbours) {
   EXPECT_EQ(database->counters().lost, 0u);
 }
 
-// statement_timeout counts until the last row is sent; a slow client's stream must not run into it.
+// statement_timeout runs until the last row is sent; it must not end a slow client's stream.
 TEST_F(PostgresTest, ASlowStreamOutlivesTheStatementTimeout) {
   Options chosen = options();
   chosen.statement_timeout_ms = 300;
@@ -1176,7 +1175,7 @@ TEST_F(PostgresTest, ASlowStreamOutlivesTheStatementTimeout) {
       count += block->rows;
       if (block->last) co_return;
       if (i == 3) {
-        // Nothing is pulled for longer than the timeout.
+        // No rows are pulled for longer than the timeout.
         net::Stream nobody(*test.reactor);
         (void)co_await nobody.readable(test.reactor->now() + 700ms);
       }
@@ -1229,7 +1228,7 @@ TEST_F(PostgresTest, NoticesAndNotificationsComeAtAnyTime) {
 }
 
 TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
-  // One connection, so that whoever discards the statements does so where they are.
+  // One connection, so that DEALLOCATE affects the session with the statements.
   Options one_connection = options();
   one_connection.pool_size = 1;
   open(one_connection);
@@ -1237,16 +1236,16 @@ TEST_F(PostgresTest, APlanThatHasGoneStaleIsPreparedAgain) {
       "DROP TABLE IF EXISTS stale; CREATE TABLE stale (a int, b text); INSERT INTO stale VALUES (1, 'x')");
   const Statement s = must_prepare("SELECT * FROM stale WHERE a = :a", true);
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
-  // Same columns, other plan: nobody notices.
+  // Same columns, new plan: no visible effect.
   Cluster::shared().psql("ALTER TABLE stale ADD COLUMN c int; ALTER TABLE stale DROP COLUMN c");
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
-  // Somebody has discarded the session's statements.
+  // The session's statements were discarded.
   (void)fetch(must_prepare("DEALLOCATE ALL", true));
   EXPECT_EQ(fetch(s, {"1"}).rows, (std::vector<Row>{{"1", "x"}}));
   EXPECT_GE(database->counters().reprepared, 1u);
 }
 
-// As when the configuration is read again: the connections stay, and the statements are others.
+// As after a reload of the configuration: the connections stay, and the statements are new.
 TEST_F(PostgresTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
   for (const std::size_t batch : {std::size_t{1}, std::size_t{16}}) {
     Options chosen = options();
@@ -1263,7 +1262,7 @@ TEST_F(PostgresTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
       EXPECT_EQ(must_prepare("SELECT 'stays', :k::text", true).id, stays.id);
       std::vector<Rows> answers(8);
       for (Rows& answer : answers) tasks.spawn(collect(*database, &answer == &answers[3] ? stays : one, {"x"}, answer));
-      // Every other time nobody waits until the answers have come.
+      // Every other time the requests are abandoned before the answers arrive.
       if (i % 2 == 0) {
         turn_until([&] { return answers[1].blocks != 0 || i % 4 == 0; });
         tasks.cancel();
@@ -1293,7 +1292,7 @@ TEST_F(PostgresTest, WhatIsKnownOfAStatementGoesWithIt) {
   const StatementId id = s->id;
   Cluster::shared().psql("ALTER TABLE two RENAME b TO c");
   EXPECT_EQ(fetch(*s).names, (std::vector<std::string>{"a", "c"}));
-  s = must_prepare("SELECT * FROM two", true);  // has the other columns, and is another statement
+  s = must_prepare("SELECT * FROM two", true);  // has the new columns, so it is another statement
   EXPECT_NE(s->id, id);
   s.reset();
   for (int i = 0; i < 2; ++i) {
@@ -1307,7 +1306,7 @@ TEST_F(PostgresTest, WhatIsKnownOfAStatementGoesWithIt) {
 using Names = std::vector<std::string>;
 using Forms = std::vector<Form>;
 
-// How a statement can be on its way.
+// The ways in which a statement may be executed.
 struct Way {
   std::string name;
   bool one_row;  // shared
@@ -1331,7 +1330,7 @@ class ChangingColumns : public PostgresTest {
     chosen.wait_ms = 20'000;
     PostgresTest::open(chosen);
   }
-  // Several in flight, all with the same answer.
+  // Sends several requests at once and checks that all get the same answer.
   Rows ask(const Statement& statement) {
     std::vector<Rows> answers(6);
     for (Rows& answer : answers) tasks.spawn(collect(*database, statement, {"1"}, answer));
@@ -1378,7 +1377,7 @@ TEST_F(ChangingColumns, AreAnsweredAsTheyAre) {
     EXPECT_EQ(rows.names, (Names{"a", "d"}));
     EXPECT_EQ(rows.forms, (Forms{Form::text, Form::boolean}));
 
-    // Back to lists that were there before.
+    // Back to earlier lists.
     alter("ALTER COLUMN a TYPE int USING a::int, DROP COLUMN d, ADD COLUMN b text DEFAULT 'y'");
     rows = ask(s);
     EXPECT_EQ(rows.columns, s.columns.data());
@@ -1406,7 +1405,7 @@ TEST_F(ChangingColumns, MayBeOfTypesOfTheDatabasesOwn) {
     std::uint64_t look_ups = 0;
     const auto ask_after_change = [&] {
       if (!way.prepared) {
-        // It may have written something: it isn't sent again, but its columns are known to those that follow.
+        // The statement may have written, so it is not repeated, but later requests know its columns.
         const Rows refused = fetch(s, {"1"});
         EXPECT_TRUE(refused.error);
         if (refused.error) EXPECT_EQ(refused.error->failure, Failure::statement);
@@ -1424,7 +1423,7 @@ TEST_F(ChangingColumns, MayBeOfTypesOfTheDatabasesOwn) {
     EXPECT_NE(rows.columns, s.columns.data());
     const Column* const with_mood = rows.columns;
 
-    // From one type of the database's own to another.
+    // From one user-defined type to another.
     alter("ALTER COLUMN b TYPE own.other USING b::text::own.other");
     rows = ask_after_change();
     EXPECT_NE(rows.columns, with_mood);
@@ -1440,7 +1439,7 @@ TEST_F(ChangingColumns, MayBeOfTypesOfTheDatabasesOwn) {
     EXPECT_EQ(rows.columns[1].type->attributes[0].type->form, Form::number);
     EXPECT_EQ(rows.rows, (std::vector<Row>{{"1", "(7,ok)"}}));
 
-    // What has been there before is known.
+    // An earlier list is known.
     alter("ALTER COLUMN b TYPE own.mood USING (b).m");
     rows = ask(s);
     EXPECT_EQ(rows.columns, with_mood);
@@ -1536,7 +1535,7 @@ TEST_F(ChangingColumns, RecoverWhenTheCatalogCanBeReadAgain) {
   EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1", "ok"}}));
 }
 
-// Clients that leave at any moment of it.
+// Clients may disconnect at any moment of the change.
 TEST_F(ChangingColumns, DoNotNeedTheirClients) {
   for (const Way& way : ways) {
     if (!way.prepared) continue;
@@ -1565,7 +1564,7 @@ TEST_F(ChangingColumns, DoNotNeedTheirClients) {
         EXPECT_EQ(answer.rows, (std::vector<Row>{{"1", "ok"}}));
       }
     }
-    // Nor the database itself.
+    // The database may be destroyed during the change.
     Cluster::shared().psql("ALTER TABLE changing ALTER COLUMN b TYPE own.mood0 USING b::text::own.mood0");
     Cluster::shared().psql(
         "CREATE TYPE own.last AS ENUM ('ok'); ALTER TABLE changing ALTER COLUMN b TYPE own.last USING "
@@ -1630,7 +1629,7 @@ TEST_F(PostgresTest, AuthenticatesByEveryMethodThatIsAllowed) {
       "3D000");
 }
 
-// What connections in the clear do, over TLS.
+// Repeats tests of unencrypted connections over TLS.
 class PostgresTlsTest : public PostgresTest {
  public:
   static void SetUpTestSuite() {
@@ -1683,7 +1682,7 @@ TEST_F(PostgresTlsTest, LookUpsAndStreamsAreWhole) {
   }
 }
 
-// More than the socket takes at once, both ways.
+// More bytes than the socket takes at once, in both directions.
 TEST_F(PostgresTlsTest, LargeValuesGoThere) {
   open(tls_options());
   const Statement s = must_prepare("SELECT md5(:a::text), :a::text", true);
@@ -1744,7 +1743,7 @@ TEST_F(PostgresTest, RequestsWaitForAConnectionAndFailWhenNoneCanBeHad) {
   chosen.wait_limit = 3;
   open(chosen);
   const Statement s = must_prepare("SELECT n, repeat('y', 1000) FROM generate_series(1, 50000) n");
-  // With two connections, one stream at a time: the other connection is for short requests.
+  // With two connections, one stream at a time: the other connection is reserved for short requests.
   std::unique_ptr<Cursor> cursor;
   tasks.spawn([](sql::Database& db, const Statement& statement, std::unique_ptr<Cursor>& into) -> Task<void> {
     auto made = co_await db.query(statement, {}, {});
@@ -1764,7 +1763,7 @@ TEST_F(PostgresTest, RequestsWaitForAConnectionAndFailWhenNoneCanBeHad) {
     ASSERT_TRUE(rows.error);
     EXPECT_EQ(rows.error->failure, Failure::unavailable);
   }
-  // Those who wait get the connection when it is free.
+  // Waiting queries get the connection when it is free.
   Rows next;
   tasks.spawn(collect(*database, s, {}, next));
   turn_for(20ms);
@@ -1854,7 +1853,7 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
   ASSERT_TRUE(cursor);
 
   cluster.stop();
-  // The stream ends with an error, and not as if it were complete.
+  // The stream ends with an error, so it does not look complete.
   std::optional<Error> error;
   run([](Cursor& from, std::optional<Error>& into) -> Task<void> {
     for (;;) {
@@ -1874,7 +1873,7 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
   ASSERT_TRUE(meanwhile.error);
   EXPECT_EQ(meanwhile.error->failure, Failure::unavailable);
   EXPECT_FALSE(ping(100ms));
-  // After a few failed openings a request is not made to wait any more.
+  // After a few failures to connect, requests no longer wait.
   const Instant still_away = reactor->now() + 2s;
   EXPECT_TRUE(turn_until([&] { return database->counters().open_failures >= 3 || reactor->now() > still_away; }));
   const Instant asked = reactor->now();
@@ -1889,7 +1888,7 @@ TEST_F(PostgresTest, PingsAndComesBackAfterARestart) {
   EXPECT_TRUE(ping(2s));
 }
 
-// Under load: every request is answered, rightly or with an error; nothing hangs, nobody gets another one's row.
+// Under load: every request gets its own row or an error, and none hangs.
 TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   Options chosen = options();
   chosen.wait_ms = 5000;
@@ -1910,7 +1909,7 @@ TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
         if (rows.error) {
           EXPECT_EQ(rows.error->failure, Failure::unavailable) << rows.error->message;
           ++counts.failed;
-          co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);  // the refusal came without waiting
+          co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);  // the refusal came at once
         } else {
           std::string expected;
           for (int n = 0; n < 30; ++n) expected += key;

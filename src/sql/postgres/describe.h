@@ -10,20 +10,20 @@
 #include "sql/postgres/query.h"
 #include "sql/postgres/types.h"
 
-// Exchanges with the server on a connection that a conversation has got (Query::advance()).
+// Exchanges with the server, on a connection that a conversation has obtained (Query::advance()).
 namespace sluice::sql::postgres {
 
-// What the server says of a statement.
+// The server's description of a statement.
 struct Description {
   std::vector<std::uint32_t> parameters;  // OIDs
-  std::vector<Column> columns;            // without their types: resolve_types()
+  std::vector<Column> columns;            // types are not set; see resolve_types()
 };
 
-// `types` are parameters' OIDs, as Parse takes them. An error's position is a character of `sql`.
+// `types` are the parameters' OIDs for Parse. An error's position is a character of `sql`.
 [[nodiscard]] core::Task<Result<Description>> describe(Query& conversation, std::string_view sql,
                                                        std::span<const std::uint32_t> types);
 
-// The type of an OID; asks the catalog for what `types` does not know yet.
+// Returns the type of an OID. Asks the catalog if `types` does not know it yet.
 [[nodiscard]] core::Task<Result<TypePtr>> resolve_type(Query& conversation, TypeCatalog& types, std::uint32_t oid);
 // Sets each column's type.
 [[nodiscard]] core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types,

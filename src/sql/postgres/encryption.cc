@@ -40,9 +40,9 @@ core::Task<Encryption> encrypt(const Options& options, net::Stream& stream, net:
     co_return failed("the server did not say whether it supports TLS: " +
                      (got ? std::string("it closed the connection") : got.error().text()));
   }
-  // A byte behind the answer was sent before there was TLS: whoever sits between could make it the server's first words
-  // inside (CVE-2021-23222). What comes later goes to the handshake, which does not take it. The text of an error is
-  // not shown for the same reason.
+  // Bytes after the answer were sent before TLS was on: a man in the middle could inject them as the server's first
+  // messages inside TLS (CVE-2021-23222). Bytes that arrive later go to the handshake, which rejects them. For the same
+  // reason the text of an error is not shown.
   const bool alone = *got == 1;
   switch (answer.view().front()) {
     case 'S':

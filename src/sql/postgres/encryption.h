@@ -11,27 +11,27 @@
 
 namespace sluice::sql::postgres {
 
-// How a connection that has just been made becomes one over TLS.
+// The result of switching a new connection to TLS.
 struct Encryption {
   enum class Outcome : std::uint8_t {
     on,
     declined,  // the server has no TLS; the connection is as it was
-    failed,    // the connection is for closing
+    failed,    // the connection must be closed
   };
   Outcome outcome{};
-  std::string why = {};   // failed: a sentence
+  std::string why = {};   // if failed: the reason, as a sentence
   bool distrust = false;  // failed because one side does not accept the other's certificate
 };
 
-// As it is written in a URL: "verify-full".
+// The mode's name as a URL writes it: "verify-full".
 [[nodiscard]] std::string_view name_of(SslMode mode);
 
-// Sends the SSLRequest and does what the server answers. Precondition: options.tls. All that is given outlives the
-// task, the core's state the stream too.
+// Sends the SSLRequest, and starts TLS if the server accepts it. Precondition: options.tls. All arguments must outlive
+// the task; `core` must also outlive the stream.
 [[nodiscard]] core::Task<Encryption> encrypt(const Options& options, net::Stream& stream, net::tls::CoreState& core,
                                              Instant deadline);
 
-// What TLS has to say about an operation of the stream that failed; empty: nothing, it was the network.
+// Explains a failed operation of the stream, if TLS was the cause. An empty `why` means that it was the network.
 [[nodiscard]] Encryption trouble_of(const Options& options, const net::Stream& stream);
 
 }  // namespace sluice::sql::postgres

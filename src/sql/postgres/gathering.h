@@ -8,18 +8,18 @@
 
 namespace sluice::sql::postgres {
 
-// How long an answer that comes fast is left to gather before it is looked for again. The server sends 8 KiB at a time,
-// and to be woken for each, on both sides, costs more than what is done with the rows. The beginning of an answer is
-// taken as it comes, and so is one that comes slowly.
+// Decides how long to let a fast answer accumulate before the next read. The server sends 8 KiB at a time; waking both
+// sides for each of these costs more than processing the rows. The beginning of an answer, and an answer that arrives
+// slowly, are read without a pause.
 class Gathering {
  public:
-  // Counts from the first request of a lease.
+  // Starts with the first request of a lease.
   void begin(Instant now) { *this = Gathering(now); }
   void received(std::size_t bytes) {
     answer_ += bytes;
     bytes_ += bytes;
   }
-  // All that there was has been received. None: whatever comes next is worth being woken for.
+  // Call it when the socket is drained. A pause of zero means: wait for the socket to become readable.
   [[nodiscard]] Duration pause(Instant now) {
     const Duration took = now - std::exchange(since_, now);
     const auto bytes = static_cast<Duration::rep>(std::exchange(bytes_, 0));
@@ -28,10 +28,10 @@ class Gathering {
   }
 
   static constexpr std::size_t beginning_bytes = 1 << 20;
-  // A quarter of what a unix socket holds, for the waking comes late where cores are few: a server that has once waited
-  // for room sleeps until three quarters are read.
+  // A quarter of a unix socket's buffer, because with few cores the wake-up comes late: a server that blocks on a full
+  // buffer sleeps until three quarters have been read.
   static constexpr Duration::rep wanted_bytes = 48 << 10;
-  static constexpr Duration::rep least_bytes = 16 << 10;  // that the longest pause must bring
+  static constexpr Duration::rep least_bytes = 16 << 10;  // the minimum that the longest pause must bring
   static constexpr Duration shortest = 50us;
   static constexpr Duration longest = 200us;
 
@@ -39,8 +39,8 @@ class Gathering {
 
  private:
   Instant since_;
-  std::size_t bytes_ = 0;   // since then
-  std::size_t answer_ = 0;  // in all
+  std::size_t bytes_ = 0;   // since `since_`
+  std::size_t answer_ = 0;  // in total
 };
 
 }  // namespace sluice::sql::postgres

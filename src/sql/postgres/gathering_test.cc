@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t piece = 8 << 10;
 
-// Of an answer that sends a piece every `each`, so many pieces at a time.
+// The pause after an answer that delivers `at_a_time` pieces every `each`.
 Duration pause_after(std::size_t pieces, std::size_t at_a_time, Duration each) {
   Instant now = Instant{} + 1h;
   Gathering gathering(now);

@@ -12,13 +12,13 @@
 
 namespace sluice::sql::postgres {
 
-// What has arrived from a server, cut into messages. A message that has been taken is kept, with those before it, until
-// drop(): rows are views into it.
+// Bytes received from a server, split into messages. A message that has been taken stays in memory, with those before
+// it, until drop(), because rows are views into it.
 //
-//   bytes = [ kept | not yet looked at ];   needed: what the incomplete message at the end of `kept` takes, if known
+//   bytes = [ kept | not yet parsed ];   needed: the size of the incomplete message after `kept`, if known
 class Inbox {
  public:
-  // Takes the next message if all of it is there. Its views last until drop() or receive().
+  // Takes the next message if it is complete. Its views last until drop() or receive().
   [[nodiscard]] Framing take(std::size_t limit, Message& message) {
     const Framing framing = frame(bytes_.data() + kept_, bytes_.size() - kept_, limit, message);
     if (framing == Framing::complete) {
@@ -29,7 +29,7 @@ class Inbox {
     }
     return framing;
   }
-  // The type of the next message. Precondition: take() gave its size, or has_more().
+  // The type of the next message. Precondition: take() has returned its size, or has_more().
   [[nodiscard]] char type_of_next() const { return bytes_.data()[kept_]; }
 
   [[nodiscard]] std::size_t kept() const { return kept_; }
@@ -40,14 +40,15 @@ class Inbox {
     bytes_.consume(kept_);
     kept_ = 0;
   }
-  // Drops all that is there, and the rest of the message that is not all there when it comes: `message_size` in all.
+  // Drops all received bytes, and the rest of an incomplete message when it arrives. The message has `message_size`
+  // bytes.
   void skip_next(std::size_t message_size) {
     skip_ = kept_ + message_size - bytes_.size();
     bytes_.clear();
     kept_ = needed_ = 0;
   }
 
-  // One attempt at the socket; enough room for the message that is incomplete.
+  // Reads the socket once, with enough room for the incomplete message.
   [[nodiscard]] core::Io receive(net::Stream& stream) {
     const std::size_t there = bytes_.size() - kept_;
     char* room = nullptr;
@@ -67,7 +68,7 @@ class Inbox {
     return io;
   }
 
-  // Gives the memory of a large message back. For when nothing is kept.
+  // Releases the memory of a large message. Does nothing while bytes are held.
   void shrink() {
     if (bytes_.empty() && bytes_.capacity() > kept_capacity) bytes_.release();
   }
@@ -76,18 +77,18 @@ class Inbox {
     kept_ = needed_ = skip_ = 0;
   }
 
-  // For the start of a session, which uses up what it reads. Precondition: nothing is kept.
+  // For the start of a session, which consumes what it reads. Precondition: nothing is kept.
   [[nodiscard]] Buffer& bytes() { return bytes_; }
 
   static constexpr std::size_t kept_capacity = 512 << 10;
 
  private:
-  static constexpr std::size_t read_bytes = 64 << 10;  // what one attempt asks for, at least
+  static constexpr std::size_t read_bytes = 64 << 10;  // minimum that one read asks for
 
   Buffer bytes_;
   std::size_t kept_ = 0;
   std::size_t needed_ = 0;
-  std::size_t skip_ = 0;  // bytes to drop, still to come
+  std::size_t skip_ = 0;  // bytes still to come that will be dropped
 };
 
 }  // namespace sluice::sql::postgres

@@ -1,6 +1,7 @@
 #include "sql/postgres/listener.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/sleep.h"
@@ -12,18 +13,6 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t read_size = 64 << 10;
-
-// The same channel once: LISTEN twice would be harmless, and long.
-std::string listen_statement(std::span<const Topic> topics) {
-  std::string sql;
-  for (std::size_t i = 0; i < topics.size(); ++i) {
-    const auto before = topics.first(i);
-    if (topics[i].channel.empty()) continue;
-    if (std::ranges::find(before, topics[i].channel, &Topic::channel) != before.end()) continue;
-    sql += "LISTEN " + quoted_identifier(topics[i].channel) + ";";
-  }
-  return sql;
-}
 
 Options for_listening(Options options) {
   options.application_name += " (changes)";
@@ -43,6 +32,23 @@ Listener::Listener(std::string name, core::Reactor& reactor, Options options, st
       trouble_("database " + name_ + ": listening for changes"),
       stream_(reactor),
       answer_(reactor) {}
+
+std::string Listener::catch_up() {
+  std::set<std::string> wanted;
+  for (const Topic& topic : topics()) {
+    if (!topic.channel.empty()) wanted.insert(topic.channel);
+  }
+  std::string sql;
+  for (const std::string& channel : listened_) {
+    if (!wanted.contains(channel)) sql += "UNLISTEN " + quoted_identifier(channel) + ";";
+  }
+  for (const std::string& channel : wanted) {
+    if (!listened_.contains(channel)) sql += "LISTEN " + quoted_identifier(channel) + ";";
+  }
+  listened_ = std::move(wanted);
+  has_dropped_ = false;
+  return sql;
+}
 
 core::Task<void> Listener::run() {
   Duration pause = timing_.first_pause;
@@ -69,9 +75,10 @@ core::Task<void> Listener::attempt() {
   }
   why_.clear();
   asked_ = answered_ = 0;
+  listened_.clear();
   for (std::uint64_t taken = topics_made_ + 1; taken != topics_made_;) {
     taken = topics_made_;
-    if (!co_await send(listen_statement(topics())) || !co_await read(false)) co_return;
+    if (!co_await send(catch_up()) || !co_await read(false)) co_return;
     if (!why_.empty()) co_return;  // refused
   }
   ++counters_.connections;
@@ -94,14 +101,15 @@ core::Task<bool> Listener::send(std::string_view sql) {
 
 core::Task<bool> Listener::read(bool forever) {
   const Duration patience = std::chrono::milliseconds(options_.connect_timeout_ms);
-  bool asked = !forever;  // something must come
+  bool asked = !forever;  // an answer is expected
   for (std::size_t at = 0;;) {
     Message message;
     const Framing framing = frame(in_.data() + at, in_.size() - at, message_limit, message);
     if (framing == Framing::complete) {
       at += message.size;
       asked = !forever;
-      // What comes before resumed() was committed before it, so a client that reads again then sees it.
+      // A notification before resumed() was committed before it, so a client that reads after resumed() sees the
+      // change.
       if (message.type == 'A' && forever) {
         const auto notification = parse_notification(message.payload);
         if (!notification) {
@@ -115,6 +123,7 @@ core::Task<bool> Listener::read(bool forever) {
       if (message.type == 'E') {
         const auto notice = parse_notice(message.payload);
         why_ = notice ? ServerError(*notice).message : "the server sent a malformed message";
+        listened_.clear();  // the failed LISTEN may have been rolled back
       }
       if (message.type == 'Z') {
         ++answered_;
@@ -133,11 +142,15 @@ core::Task<bool> Listener::read(bool forever) {
     co_await tell();
     in_.consume(std::exchange(at, 0));
     if (forever) trouble_.got_through();
+    if (forever && has_dropped_ && asked_ == answered_) {
+      if (!co_await send(catch_up())) co_return false;
+      asked = true;
+    }
     const auto got = co_await stream_.read(in_, read_size, reactor_.now() + (asked ? patience : timing_.silence));
     if (got && *got != 0) continue;
     if (!got && got.error().code == Errc::timed_out && !asked) {
-      // An empty query: the least that is answered.
-      if (asked_ == answered_ && !co_await send("")) co_return false;
+      // Usually an empty query: the cheapest one that the server answers.
+      if (asked_ == answered_ && !co_await send(catch_up())) co_return false;
       asked = true;
       continue;
     }
@@ -152,7 +165,7 @@ core::Task<void> Listener::settle() {
   while (lives() && is_sending_) (void)co_await answer_.wait(never);
   if (!lives()) co_return;
   const std::uint64_t mine = asked_ + 1;
-  if (!co_await send(listen_statement(topics()))) co_return;
+  if (!co_await send(catch_up())) co_return;
   while (lives() && answered_ < mine) (void)co_await answer_.wait(never);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,20 +21,20 @@
 namespace sluice::sql::postgres {
 
 struct ListenerOptions {
-  // After so long a silence the server is asked for a sign of life, and has as long as a connection may take.
+  // After this long without a message the server is sent a query; it must answer within the connect timeout.
   Duration silence = 15s;
-  // Between two attempts to connect: the first pause, and what it doubles up to.
+  // The pause between two attempts to connect: it starts at `first_pause` and doubles up to `longest_pause`.
   Duration first_pause = 100ms;
   Duration longest_pause = 5s;
 };
 
-// LISTEN on one connection of its own, beside the pool's. The sink is told of what arrives before more is read, so a
-// slow one holds up the server's queue and no memory of ours.
+// LISTEN on a connection of its own, outside the pool. Notifications are passed to the sink before more are read, so a
+// slow sink fills the server's queue and not our memory.
 class Listener final : public ChangeListener {
  public:
-  // Payloads have at most 8,000 bytes; what else a server may send meanwhile is short too.
+  // Payloads have at most 8,000 bytes; the server's other messages are short too.
   static constexpr std::size_t message_limit = 1 << 20;
-  // Told of in one call, at most.
+  // Maximum number of changes in one call of the sink.
   static constexpr std::size_t most_changes = 64;
 
   Listener(std::string name, core::Reactor& reactor, Options options, std::vector<Topic> topics, ChangeSink& sink,
@@ -45,13 +46,17 @@ class Listener final : public ChangeListener {
 
  private:
   void replace(std::size_t index, Topic topic) override {
+    has_dropped_ = has_dropped_ || topic.channel.empty();
     ChangeListener::replace(index, std::move(topic));
     ++topics_made_;
   }
-  // One life of the connection; ends when it does. What went wrong is in why_.
+  // The SQL that makes the server send notifications for exactly the topics' channels. Empty if it already does.
+  [[nodiscard]] std::string catch_up();
+  // Runs one connection until it ends, and leaves the reason in why_.
   [[nodiscard]] core::Task<void> attempt();
   [[nodiscard]] core::Task<bool> send(std::string_view sql);
-  // Reads, and tells the sink, until ReadyForQuery (or, `forever`, until the connection ends). False: it has ended.
+  // Reads and calls the sink until ReadyForQuery, or, if `forever`, until the connection ends. Returns false if it has
+  // ended.
   [[nodiscard]] core::Task<bool> read(bool forever);
   void take(const Notification& notification);
   [[nodiscard]] core::Task<void> tell();
@@ -65,14 +70,16 @@ class Listener final : public ChangeListener {
   net::tls::CoreState tls_;
   net::Stream stream_;
   Buffer in_;
-  std::vector<Change> changes_;  // arrived, and not told of; their texts lie in `in_`
+  std::vector<Change> changes_;  // received, not yet passed to the sink; their texts are views into `in_`
   std::string why_;
-  // Queries that this connection has sent, and that were answered; each answer rings answer_.
+  // Queries that this connection has sent and that were answered; each answer signals answer_.
   std::uint64_t asked_ = 0;
   std::uint64_t answered_ = 0;
   bool is_sending_ = false;
   core::Alarm answer_;
   std::uint64_t topics_made_ = 0;
+  std::set<std::string> listened_;  // channels for which this connection has sent LISTEN
+  bool has_dropped_ = false;        // since the last LISTEN was sent
   Counters counters_;
 };
 

@@ -44,7 +44,7 @@ class ListenerTest : public testing::Test, public ChangeSink {
     }
     return true;
   }
-  // What has been told, once there is so much of it.
+  // Waits for `count` reports and returns all that have come.
   std::vector<std::string> news(std::size_t count) {
     EXPECT_TRUE(until([&] { return told.size() >= count; })) << told.size();
     return std::exchange(told, {});
@@ -69,6 +69,26 @@ TEST_F(ListenerTest, TellsOfWhatIsCommittedInItsOrder) {
   Cluster::shared().psql("BEGIN; NOTIFY films, 'rolled back'; ROLLBACK; NOTIFY films; NOTIFY films, 'Grüße'");
   EXPECT_EQ(news(4), (News{"0 ", "2 ", "0 Grüße", "2 Grüße"}));
   EXPECT_EQ(Cluster::shared().psql(std::string("SELECT count(*) ") + own), "1\n");
+}
+
+TEST_F(ListenerTest, ListensNoMoreToAChannelWhoseLastTopicIsDropped) {
+  listen({"films", "tags", "tags"});
+  (void)news(1);
+  const std::string query = std::string("SELECT query ") + own;
+  listener->drop(1);
+  Cluster::shared().psql("NOTIFY tags, 'one'");
+  EXPECT_EQ(news(1), News{"2 one"});
+  listener->drop(2);
+  Cluster::shared().psql("NOTIFY tags; NOTIFY films, 'two'");
+  EXPECT_EQ(news(1), News{"0 two"});
+  EXPECT_TRUE(until([&] { return Cluster::shared().psql(query) == "UNLISTEN \"tags\";\n"; }))
+      << Cluster::shared().psql(query);
+  ASSERT_EQ(listener->add({.channel = "tags", .tables = {}}), 1u);
+  tasks.spawn(listener->settle());
+  EXPECT_TRUE(until([&] { return Cluster::shared().psql(query) == "LISTEN \"tags\";\n"; }));
+  Cluster::shared().psql("NOTIFY tags, 'three'");
+  EXPECT_EQ(news(1), News{"1 three"});
+  EXPECT_EQ(listener->counters().connections, 1u);
 }
 
 TEST_F(ListenerTest, ManyAtOnceAreToldOfInPieces) {
@@ -99,14 +119,14 @@ TEST_F(ListenerTest, AsksForASignOfLifeInSilence) {
   (void)news(1);
   const Instant end = reactor->now() + 200ms;
   while (reactor->now() < end) reactor->turn(reactor->now() + 5ms);
-  // An empty query, which pg_stat_activity shows.
+  // An empty query was sent, and pg_stat_activity shows it.
   EXPECT_EQ(Cluster::shared().psql(std::string("SELECT query ") + own), "\n");
   Cluster::shared().psql("NOTIFY films, 'still'");
   EXPECT_EQ(news(1), News{"0 still"});
   EXPECT_EQ(listener->counters().connections, 1u);
 }
 
-// A server that says nothing is given up, and so is one that refuses.
+// A server that sends nothing is abandoned, and so is one that refuses.
 class FakeServer {
  public:
   explicit FakeServer(core::Reactor& reactor) : reactor_(reactor) {
@@ -117,7 +137,7 @@ class FakeServer {
     reactor_.close(listener_);
   }
   [[nodiscard]] core::Address address() { return *reactor_.local_address(listener_); }
-  // Takes who has come, and answers `script` to whatever it says first.
+  // Accepts a connection, and answers its first packets with `script`.
   void serve(core::TaskGroup& tasks, std::vector<std::string> script) {
     auto stream = std::make_unique<net::Stream>(reactor_);
     const auto got = reactor_.accept(listener_, stream->handle(), nullptr);
@@ -181,16 +201,16 @@ TEST_F(ListenerTest, AServerThatFallsSilentOrTalksNonsenseIsLeft) {
       server.serve(serving, script);
     }
   };
-  // Refused: LISTEN is answered by an error.
+  // The server refuses LISTEN with an error.
   const std::string refused = message('E', "SERROR\0VERROR\0C25006\0Mcannot LISTEN\0\0"s) + message('Z', "I");
   while (server.accepted < 3) {
     reactor->turn(reactor->now() + 1ms);
     server.serve(serving, {started, refused});
   }
   EXPECT_TRUE(told.empty());
-  // What is told together with the answer to LISTEN was before resumed(), what follows it behind.
+  // A notification in the answer to LISTEN precedes resumed(); later notifications follow it.
   until_resumed({started, notification("films", "early") + listening + notification("films", "on")});
-  until_resumed({started, listening});  // the one before has fallen silent, and does not answer when it is asked
+  until_resumed({started, listening});  // the previous server is silent and does not answer the keep-alive query
   EXPECT_GE(server.accepted, 5);
   const auto first = std::exchange(told, {});
   EXPECT_EQ(first.front(), "resumed");

@@ -3,7 +3,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-// Takes values off the front of a payload; one failure makes every later answer a failure too.
+// Reads values from the front of a payload. After one failure all later reads fail too.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -30,7 +30,7 @@ class Reader {
     rest_.remove_prefix(4);
     return value;
   }
-  // Up to the next NUL, which is taken too.
+  // Reads up to the next NUL and skips it.
   std::string_view string() {
     const std::size_t end = ok_ ? rest_.find('\0') : std::string_view::npos;
     if (end == std::string_view::npos) {
@@ -143,7 +143,7 @@ std::optional<ServerNotice> parse_notice(std::string_view payload) {
 std::optional<std::vector<FieldDescription>> parse_row_description(std::string_view payload) {
   Reader reader(payload);
   const std::uint16_t count = reader.u16();
-  // A field takes at least 19 bytes: what the server claims never decides alone what is allocated.
+  // A field takes at least 19 bytes, so the payload's size limits the allocation, whatever count the server sends.
   if (!reader.ok() || reader.rest().size() / 19 < count) return std::nullopt;
   std::vector<FieldDescription> fields(count);
   for (FieldDescription& field : fields) {

@@ -11,8 +11,8 @@
 #include "base/buffer.h"
 #include "sql/rows.h"
 
-// The PostgreSQL frontend/backend protocol, version 3.0, without I/O: writers append what a client sends to a Buffer,
-// readers turn bytes of the server into views. No reader trusts a length or a count that the server sent.
+// The PostgreSQL frontend/backend protocol, version 3.0, without I/O. Writers append the client's messages to a Buffer;
+// readers turn the server's bytes into views. No reader trusts a length or a count that the server sent.
 namespace sluice::sql::postgres {
 
 [[nodiscard]] inline std::uint16_t load_u16(const char* bytes) {
@@ -30,14 +30,14 @@ namespace sluice::sql::postgres {
 struct Message {
   char type = 0;
   std::string_view payload;
-  std::size_t size = 0;  // with its type and length; known as soon as five bytes are there
+  std::size_t size = 0;  // including type and length; known once five bytes have arrived
 };
 
 enum class Framing : std::uint8_t {
   complete,
-  need_more,  // message.size says how many bytes it takes in all, or is 0 while even that is unknown
+  need_more,  // message.size is the total size, or 0 while that is unknown
   malformed,
-  too_large,  // well formed, but over the caller's limit
+  too_large,  // well formed, but larger than the caller's limit
 };
 
 // The first message in `size` bytes at `data`. `limit` bounds the whole message.
@@ -56,7 +56,7 @@ enum class Framing : std::uint8_t {
   return Framing::complete;
 }
 
-// Cuts a DataRow into exactly `columns` fields at `into`. False: the bytes are not such a row.
+// Splits a DataRow into exactly `columns` fields at `into`. Returns false if the bytes are not such a row.
 [[nodiscard]] inline bool cut_row(std::string_view payload, std::size_t columns, Field* into) {
   const char* at = payload.data();
   const char* const end = at + payload.size();
@@ -79,19 +79,19 @@ enum class Framing : std::uint8_t {
   return at == end;
 }
 
-// What the server sends, parsed. Views last as long as the payload.
+// The server's messages, parsed. Views last as long as the payload.
 
-// ErrorResponse or NoticeResponse. Fields that were not sent are empty.
+// ErrorResponse or NoticeResponse. Missing fields are empty.
 struct ServerNotice {
-  std::string_view severity;  // the one that is never translated, where the server sends it
+  std::string_view severity;  // the untranslated one, if the server sends it
   std::string_view sqlstate;
   std::string_view message;
   std::string_view detail;
   std::string_view hint;
   std::uint32_t position = 0;  // 1-based character in the statement's text; 0: unknown
   std::string_view where;      // "COPY t, line 3, column c: ..."
-  std::string_view routine;    // the server's function that raised it
-  std::string_view table;      // of a constraint, without its schema
+  std::string_view routine;    // the function in the server's source that raised it
+  std::string_view table;      // the constraint's table, without its schema
   std::string_view column;
   std::string_view constraint;
 };
@@ -139,39 +139,40 @@ struct AuthenticationRequest {
 // ReadyForQuery: 'I' idle, 'T' in a transaction, 'E' in a failed one.
 [[nodiscard]] std::optional<char> parse_ready(std::string_view payload);
 
-// What a client sends. Strings that end with NUL on the wire must not contain one: callers check what users gave.
+// The client's messages. Strings that end with NUL on the wire must not contain NUL: callers check user input.
 
 struct StartupParameter {
   std::string_view name;
   std::string_view value;
 };
-// Before everything else. The server answers with one byte: 'S', and the handshake begins, or 'N'.
+// Sent before everything else. The server answers with one byte: 'S' if the TLS handshake may begin, otherwise 'N'.
 void write_ssl_request(Buffer& out);
 void write_startup(Buffer& out, const std::vector<StartupParameter>& parameters);
 void write_password(Buffer& out, std::string_view password);
 void write_sasl_initial(Buffer& out, std::string_view mechanism, std::string_view response);
 void write_sasl_response(Buffer& out, std::string_view response);
 void write_query(Buffer& out, std::string_view sql);
-// A parameter whose type is 0, or that has none in `types`, is left to the server.
+// The server infers the type of a parameter whose entry in `types` is 0 or missing.
 void write_parse(Buffer& out, std::string_view name, std::string_view sql, std::span<const std::uint32_t> types);
 void write_describe_statement(Buffer& out, std::string_view name);
 void write_close_statement(Buffer& out, std::string_view name);
-// Binds the unnamed portal; everything goes and comes as text. `parameters` is what put_parameter() made, `count`
-// times.
+// Binds the unnamed portal; all values are in text format. `parameters` is the output of `count` calls of
+// put_parameter().
 void write_bind(Buffer& out, std::string_view statement, std::uint16_t count, std::string_view parameters);
-// One parameter's value as Bind carries it, in 4 bytes and those of the text; nothing is NULL. Gives where it ends.
+// Writes one parameter as Bind carries it: 4 bytes of length, then the text. nullopt is NULL. Returns the end.
 char* put_parameter(char* at, std::optional<std::string_view> value);
-// Executes the unnamed portal; 0 rows: all of them.
+// Executes the unnamed portal. A `row_limit` of 0 means all rows.
 void write_execute(Buffer& out, std::uint32_t row_limit);
 void write_sync(Buffer& out);
-// COPY ... FROM STDIN: lines of its text format, any number of times, then one of the others.
+// COPY ... FROM STDIN: any number of write_copy_data() in COPY's text format, then write_copy_done() or
+// write_copy_fail().
 void write_copy_data(Buffer& out, std::string_view lines);
 void write_copy_done(Buffer& out);
 void write_copy_fail(Buffer& out, std::string_view why);
-// One value of such a line: what stands for something else there is escaped.
+// Appends one value of such a line, with special characters escaped.
 void append_copy_value(Buffer& out, std::string_view text);
 void write_terminate(Buffer& out);
-// The only message on a connection of its own, but for the request for TLS.
+// The only message on a connection of its own, after the request for TLS if any.
 void write_cancel(Buffer& out, const BackendKey& key);
 
 }  // namespace sluice::sql::postgres

@@ -63,7 +63,7 @@ TEST(CutRowTest, CutsFieldsNullsAndEmptyValues) {
   EXPECT_EQ(fields[2].size, 0u);
   EXPECT_EQ(fields[3].view(), "x");
   EXPECT_TRUE(cut_row(u16(0), 0, nullptr));
-  // Every shorter piece, and one byte more, is no row of four columns.
+  // Neither a shorter prefix nor one byte more is a row of four columns.
   for (std::size_t size = 0; size < row.size(); ++size)
     EXPECT_FALSE(cut_row(std::string_view(row).substr(0, size), 4, fields));
   EXPECT_FALSE(cut_row(row + "y", 4, fields));

@@ -8,7 +8,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t most_starts = 4;  // beyond one for each connection, which may have a stale plan of its own
+constexpr std::size_t most_starts = 4;  // in addition to one per connection, each of which may have a stale plan
 
 Error too_late() { return {Failure::timed_out, {}, "the server did not answer in time", 0}; }
 
@@ -46,7 +46,7 @@ void ParallelCursor::begin_leader() {
   readers_.push_back(std::make_unique<RangeReader>(pool_, request_, std::nullopt, deadline_));
 }
 
-// Nothing has been handed out. A connection that broke is tried again once, as any request is.
+// Only while no rows have been returned. After a broken connection, retries once, like any request.
 bool ParallelCursor::start_again() {
   RangeReader& leader = *readers_.front();
   const bool may = leader.state() == RangeReader::State::again
@@ -63,7 +63,7 @@ core::Task<Result<void>> ParallelCursor::start() {
   for (;;) {
     RangeReader& leader = *readers_.front();
     leader.advance();
-    // The wait for the connection does not count.
+    // The wait for a connection does not count.
     if (deadline_ == never && leader.has_begun() && !timer_.armed() && patience_ != Duration::max()) {
       pool_.reactor().timers().schedule(timer_, pool_.reactor().now() + patience_);
     }
@@ -100,7 +100,7 @@ void ParallelCursor::ask(RangeReader& reader) {
   }
 }
 
-// Everybody does what he can without anybody taking his rows.
+// Advances all readers as far as possible without taking their rows.
 void ParallelCursor::drive() {
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     RangeReader& reader = *readers_[i];
@@ -109,14 +109,15 @@ void ParallelCursor::drive() {
     if (reader.state() == RangeReader::State::starting) continue;
     const bool helps = i != 0;
     if (was_starting && helps && reader.state() == RangeReader::State::reading) ++pool_.counters().parallel_helpers;
-    // What a helper cannot begin, the others read. Columns are the leader's: their list is what the caller knows.
+    // If a helper cannot start, the others read its ranges. A helper's columns must be the leader's list, which the
+    // caller knows.
     const bool useless =
         reader.state() != RangeReader::State::reading || reader.columns().data() != readers_.front()->columns().data();
     if (helps && reader.is_idle() && (useless || ranges_.left() == 0 || pool_.waiting() != 0)) {
       readers_.erase(readers_.begin() + static_cast<std::ptrdiff_t>(i--));
       continue;
     }
-    // Somebody waits for a connection: this one is free once it has read what it was asked for.
+    // If other requests wait for a connection, ask for no further range: the connection is released after this one.
     if (!helps || pool_.waiting() == 0) ask(reader);
     if (request_.parallel.reading.ordered && !turns_.empty() && turns_.front() != &reader) reader.read_ahead();
   }
@@ -146,7 +147,7 @@ std::optional<Result<Block>> ParallelCursor::take_in_order() {
         break;
     }
   }
-  SLUICE_ASSERT(ranges_.left() == 0);  // the leader asks for what is left
+  SLUICE_ASSERT(ranges_.left() == 0);  // the leader reads all remaining ranges
   return Result<Block>(Block{readers_.front()->columns(), {}, 0, true});
 }
 
@@ -181,7 +182,7 @@ core::Async<Result<Block>> ParallelCursor::next() {
 }
 
 core::Task<Result<Block>> ParallelCursor::wait_for_rows() {
-  // Until the first rows start()'s deadline goes on.
+  // start()'s deadline applies until the first rows.
   if (!timer_.armed() && patience_ != Duration::max()) {
     pool_.reactor().timers().schedule(timer_, pool_.reactor().now() + patience_);
   }

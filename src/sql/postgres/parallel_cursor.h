@@ -21,13 +21,13 @@ class Pool;
 
 // The rows of a statement that several connections read, range by range, under one snapshot.
 //
-// The first connection, the leader, is waited for as any other request waits; it takes the snapshot and reads. The
-// others join when they can be had while nobody else waits for a connection, and leave at the end of a range when
-// somebody does: so requests that compete cannot wait for each other, and with one connection all goes on, slower.
-// The leader stays to the end, as it holds the table.
+// The first connection, the leader, is acquired like that of any other request; it takes the snapshot and reads. The
+// other connections, the helpers, join only while no other request waits for a connection, and leave at the end of a
+// range when one does. So competing requests cannot deadlock, and with a single connection the query still completes,
+// only slower. The leader stays to the end because it holds the table's lock.
 //
-// Ordered: rows come in the order of the ranges; who is ahead is received from up to a bound, and then waits. Not
-// ordered: rows come from whoever has some.
+// Ordered: rows come in the order of the ranges; a reader whose range comes later receives up to a bound, and then
+// waits. Not ordered: rows come from any reader that has some.
 class ParallelCursor final : public sql::Cursor {
  public:
   ParallelCursor(Pool& pool, const Statement& statement, std::span<const Argument> arguments,
@@ -35,7 +35,7 @@ class ParallelCursor final : public sql::Cursor {
   ParallelCursor(const ParallelCursor&) = delete;
   ~ParallelCursor() override;
 
-  // Until the leader reads.
+  // Completes when the leader reads.
   [[nodiscard]] core::Task<Result<void>> start();
   [[nodiscard]] core::Async<Result<Block>> next() override;
 
@@ -60,7 +60,7 @@ class ParallelCursor final : public sql::Cursor {
   void hire();
   void ask(RangeReader& reader);
   void drive();
-  // Nothing: there is nothing yet.
+  // Returns nullopt if no rows have arrived yet.
   [[nodiscard]] std::optional<Result<Block>> take();
   [[nodiscard]] std::optional<Result<Block>> take_in_order();
   [[nodiscard]] std::optional<Result<Block>> take_any();
@@ -79,9 +79,10 @@ class ParallelCursor final : public sql::Cursor {
   bool retried_ = false;
 
   BlockRanges ranges_;
-  std::vector<std::unique_ptr<RangeReader>> readers_;  // the leader first, which is destroyed last
-  std::deque<RangeReader*> turns_;  // ordered: whose range it is; the same reader once for each range that it was asked
-  std::size_t turn_ = 0;            // not ordered: who is looked at first
+  std::vector<std::unique_ptr<RangeReader>> readers_;  // the leader is first, and is destroyed last
+  // Ordered: the readers in the order of their ranges. A reader appears once for each range requested from it.
+  std::deque<RangeReader*> turns_;
+  std::size_t turn_ = 0;  // not ordered: the reader to look at first
 };
 
 }  // namespace sluice::sql::postgres

@@ -92,7 +92,7 @@ class PostgresParallel : public testing::PostgresWriting {
     Answer result;
     tasks.spawn(read(statement, result, std::move(settings), std::move(between)));
     settle();
-    EXPECT_TRUE(comes_to_rest());  // psql() does not turn the loop, and would wait for our locks for ever
+    EXPECT_TRUE(comes_to_rest());  // psql() does not turn the loop, and would wait for our locks forever
     return result;
   }
   static std::vector<std::string> expected(const std::string& where = "") {
@@ -121,7 +121,7 @@ TEST_F(PostgresParallel, GivesTheTableInOrderAndOutOfIt) {
     for (const std::uint32_t connections : {1U, 2U, 4U}) {
       const Statement ordered = parallel(all, {.connections = connections});
       const Statement unordered = parallel(all, {.connections = connections, .ordered = false});
-      for (int i = 0; i < 2; ++i) {  // with plans that are known, too
+      for (int i = 0; i < 2; ++i) {  // the second time with cached plans
         const Answer in_order = answer(ordered);
         ASSERT_FALSE(in_order.error) << in_order.error->message;
         EXPECT_TRUE(in_order.rows == wanted) << in_order.rows.size();
@@ -155,14 +155,15 @@ TEST_F(PostgresParallel, IsOneSnapshotWhateverOthersWrite) {
   }
 }
 
-// Rows move to other blocks: whoever wants that has to wait, though some connections may not have begun.
+// VACUUM FULL and the like would move rows to other blocks. They must wait, even while some connections have not
+// started.
 TEST_F(PostgresParallel, KeepsTheTableFromBeingRewritten) {
   const auto wanted = expected();
   bool refused = false;
   const Answer got = answer(parallel(), {}, [&](std::size_t block) {
     if (block != 1) return;
     try {
-      psql("SET lock_timeout = '20ms'; LOCK TABLE wide IN ACCESS EXCLUSIVE MODE");  // as VACUUM FULL does
+      psql("SET lock_timeout = '20ms'; LOCK TABLE wide IN ACCESS EXCLUSIVE MODE");  // like VACUUM FULL
     } catch (const std::exception&) {
       refused = true;
     }
@@ -237,7 +238,7 @@ TEST_F(PostgresParallel, TakesParametersAndFilters) {
   EXPECT_EQ(s.parallel->table, "wide");
   std::vector<Argument> arguments(3);
   arguments[0].text = "10";
-  arguments[1].text = "(0,0)";  // not listened to
+  arguments[1].text = "(0,0)";  // ignored
   Answer got;
   tasks.spawn([](Database& db, const Statement& statement, std::vector<Argument> values, Answer& into) -> Task<void> {
     auto cursor = co_await db.query(statement, values, {});
@@ -365,7 +366,7 @@ TEST_F(PostgresParallel, AServerThatGoesAwayEndsTheAnswer) {
   ASSERT_TRUE(got.error);
   EXPECT_EQ(got.error->failure, Failure::lost);
   EXPECT_LT(got.rows.size(), static_cast<std::size_t>(row_count));
-  Answer again;  // each broken connection may be met once
+  Answer again;  // the query may meet each broken connection once
   for (int i = 0; i < 6 && (i == 0 || again.error); ++i) {
     EXPECT_TRUE(turn_until([&] { return database->open_connections() != 0; }));
     again = answer(s);

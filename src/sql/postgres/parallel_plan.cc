@@ -24,7 +24,7 @@ bool is_name(char c) {
   return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80) != 0;
 }
 
-// Whether `before` ends with `ctid >=` (or `ctid <`, as `direction` says).
+// Whether `before` ends with `ctid >=` or `ctid <`, according to `direction`.
 bool compares_ctid(std::string_view before, char direction) {
   trim_end(before);
   if (before.ends_with('=')) before.remove_suffix(1);
@@ -51,7 +51,7 @@ bool has_condition(std::string_view condition, std::string_view operation, std::
   return condition.contains(wanted) || condition.contains(or_equal);
 }
 
-// What gives a row for each row that it gets, or several, or none.
+// Whether the node's output for one input row (one row, several or none) depends on that row alone.
 bool takes_one_row(std::string_view node) {
   return node == "Result" || node == "ProjectSet" || node == "Subquery Scan";
 }
@@ -111,7 +111,7 @@ std::expected<ScannedTable, std::string> check_plan(std::string_view json, Range
   for (int depth = 0; depth < most_depth; ++depth) {
     const std::string_view type = text_of(node, "Node Type");
     if (type.empty()) return unknown();
-    // Sub-plans are asked for a row, and depend on nothing of the range.
+    // Sub-plans run once per row and do not depend on the range.
     std::optional<element> below;
     simdjson::dom::array plans;
     if (node["Plans"].get(plans) == simdjson::SUCCESS) {

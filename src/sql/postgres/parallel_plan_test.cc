@@ -64,7 +64,7 @@ TEST(ParallelPlan, OfTheRowsOfOneTable) {
   for (const std::string& node : {scan(), above("Result", scan()), above("ProjectSet", above("Result", scan())),
                                   above("Subquery Scan", scan("((f.ctid > $1) AND (f.ctid <= $2))")),
                                   scan("((ctid > '(0,7)'::tid) AND (ctid >= $1) AND (ctid < $2))"),
-                                  // A sub-plan may do as it likes: it is asked for each row.
+                                  // A sub-plan may have any form, because it runs once for each row.
                                   scan("((ctid >= $1) AND (ctid < $2))",
                                        R"(, "Plans": [{"Node Type": "Aggregate", "Parent Relationship": "SubPlan"},)"
                                        R"( {"Node Type": "Limit", "Parent Relationship": "InitPlan"}])")}) {

@@ -37,7 +37,7 @@ std::uint32_t oid_of(ParameterType type) {
 
 bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-// Whether the statement itself says what the placeholder is: $1::text, or CAST($1 AS text).
+// Whether the statement casts the placeholder: $1::text, or CAST($1 AS text).
 bool is_cast(std::string_view sql, const ParsedSql::Placeholder& placeholder) {
   std::string_view after = sql.substr(placeholder.end);
   while (!after.empty() && is_blank(after.front())) after.remove_prefix(1);
@@ -56,7 +56,7 @@ bool is_cast(std::string_view sql, const ParsedSql::Placeholder& placeholder) {
   return std::equal(word.begin(), word.end(), before.end() - 4, [](char a, char b) { return a == (b | 0x20); });
 }
 
-// The number behind the last dollar; 0 without a dollar.
+// The number after the last dollar sign; 0 if there is none.
 std::uint32_t number_in(std::string_view text) {
   const auto dollar = text.rfind('$');
   std::uint32_t number = 0;
@@ -83,15 +83,15 @@ ParsedSql renumbered(const ParsedSql& parsed, std::size_t placeholder, std::uint
   return result;
 }
 
-// One statement that is prepared.
+// Describes one statement that is being prepared.
 class Describer {
  public:
   Describer(Query& conversation, std::string_view source, const ParsedSql& parsed,
             std::span<const Parameter> parameters)
       : conversation_(conversation), source_(source), parsed_(parsed), parameters_(parameters) {}
 
-  // `types` are those that are named beforehand; 0: it is to be found out. A place whose type the server cannot tell,
-  // or takes for another than it has found by then, gets a number of its own until the others have said what they need.
+  // `types` are the known types; 0: to be inferred. If the server cannot infer the type of a use, or infers another
+  // type than before, that use gets its own parameter number until the types of the other uses are known.
   core::Task<Result<TypedDescription>> settle(std::vector<std::uint32_t> types) {
     constexpr std::string_view ambiguous = "42P08";
     constexpr std::string_view indeterminate = "42P18";
@@ -139,8 +139,8 @@ class Describer {
     co_return std::unexpected(located(std::move(described.error()), parsed_));
   }
 
-  // A parameter that the server takes for text, which it does where nothing says otherwise (`SELECT $1`), gets the
-  // type that the configuration declares. Where that is refused (`lower($1)`, `name = $1`), text it is.
+  // The server infers text for a parameter without context (`SELECT $1`). Such a parameter gets the type that the
+  // configuration declares. If the server refuses that (`lower($1)`, `name = $1`), it stays text.
   core::Task<Result<void>> apply_declared(TypedDescription& found) {
     std::vector<std::uint32_t> wanted = found.types;
     std::vector<std::size_t> candidates;
@@ -157,7 +157,7 @@ class Describer {
     }
     if (candidates.empty()) co_return Result<void>{};
 
-    // All of them; where that is refused, one after the other, each with those that have been taken.
+    // Try all of them at once. If that is refused, try them one by one, each with those accepted before.
     std::vector<std::uint32_t> types = wanted;
     for (std::size_t next = 0;;) {
       auto described = co_await describe(conversation_, parsed_.text, types);
@@ -179,7 +179,7 @@ class Describer {
     std::vector<std::uint32_t> types(parameters_.size(), 0);
     auto found = co_await settle(types);
     if (!found && found.error().failure == Failure::statement) {
-      // What the server cannot choose without them: `:a + :b`, a function that takes several types.
+      // The server needs the types to choose an operator or function: `:a + :b`, an overloaded function.
       for (std::size_t i = 0; i < types.size(); ++i) {
         if (parameters_[i].declared) types[i] = oid_of(*parameters_[i].declared);
       }
@@ -199,7 +199,7 @@ class Describer {
   }
 
  private:
-  // `asked` has been sent.
+  // `asked`: the statement that was sent.
   Error located(Error error, const ParsedSql& asked) const {
     if (error.position == 0) return error;
     const auto byte = static_cast<std::uint32_t>(byte_offset(asked.text, error.position));
@@ -207,7 +207,7 @@ class Describer {
     return error;
   }
 
-  // An operator or a function that does not take the type that a parameter has elsewhere.
+  // For an operator or a function that does not accept the type that another use of the parameter requires.
   void explain(Error& error) const {
     if (error.failure != Failure::statement || (error.sqlstate != "42883" && error.sqlstate != "42804")) return;
     std::string repeated;

@@ -10,18 +10,18 @@
 #include "sql/postgres/describe.h"
 #include "sql/postgres/query.h"
 
-// The types of a statement's parameters. The server gives a parameter the type that its first place needs, and refuses
-// `$1 IS NULL OR name = $1`, whose first place needs none. Here the order does not matter, and where no place needs a
-// type, the configuration's counts.
+// Infers the types of a statement's parameters. The server gives a parameter the type that its first use requires, and
+// refuses `$1 IS NULL OR name = $1`, because the first use requires none. Here the order of the uses does not matter,
+// and if no use requires a type, the type declared in the configuration applies.
 namespace sluice::sql::postgres {
 
 struct TypedDescription {
-  std::vector<std::uint32_t> types;  // as Statement::parameter_types
+  std::vector<std::uint32_t> types;  // for Statement::parameter_types
   Description description;
 };
 
-// `parameters` are those of `parsed`, in its order. An error's position is a character of the statement as it was
-// written, `source`.
+// `parameters` are those of `parsed`, in the same order. An error's position is a character of `source`, the original
+// statement.
 [[nodiscard]] core::Task<Result<TypedDescription>> describe_typed(Query& conversation, std::string_view source,
                                                                   const ParsedSql& parsed,
                                                                   std::span<const Parameter> parameters);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr Duration first_backoff = 50ms;
 constexpr Duration longest_backoff = 2s;
-// Openings that fail in a row until requests fail at once instead of waiting: a quick restart is waited for, an outage
-// does not make every client wait.
+// After this many consecutive failures to connect, requests fail at once: they wait during a quick restart, but not
+// during an outage.
 constexpr std::uint32_t failures_until_away = 3;
 constexpr Duration cancel_patience = 2s;
 constexpr std::uint16_t most_small_results = 1024;
@@ -103,8 +103,8 @@ bool Pool::place(Query& query) {
   return false;
 }
 
-// The server pays one send for each ReadyForQuery, but wakes up once for all that has gathered: as many requests as
-// possible on as few connections as possible is the fastest.
+// The server needs one send for each ReadyForQuery, but wakes up once for all requests that have arrived. So it is
+// fastest to send as many requests as possible on as few connections as possible.
 bool Pool::place_shared(Query& query) {
   if (connections_.size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
   for (const auto& connection : connections_) {
@@ -121,7 +121,7 @@ bool Pool::place_shared(Query& query) {
   return false;
 }
 
-// Streams may last as long as their clients like; where there is more than one connection, one is kept for short
+// Streams may last as long as their clients like. If the pool may have more than one connection, one is kept for short
 // requests.
 bool Pool::place_exclusive(Query& query) {
   const bool shares = may_repeat();
@@ -140,7 +140,7 @@ bool Pool::place_exclusive(Query& query) {
   }
   if (shares && connections_.size() > 1 && leased >= connections_.size() - 1) return false;
   if (idle == nullptr && idle_shared != nullptr) {
-    // The last shared connection stays what it is, unless there can be no other.
+    // The last shared connection stays shared, unless the pool has no room for another.
     const bool opening = std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
       return connection->state() == Connection::State::opening;
     });
@@ -193,7 +193,7 @@ void Pool::retire() {
 bool Pool::can_grow() const {
   bool has_room = false;
   for (const auto& connection : connections_) {
-    // One at a time: a server that refuses is asked once, not by all.
+    // One at a time, so that a server that refuses gets one attempt, not one per connection.
     if (connection->state() == Connection::State::opening) return false;
     has_room |= connection->state() == Connection::State::off;
   }
@@ -225,14 +225,15 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     failures_ = 0;
     retry_at_ = reactor_.now();
   } else {
-    // 50 ms, 100 ms, ... 5 s, less up to half of it, so that many cores and many machines don't come back as one.
+    // 50 ms, 100 ms, ... 5 s, less a random part of up to half, so that cores and machines do not reconnect
+    // simultaneously.
     const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
     ++failures_;
     retry_at_ = reactor_.now() + core::jittered(random_, most);
     reactor_.timers().schedule(retry_timer_, retry_at_);
   }
   if (server_is_away() || (configuration && open_connections() == 0)) {
-    // A server that is away, or a wrong password: nobody has to wait to hear of it.
+    // If the server is unreachable, or the password is wrong, fail the waiting requests at once.
     for (Queue* queue : {&shared_waiting_, &exclusive_waiting_, &helpers_waiting_}) {
       while (Query* const query = queue->first) {
         leave_queue(*query);
@@ -250,8 +251,8 @@ void Pool::cancel(Connection& connection, std::uint64_t life, const core::Addres
   tasks_.spawn(send_cancel(connection, life, address, key, connection.encrypted()));
 }
 
-// The server closes the connection when it has given its signal: a query that is sent after that is not hit. Whoever
-// reads the key can cancel what the session runs: it goes over TLS where the session does.
+// The server closes the connection after it has sent its signal, so a query sent after that is not hit. The key allows
+// anyone to cancel the session's statements, so it is sent over TLS if the session uses TLS.
 core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key,
                                    bool encrypted) {
   const Instant deadline = reactor_.now() + cancel_patience;

@@ -15,28 +15,28 @@
 
 namespace sluice::sql::postgres {
 
-// What has happened since the start; plain counters of one core.
+// Counts since the start, for one core.
 struct Counters {
   std::uint64_t shared_requests = 0;
   std::uint64_t exclusive_requests = 0;
-  std::uint64_t overflows = 0;   // shared answers that were too large, and were asked for again
+  std::uint64_t overflows = 0;   // shared answers that were too large, so the request was repeated
   std::uint64_t retries = 0;     // requests repeated after their connection was lost
-  std::uint64_t reprepared = 0;  // requests repeated because the server had given up their plan
-  std::uint64_t look_ups = 0;    // of columns' types, because a table had changed
-  std::uint64_t skipped = 0;     // requests repeated because one before them in their batch had failed
-  std::uint64_t opened = 0;      // connections
+  std::uint64_t reprepared = 0;  // requests repeated because the server had discarded their plan
+  std::uint64_t look_ups = 0;    // catalog queries for columns' types, because a table had changed
+  std::uint64_t skipped = 0;     // requests repeated because an earlier one in their batch had failed
+  std::uint64_t opened = 0;      // connections opened
   std::uint64_t open_failures = 0;
-  std::uint64_t lost = 0;  // connections that ended by themselves
+  std::uint64_t lost = 0;  // connections that ended unexpectedly
   std::uint64_t cancels = 0;
-  std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for one before them had hit them
+  std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for an earlier one had hit them
   std::uint64_t parallel_requests = 0;
-  std::uint64_t parallel_helpers = 0;  // connections that joined them
+  std::uint64_t parallel_helpers = 0;  // connections that joined parallel requests
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;
   std::uint64_t unavailable = 0;  // requests that got no connection
 };
 
-// The connections of one core, and who waits for one.
+// The connections of one core, and the queries that wait for one.
 class Pool {
  public:
   Pool(core::Reactor& reactor, Options options);
@@ -49,45 +49,46 @@ class Pool {
   [[nodiscard]] net::tls::CoreState& tls() { return tls_; }
   [[nodiscard]] std::size_t open_connections() const;
   [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
-  // Whether a statement may be sent again after the server has begun it.
+  // Whether a statement may be sent again after the server has started it.
   [[nodiscard]] bool may_repeat() const { return options_.prepared && options_.read_only; }
   // The pool owns the task from now on.
   void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
   [[nodiscard]] std::size_t idle_connections() const;
-  [[nodiscard]] std::size_t waiting() const { return waiting_; }  // helpers not among them
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }  // without helpers
 
-  // Gives the query a connection, or puts it in the queue, or fails it.
+  // Gives the query a connection, puts it in the queue, or fails it.
   void admit(Query& query);
   void leave_queue(Query& query);
-  // Keeps no idle connection any more; opens one only for a request.
+  // Stops keeping idle connections; from now on connections are opened only for requests.
   void retire();
   [[nodiscard]] bool retired() const { return retired_; }
-  // Connections have become free, or there are fewer.
+  // Called when connections have become free or have closed.
   void serve_soon() { reactor_.at_turn_end(serve_hook_); }
-  // Duration::max(): there is none.
+  // Duration::max() if there is no timeout.
   [[nodiscard]] Duration statement_timeout() const {
     const std::uint32_t timeout = options_.statement_timeout_ms;
     return timeout == 0 ? Duration::max() : Duration(std::chrono::milliseconds(timeout));
   }
-  // Whether a session's statement_timeout would stop a request before its own deadline, which is later.
+  // Whether the session's statement_timeout would stop a request before its own, later deadline.
   [[nodiscard]] bool server_stops_before(Instant deadline) const {
     return deadline != never && options_.prepared && options_.statement_timeout_ms != 0 &&
            deadline > reactor_.now() + statement_timeout();
   }
-  // Why there is no connection.
+  // The error for a request that gets no connection.
   [[nodiscard]] Error unavailable() const;
   [[nodiscard]] bool somebody_waits() const { return waiting_ != 0 || helpers_waiting_.first != nullptr; }
 
-  // Nothing is open, and what was tried lately failed.
+  // Whether no connection is open and the last attempts failed.
   [[nodiscard]] bool server_is_away() const;
 
-  // From connections.
+  // Called by connections.
   void opened();
-  // `configuration`: trying again will not help.
+  // `configuration`: the cause is a configuration error, so trying again is useless.
   void closed(bool was_ready, Duration lifetime, bool configuration, const Error& why);
   void cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key);
 
-  // Whether a statement's next request is worth a connection for itself; learns from how large its results are.
+  // Whether the statement's next request should have a connection for itself. This is learned from the size and speed
+  // of its previous results.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
   void was_slow(StatementId id);
@@ -99,10 +100,10 @@ class Pool {
     Query* last = nullptr;
   };
   struct Habit {
-    std::uint64_t serial = 0;  // of the statement that it is of
+    std::uint64_t serial = 0;  // identifies the statement
     bool exclusive = true;
-    std::uint16_t small_results = 0;  // in a row
-    std::uint16_t enough = 8;         // small results until the statement is shared
+    std::uint16_t small_results = 0;  // consecutive
+    std::uint16_t enough = 8;         // small results needed before the statement is shared
   };
   struct Retry : core::Timer {
     Retry(Callback fire, Pool& owner) : Timer(fire), owner(owner) {}
@@ -141,15 +142,15 @@ class Pool {
   core::Reactor& reactor_;
   const Options options_;
   Counters counters_;
-  net::tls::CoreState tls_;  // what the connections are lent
+  net::tls::CoreState tls_;  // used by the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   Queue shared_waiting_;
   Queue exclusive_waiting_;
   Queue helpers_waiting_;
   std::size_t waiting_ = 0;
-  bool exclusive_turn_ = true;  // with a single connection, shared and exclusive requests take turns
+  bool exclusive_turn_ = true;  // with a single connection, shared and exclusive requests alternate
   bool retired_ = false;
-  std::uint32_t failures_ = 0;  // openings in a row
+  std::uint32_t failures_ = 0;  // consecutive failures to open a connection
   Instant retry_at_{};
   Error last_failure_;
   std::uint64_t random_;

@@ -17,7 +17,7 @@ constexpr std::uint32_t tid_oid = 27;
 
 Error refused(std::string why) { return {Failure::statement, {}, "parallel: " + std::move(why), 0}; }
 
-// A statement of our own, with one column or none.
+// One of Sluice's own statements, with one column or none.
 Statement own(std::string text, std::string_view column = {}, std::uint32_t type = 0) {
   Statement statement;
   statement.text = std::move(text);
@@ -25,7 +25,7 @@ Statement own(std::string text, std::string_view column = {}, std::uint32_t type
   return statement;
 }
 
-// PREPARE takes names of types, where Parse takes numbers.
+// SQL's PREPARE takes names of types; Parse takes OIDs.
 core::Task<Result<std::string>> names_of_types(Pool& pool, const Statement& statement) {
   std::string numbers;
   for (std::size_t i = 0; i < statement.parameters.size(); ++i) {
@@ -44,8 +44,8 @@ core::Task<Result<std::string>> names_of_types(Pool& pool, const Statement& stat
   co_return std::string(names->rows.row(0)[0].view());
 }
 
-// What EXPLAIN says of a statement that is prepared as `name`, for no values in particular and with all other ways to
-// scan a table turned off. `role`: who asks; empty: the login.
+// Returns EXPLAIN's output for a statement that is prepared as `name`: its generic plan, with all other ways to scan a
+// table disabled. `role`: the role that runs EXPLAIN; empty: the login.
 core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::string define, std::string values,
                                         std::string role) {
   std::vector<Setting> settings = {{"plan_cache_mode", "force_generic_plan"},
@@ -54,7 +54,7 @@ core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::strin
                                    {"enable_indexscan", "off"},
                                    {"enable_indexonlyscan", "off"},
                                    {"enable_bitmapscan", "off"},
-                                   // What policies may ask for, even while they are planned.
+                                   // Settings that policies may read, even during planning.
                                    {"request.jwt.claims", "{}"},
                                    {"request.method", "GET"},
                                    {"request.path", "/"}};
@@ -93,7 +93,8 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
     }
   }
 
-  // A generic plan, which only a statement that is prepared by SQL has. A refused one may stay under its name.
+  // A generic plan is only available for a statement that was prepared with SQL. The name is new each time, because a
+  // refused statement may keep its name.
   const std::string name = "sluice_parallel_" + std::to_string(++explained_);
   const auto types = co_await names_of_types(pool_, statement);
   if (!types) co_return std::unexpected(types.error());
@@ -102,8 +103,8 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
   const std::string define = "(" + *types + ") AS " + statement.text;
   auto plan = co_await explain(pool_, name, define, values, {});
   if (!plan && plan.error().sqlstate == "42501") {
-    // A login that has no rights but those of the roles that it takes for its requests. What reads the table may tell
-    // how it is read: policies for rows are conditions of each row, whoever they are for.
+    // The login may have no rights of its own, only those of the roles that it takes for requests. Any role that may
+    // read the table will do: row policies add conditions on each row, whichever role they are for.
     const Statement roles =
         own("SELECT rolname::text FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT rolsuper AND "
             "pg_catalog.pg_has_role(current_user, oid, 'MEMBER') ORDER BY 1 LIMIT 16",

@@ -9,8 +9,8 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t small_bytes = 64 << 10;  // a result up to this is worth keeping whole
-constexpr std::uint8_t most_descriptions = 4;  // of one request's columns, where a table changes all the time
+constexpr std::size_t small_bytes = 64 << 10;  // a result up to this size is worth keeping whole
+constexpr std::uint8_t most_descriptions = 4;  // limit for one request's column look-ups
 
 Error unusable() {
   return {Failure::statement, {}, "the statement's result has no columns, and had some when it was prepared", 0};
@@ -140,7 +140,7 @@ void Query::set_failure(Error error) {
 
 namespace {
 
-// The server calls a tsquery or a jsonpath that it cannot read a syntax error, as it does a statement.
+// Whether the error is about a value. The server reports a malformed tsquery or jsonpath as a syntax error.
 bool is_of_value(std::string_view routine) {
   constexpr std::array routines{std::string_view("makepol"), std::string_view("gettoken_query_standard"),
                                 std::string_view("prssyntaxerror"), std::string_view("gettoken_tsvector"),
@@ -162,7 +162,7 @@ Error Query::error_of(const ServerError& error) const {
   } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
     result.failure = Failure::bad_argument;
   } else if (state == "57014") {
-    // The server says the same of its own timeout and of an administrator's cancel.
+    // The server reports the same for its own timeout and for an administrator's cancel.
     const Instant now = pool_.reactor().now();
     const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
     const bool by_timeout = timeout != 0ms && now - placed_at_ >= timeout - 5ms;
@@ -175,7 +175,7 @@ Error Query::error_of(const ServerError& error) const {
   return result;
 }
 
-// Starts over, once for each reason.
+// Starts over, at most once for each reason.
 bool Query::again(bool& used) {
   if (used) return false;
   used = true;
@@ -183,7 +183,7 @@ bool Query::again(bool& used) {
   return true;
 }
 
-// Every connection has a plan of its own that may be stale.
+// Each connection has its own plan, which may be stale.
 bool Query::again_after_stale() {
   if (++reprepared_ > pool_.options().pool_size + 2) return false;
   ++pool_.counters().reprepared;
@@ -191,7 +191,7 @@ bool Query::again_after_stale() {
   return true;
 }
 
-// The columns are being looked up: is to wait for that, where the statement may be sent again.
+// The columns are being looked up. If the statement may be sent again, the query waits for that.
 void Query::again_when_known() {
   if (pool_.may_repeat() && ++described_ <= most_descriptions) {
     start_over();
@@ -200,7 +200,7 @@ void Query::again_when_known() {
   }
 }
 
-// Who has had a connection has waited for one in time.
+// A query that has had a connection does not fail because of the limit on the wait for one.
 void Query::start_over() {
   leave_connection();
   pool_.reactor().timers().cancel(timer_);
@@ -215,12 +215,12 @@ void Query::answer(std::span<const Field> fields, std::size_t rows, std::span<co
   wake();
 }
 
-// The block stands in the connection's buffer, which is about to be used again.
+// Copies the block out of the connection's buffer, which is about to be reused.
 void Query::keep() {
   connection_ = nullptr;
   std::size_t size = 0;
   for (const Field& field : block_.fields) size += field.size;
-  kept_bytes_ = std::make_unique_for_overwrite<char[]>(size + 1);  // a value without bytes needs an address too
+  kept_bytes_ = std::make_unique_for_overwrite<char[]>(size + 1);  // an empty value needs an address too
   kept_fields_.assign(block_.fields.begin(), block_.fields.end());
   char* at = kept_bytes_.get();
   for (Field& field : kept_fields_) {
@@ -236,7 +236,7 @@ void Query::answer_failed(const ServerError& error, bool by_our_cancel) {
   connection_ = nullptr;
   if (by_our_cancel && pool_.reactor().now() < first_deadline_ && again(hit_)) {
     ++pool_.counters().cancel_hits;
-    alone_ = true;  // the answers of a batch come together: who is the foremost there may not be the one that runs
+    alone_ = true;  // in a batch it is unknown which of the requests a cancel would hit
   } else {
     set_failure(error_of(error));
   }
@@ -306,8 +306,8 @@ void Query::set_deadline(Instant deadline) {
   timed_out_ = false;
 }
 
-// Takes what has arrived. True: a piece is ready, the query has failed, or it starts over (only `first`, while nothing
-// has been handed out).
+// Processes what has arrived. Returns true if a piece is ready, the query has failed, or it starts over (only with
+// `first`, while no rows have been returned).
 bool Query::scan(bool first) {
   for (;;) {
     switch (connection_->scan(piece_)) {
@@ -343,7 +343,7 @@ bool Query::scan(bool first) {
       case Connection::Progress::ready:
         break;
     }
-    // An error behind rows that nobody has seen yet is the answer.
+    // If an error follows rows that the caller has not seen yet, the error is the answer.
     if (first && piece_.failing && !piece_.finished) continue;
     pool_.reactor().timers().cancel(timer_);
     timed_out_ = false;
@@ -379,7 +379,7 @@ Result<Block> Query::take_piece() {
   piece_ready_ = false;
   streaming_ = true;
   if (piece_.finished && (piece_.error || piece_.unusable)) {
-    // The rows before the error; the error at the next call.
+    // Return the rows before the error now, and the error at the next call.
     if (piece_.rows != 0) return Block{piece_.columns, piece_.fields, std::exchange(piece_.rows, 0), false};
     fail_by_piece();
     return std::unexpected(std::move(error_));
@@ -394,7 +394,7 @@ Result<Block> Query::take_piece() {
         pool_.was_large(*statement_, false);
       }
     }
-    // Whoever still looks at the views does so before he suspends; the connection is free for others after that.
+    // The views are valid until the caller suspends; after that, other requests may use the connection.
     pool_.reactor().at_turn_end(release_);
   }
   return block;

@@ -21,15 +21,15 @@ namespace sluice::sql::postgres {
 
 class Pool;
 
-// One statement on its way, from waiting for a connection to its last row; as a Cursor, its rows.
+// One statement from waiting for a connection to its last row. As a Cursor, it returns the rows.
 class Query final : public sql::Cursor {
  public:
   enum class Use : std::uint8_t {
     shared,        // on a connection with others; the whole answer at once
-    exclusive,     // a connection for itself; rows as they come
-    conversation,  // a short exchange of our own on any idle connection
-    stream,        // a conversation that may last: it waits for its connection as an exclusive query does
-    helper,        // as a stream, but only with a connection that nobody else waits for
+    exclusive,     // alone on a connection; rows as they arrive
+    conversation,  // a short exchange of Sluice itself on any idle connection
+    stream,        // a conversation that may last long: it waits for its connection like an exclusive query
+    helper,        // like a stream, but it only takes a connection that no other request waits for
   };
   enum class Stage : std::uint8_t {
     fresh,
@@ -37,24 +37,24 @@ class Query final : public sql::Cursor {
     placed,      // has one
     in_flight,   // shared: waits for its answer
     describing,  // waits until the columns' types have been looked up
-    answered,    // shared: the rows are there
-    failed,      // error() says why, unless it is to be tried again
+    answered,    // shared: the rows have arrived
+    failed,      // error() says why, unless the query will be retried
     finished,
   };
 
   // Copies the arguments. The statement must outlive the query.
   Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options,
         Use use);
-  // A conversation.
+  // Creates a conversation.
   Query(Pool& pool, Instant deadline);
-  // A stream or a helper. It waits while the columns of the statement are being looked up.
+  // Creates a stream or a helper. It waits while the statement's columns are being looked up.
   Query(Pool& pool, const Statement& statement, Instant deadline, Use use);
   Query(const Query&) = delete;
   ~Query() override;
 
   [[nodiscard]] core::Async<Result<Block>> next() override;
 
-  // Gets a connection and the first of the answer: rows, the end, or an error.
+  // Gets a connection and the beginning of the answer: rows, the end, or an error.
   //   while (!query.advance()) co_await query.progress();
   struct Progress {
     Query& query;
@@ -67,20 +67,20 @@ class Query final : public sql::Cursor {
   };
   [[nodiscard]] Progress progress() { return Progress(*this); }
 
-  // Does what can be done now. True: rows can be taken or error() is set; false: progress() first.
+  // Does what can be done now. Returns true if rows can be taken or error() is set; false: await progress() first.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool failed() const { return stage_ == Stage::failed; }
   [[nodiscard]] Error& error() { return error_; }
 
-  // Several at once, of whom the first one that has something to do wakes the caller: it takes the place of progress().
+  // In place of progress(), for a caller that waits for several queries: the first one that is ready wakes the caller.
   void wake_later(std::coroutine_handle<> caller) { waiting_ = caller; }
 
-  // A conversation on a connection that advance() got.
+  // For a conversation, after advance() has obtained its connection.
   [[nodiscard]] Connection& connection() { return *connection_; }
   [[nodiscard]] core::Task<Result<Message>> message();
-  // For what is waited for from now on.
+  // Applies to all waits from now on.
   void set_deadline(Instant deadline);
-  // What the server's error means for whoever asked.
+  // Converts the server's error to the caller's.
   [[nodiscard]] Error error_of(const ServerError& error) const;
 
  private:
@@ -97,7 +97,7 @@ class Query final : public sql::Cursor {
     Query& owner;
   };
 
-  // From the pool, the connection and the lists of columns.
+  // Called by the pool, the connection and the lists of columns.
   void place(Connection& connection);
   void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns);
   void answer_failed(const ServerError& error, bool by_our_cancel);
@@ -139,10 +139,10 @@ class Query final : public sql::Cursor {
   Use use_;
   Stage stage_ = Stage::fresh;
   bool retried_ = false;        // after a lost connection
-  bool hit_ = false;            // after a cancel that was for another
-  std::uint8_t described_ = 0;  // times that it has waited for the types of its columns
-  std::size_t reprepared_ = 0;  // times that its plan was stale
-  bool alone_ = false;          // not in a batch: one that failed took it along, or a cancel that was for another
+  bool hit_ = false;            // a cancel for another request has hit it
+  std::uint8_t described_ = 0;  // how often it has waited for its columns' types
+  std::size_t reprepared_ = 0;  // how often its plan was stale
+  bool alone_ = false;          // not in a batch, because another request's failure or cancel has hit it before
   bool streaming_ = false;      // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
@@ -153,14 +153,14 @@ class Query final : public sql::Cursor {
   Instant started_;
   Instant placed_at_{};
   Instant wait_until_{};    // for a connection
-  Instant first_deadline_;  // for the first of the answer
+  Instant first_deadline_;  // for the beginning of the answer
   Duration patience_;       // for each later wait on the server
   Deadline timer_;
   Hook release_;
 
-  const Settings settings_;  // exclusive: not empty, and it is a transaction of its own
+  const Settings settings_;  // exclusive: if not empty, the query is a transaction of its own
 
-  // The wait queue's, or those of the lists of columns.
+  // Links of the pool's wait queue, or of the waiters in the lists of columns.
   Query* next_ = nullptr;
   Query* previous_ = nullptr;
 

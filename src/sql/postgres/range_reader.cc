@@ -13,12 +13,13 @@ namespace {
 
 constexpr std::string_view begin_sql = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-// The snapshot is older than the size: what it can see lies in these blocks, or in the last range, which has no end. By
-// the catalog and not by ::regclass, as the role may have no right to look up names in the schema.
+// The snapshot is taken before the size is read, so all rows that it sees are in these blocks, or in the last range,
+// which has no end. The query reads the catalog and does not use ::regclass, because the role may lack the right to
+// look up names in the schema.
 //
-// A standby has none to share: where too many subtransactions run, PostgreSQL exports it without what is in progress,
-// and whoever imports it takes that for ended (pgsql-hackers, July 2026: "Don't discard subxip when exporting a
-// snapshot taken during recovery").
+// A standby exports no snapshot: if too many subtransactions run, PostgreSQL exports it without the transactions in
+// progress, and the importing session considers them finished (pgsql-hackers, July 2026: "Don't discard subxip when
+// exporting a snapshot taken during recovery").
 constexpr std::string_view share_sql =
     "SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_export_snapshot() END, "
     "pg_catalog.pg_relation_size(c.oid) / "
@@ -26,8 +27,9 @@ constexpr std::string_view share_sql =
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = $1 AND c.relname = $2";
 
-// Of each transaction. A plan is made for each range, as the planner then knows how small it is; without index scans
-// rows come as they lie in the table. A client may be slow: who waits for the database has a deadline here, not there.
+// The settings of each transaction. A plan is made for each range, so that the planner knows how small the range is.
+// Without index scans, rows come in the table's order. A client may be slow, so deadlines are enforced here and not by
+// the server.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> own_settings = {{
     {"statement_timeout", "0"},
     {"plan_cache_mode", "force_custom_plan"},
@@ -47,7 +49,8 @@ std::vector<Setting> with_own(std::span<const Setting> settings) {
 
 Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
 
-// As pg_export_snapshot() writes it, and as it may stand in a statement: SET TRANSACTION takes no parameters.
+// Whether `id` has the form that pg_export_snapshot() writes. It becomes part of a statement, because SET TRANSACTION
+// takes no parameters.
 bool is_snapshot(std::string_view id) {
   return !id.empty() && id.size() < 64 &&
          std::ranges::all_of(
@@ -149,7 +152,7 @@ void RangeReader::send(std::string_view from, std::string_view to) {
   if (prepares) described_ = false;
 }
 
-// Whatever was described earlier on this connection is described the same way now: the table is locked.
+// Earlier descriptions on this connection stay valid, because the table is locked.
 void RangeReader::describe(const Message& message) {
   Connection& connection = conversation_.connection();
   if (message.type == 'n') {
@@ -179,7 +182,7 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
   refused_ = conversation_.error_of(error);
 }
 
-// BEGIN, a helper's SET TRANSACTION, the settings, the statement; the leader's share.
+// Handles the answers to BEGIN, a helper's SET TRANSACTION, the settings, the statement, and the leader's share.
 void RangeReader::handle_start(const Message& message) {
   const std::size_t statement_at = snapshot_ ? 3 : 2;
   switch (message.type) {
@@ -241,7 +244,7 @@ void RangeReader::read_ahead() {
   if (state_ != State::reading || asked_ == 0) return;
   Connection& connection = conversation_.connection();
   while (connection.buffered() < read_ahead_bytes) {
-    if (connection.receive() != Connection::Received::bytes) return;  // take() says what is wrong
+    if (connection.receive() != Connection::Received::bytes) return;  // take() reports an error
   }
 }
 

@@ -15,56 +15,56 @@
 
 namespace sluice::sql::postgres {
 
-// What the connections of one parallel answer have in common. Outlives them.
+// What the connections of one parallel answer share. Outlives them.
 struct ParallelRequest {
   ParallelRequest(const Statement& wanted, std::span<const Argument> given, std::span<const Setting> of_request);
 
   const Statement& statement;
   const Parallel& parallel;
-  const Settings settings;  // the request's own, and those that keep each range's plan what it should be
+  const Settings settings;  // the request's settings, and those that fix the plan of each range
   std::vector<std::optional<std::string>> arguments;
 
-  // As Bind has them.
+  // Encoded as in Bind.
   [[nodiscard]] std::string_view parameters(std::string_view from, std::string_view to);
 
  private:
   std::string parameters_;
 };
 
-// One connection that reads ranges of a table: a transaction of its own under a snapshot that the first of them, the
-// leader, has taken and the others, its helpers, share. It does not suspend: advance() does what can be done, and
-// wake_later() says who is to come back.
+// One connection that reads ranges of a table. It runs its own transaction under a snapshot that the leader, the first
+// connection, has taken and the helpers share. It never suspends: advance() does what can be done, and wake_later()
+// sets the coroutine to resume.
 //
-// The transaction begins with the statement for an empty range. That takes the table's lock, so that nobody rewrites
-// the table (and moves its rows) while ranges are still to be read; it finds out what the columns are; and it fails
-// where the statement fails at once.
+// The transaction begins with the statement for an empty range. This takes the table's lock, so that the table cannot
+// be rewritten (which would move its rows) while ranges remain to be read; it returns the columns; and it fails early
+// if the statement always fails.
 //
-//   asked ranges = begun to be read, or read ahead: [ front ... back ], at most most_asked
+//   requested ranges, being read or read ahead: [ front ... back ], at most most_asked
 class RangeReader {
  public:
   enum class State : std::uint8_t {
     starting,
     reading,
-    again,   // the statement's plan was stale, or its columns are being looked up: a new one may do better
-    lost,    // as failed: the connection broke, or none could be had
+    again,   // the statement's plan was stale, or its columns are being looked up: a new reader may succeed
+    lost,    // a failure: the connection broke, or none was available
     failed,  // error() says why
   };
   enum class Got : std::uint8_t {
     rows,
     range_end,
-    nothing,  // yet
+    nothing,  // no rows have arrived yet
     failed,
   };
   struct Share {
-    std::string snapshot;  // empty: there can be no helpers
+    std::string snapshot;  // empty: helpers are not possible
     std::uint64_t blocks = 0;
   };
 
-  // `snapshot`: of the leader, where this is a helper.
+  // `snapshot`: the leader's, if this is a helper.
   RangeReader(Pool& pool, ParallelRequest& request, std::optional<std::string_view> snapshot, Instant deadline);
   RangeReader(const RangeReader&) = delete;
 
-  // Until it is reading, or has failed.
+  // Call it until the reader is reading or has failed.
   void advance();
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool has_begun() const { return begun_; }  // it has its connection
@@ -73,20 +73,20 @@ class RangeReader {
 
   // While reading.
 
-  // The leader's: what its helpers need to know, and how large the table is.
+  // For the leader: the snapshot for its helpers, and the size of the table.
   [[nodiscard]] const Share& share() const { return share_; }
   [[nodiscard]] std::span<const Column> columns() const { return columns_; }
   [[nodiscard]] bool may_ask() const { return state_ == State::reading && asked_ < most_asked; }
-  // Nothing that it was asked for is still to come, or lost.
+  // No requested range is still being read.
   [[nodiscard]] bool is_idle() const { return asked_ == 0; }
   void ask(const BlockRanges::Range& range);
-  // Receives while others are read from: as much as read_ahead_bytes.
+  // Receives up to read_ahead_bytes while the caller reads from other readers.
   void read_ahead();
-  // Of the foremost range. Rows last until the next call of any function.
+  // Takes rows of the first requested range. They last until the next call of any function.
   [[nodiscard]] Got take(Block& block);
 
  private:
-  static constexpr std::size_t most_asked = 2;  // so that the server has the next one when it is done with the first
+  static constexpr std::size_t most_asked = 2;  // the server gets the next range before it has finished the first
   static constexpr std::size_t read_ahead_bytes = 2 << 20;
 
   void begin();
@@ -104,14 +104,14 @@ class RangeReader {
   Query conversation_;
   State state_ = State::starting;
   bool begun_ = false;
-  bool described_ = true;  // the columns of what has been sent are known
-  std::size_t ended_ = 0;  // commands of the beginning
+  bool described_ = true;  // the columns of the requests sent so far are known
+  std::size_t ended_ = 0;  // completed commands of the start
   std::size_t asked_ = 0;  // ranges
   Share share_;
-  bool shared_ = false;  // the server has said it
+  bool shared_ = false;  // the server has sent share_
   std::span<const Column> columns_;
   Connection::Piece piece_;
-  std::optional<Error> refused_;  // by the server, which has still to say that it is ready
+  std::optional<Error> refused_;  // the server's error; its ReadyForQuery is still to come
   bool stale_ = false;
   Error error_;
 };

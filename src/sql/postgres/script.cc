@@ -40,7 +40,7 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
     co_return std::unexpected(lost(written.error().text()));
   }
   std::optional<Error> refused;
-  std::size_t complete = 0;  // statements
+  std::size_t complete = 0;  // statements completed
   for (;;) {
     Message message;
     const Framing framing = frame(in.data(), in.size(), message_limit, message);
@@ -50,7 +50,7 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
         co_return std::unexpected(Error{Failure::timed_out, {}, "it takes too long", 0});
       }
       if (!got || *got == 0) {
-        if (refused) co_return std::unexpected(std::move(*refused));  // what a server says before it closes
+        if (refused) co_return std::unexpected(std::move(*refused));  // the error that the server sent before it closed
         co_return std::unexpected(lost(got ? "the server closed it" : got.error().text()));
       }
       continue;

@@ -26,7 +26,7 @@ class PostgresScript : public testing::Test {
     while (!result) reactor_->turn(reactor_->now() + 10ms);
     return std::move(*result);
   }
-  // "": done; else the position and the message.
+  // "" after success; otherwise the position and the message.
   std::string said(std::string_view script) {
     const auto done = run(script);
     return done ? ""

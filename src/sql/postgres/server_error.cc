@@ -5,8 +5,8 @@
 namespace sluice::sql::postgres {
 namespace {
 
-// "Failing row contains (1, ada, ...)": all of a stored row. The server may say it in another language, but not of
-// other codes, unless a function hands on what it has caught.
+// Whether the detail may contain a stored row: "Failing row contains (1, ada, ...)". The text may be translated, so the
+// code decides. Other codes have no such detail, unless a function re-raises one.
 bool tells_a_row(const ServerNotice& notice) {
   return notice.sqlstate == "23502" || notice.sqlstate == "23514" || notice.sqlstate == "44000" ||
          notice.detail.contains("Failing row contains");

@@ -9,16 +9,16 @@
 
 namespace sluice::sql::postgres {
 
-// An ErrorResponse, kept.
+// An ErrorResponse, copied.
 struct ServerError {
   std::string sqlstate;
   std::string message;       // with detail and hint
-  std::size_t headline = 0;  // bytes of it without them
+  std::size_t headline = 0;  // bytes of `message` before its detail and hint
   std::string routine;
   std::uint32_t position = 0;
-  std::shared_ptr<const BrokenRule> rule;  // null: it is of none
-  bool at_bind = false;                    // before the parameters were accepted
-  bool at_role = false;                    // by the settings of the transaction, of which one is a role
+  std::shared_ptr<const BrokenRule> rule;  // null: the server reports no such details
+  bool at_bind = false;                    // raised before the parameters were accepted
+  bool at_role = false;                    // raised by the transaction's settings, which include a role
 
   explicit ServerError(const ServerNotice& notice);
 };

@@ -12,8 +12,8 @@
 namespace sluice::sql::postgres {
 namespace {
 
-// The user first, as the rest may need the login's rights. RESET SESSION AUTHORIZATION also takes back a role that the
-// login starts with (ALTER ROLE ... SET role); RESET ROLE brings it back.
+// The user comes first, because the other commands may need the login's rights. RESET SESSION AUTHORIZATION also resets
+// a role that the login starts with (ALTER ROLE ... SET role); RESET ROLE restores that role.
 constexpr std::array<std::string_view, reset_commands> commands = {
     "RESET SESSION AUTHORIZATION",
     "RESET ROLE",
@@ -22,13 +22,13 @@ constexpr std::array<std::string_view, reset_commands> commands = {
     "DISCARD TEMP",
     "SELECT 1 FROM pg_catalog.pg_advisory_unlock_all() AS done WHERE done IS NULL"};
 
-// Functions are found by name alone, so one with the name of a suspect counts as suspect. A suspect is a built-in
-// function that sets parameters, takes locks for the session or runs SQL that it is given; and any other function that
-// is written in SQL or a procedural language, or that is volatile. A word of the text may name a view, a table with
-// policies, a domain or range, or a composite type: their definitions, and the types that these are made of, count as
-// text. Operators, casts and operator classes are not looked for in
-// the text: a suspect behind any of them makes every statement one that may. Comparisons are in collation C: lower()
-// and [:alnum:] know ASCII only there, and a name with anything else is looked for as a part of the text.
+// Functions are matched by name only, so any function with a suspect's name is suspect. Suspects are built-in functions
+// that set parameters, take session locks or run SQL that they are given, and all other functions that are written in
+// SQL or a procedural language, or are volatile. A word of the text may name a view, a table with policies, a domain or
+// range, or a composite type: their definitions, and those of the types that these contain, count as text. Operators,
+// casts and operator classes are not searched for in the text: if any of them uses a suspect, every statement may
+// change its session. Comparisons use collation C, where lower() and [:alnum:] are limited to ASCII; a name with other
+// characters is searched for as a substring.
 constexpr std::string_view judgement = R"(WITH RECURSIVE suspect AS (
   SELECT p.oid, lower(p.proname::text COLLATE "C") AS name
   FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang

@@ -12,9 +12,9 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t message_limit = 64 << 10;  // no message is longer before the session is ready
+constexpr std::size_t message_limit = 64 << 10;  // no message before the session is ready is longer
 constexpr std::string_view other_protocol = "the server does not speak PostgreSQL's protocol";
-constexpr std::string_view rejected = "28000";  // by pg_hba.conf, as a rule; trying again does not help
+constexpr std::string_view rejected = "28000";  // usually refused by pg_hba.conf; trying again is useless
 constexpr std::string_view no_proof = "the server did not prove that it knows the password";
 
 }  // namespace
@@ -48,7 +48,7 @@ core::Task<bool> SessionStart::attempt(std::uint32_t statement_timeout_ms, bool 
                                               {"application_name", options_.application_name},
                                               {"DateStyle", "ISO"}};
   if (options_.prepared) {
-    // What the encoders rely on, whatever the server, the database or the role has as its default.
+    // The encoders rely on these, whatever the defaults of the server, the database or the role are.
     parameters.push_back({"bytea_output", "hex"});
     parameters.push_back({"IntervalStyle", "postgres"});
     parameters.push_back({"extra_float_digits", "1"});
@@ -88,7 +88,7 @@ core::Task<bool> SessionStart::connect() {
   std::string unresolved;
   if (options_.resolver != nullptr && addresses.front().family() != AF_UNIX) {
     const Instant now = stream_.reactor().now();
-    // Half of the time is for connecting.
+    // Half of the time is reserved for connecting.
     const auto found =
         co_await options_.resolver->resolve(*options_.mailbox, options_.host, now + (deadline_ - now) / 2);
     if (found) {
@@ -101,7 +101,7 @@ core::Task<bool> SessionStart::connect() {
   }
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const core::Address& address = addresses[i];
-    // An address that swallows packets must not use up the time of those behind it.
+    // An address that drops packets must not use up the time of the following addresses.
     const Instant now = stream_.reactor().now();
     const auto left = static_cast<Duration::rep>(addresses.size() - i);
     const auto result = co_await stream_.connect(address, now + (deadline_ - now) / left);
@@ -129,7 +129,7 @@ core::Task<bool> SessionStart::begin_tls() {
     case Encryption::Outcome::failed:
       break;
   }
-  // Where it has come to a handshake: what goes wrong before that is no question of TLS.
+  // Only a failed handshake justifies a second attempt without TLS; earlier failures have other causes.
   worth_the_other_way_ = stream_.tls() != nullptr;
   co_return fail(tls.why, tls.distrust ? rejected : "");
 }
@@ -146,7 +146,7 @@ core::Task<bool> SessionStart::authenticate() {
     if (!co_await read(message)) co_return false;
     if (message.type == 'E') {
       (void)refused(message);
-      // One whose password is wrong, or who may not use the database, hears the same the other way.
+      // A wrong password, or a missing right to use the database, would fail the second attempt as well.
       const bool is_other_way = stream_.tls() != nullptr || options_.ssl_mode == SslMode::allow;
       worth_the_other_way_ = failure_.sqlstate == rejected && is_other_way;
       co_return false;
@@ -158,14 +158,15 @@ core::Task<bool> SessionStart::authenticate() {
     const auto request = message.type == 'R' ? parse_authentication(message.payload) : std::nullopt;
     if (!request) co_return fail(other_protocol);
     Buffer reply;
-    // Whoever has begun SCRAM has no business with the password, or with what an md5 would tell of it.
+    // After SCRAM has begun, an honest server asks neither for the password nor for an md5 answer that helps to guess
+    // it.
     if (scram && (request->kind == Kind::cleartext || request->kind == Kind::md5)) co_return fail(other_protocol);
     if (options_.channel_binding == ChannelBinding::require && !is_bound && request->kind != Kind::sasl) {
       co_return fail("the server does not tie the log-in to its certificate, but channel_binding=require", rejected);
     }
     switch (request->kind) {
       case Kind::ok:
-        // A server that skips its half of SCRAM has not shown that it knows the password.
+        // A server that skips the end of SCRAM has not proved that it knows the password.
         if (scram && !server_is_known) co_return fail(no_proof);
         in_.consume(message.size);
         co_return true;
@@ -251,7 +252,7 @@ bool SessionStart::fail(std::string_view why, std::string_view sqlstate) {
 }
 
 bool SessionStart::lost(std::string_view while_what, const std::string& why) {
-  // With TLS 1.3 a server looks at our certificate when we take the handshake to be over.
+  // With TLS 1.3 the server verifies our certificate after the handshake has ended for us.
   const Encryption trouble = trouble_of(options_, stream_);
   if (trouble.distrust) return fail(trouble.why, rejected);
   return fail(std::string(while_what) + ": " + (trouble.why.empty() ? why : trouble.why));

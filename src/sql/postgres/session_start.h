@@ -12,21 +12,21 @@
 
 namespace sluice::sql::postgres {
 
-// The start of a session: connects to the first address that answers, over TLS as ssl_mode has it, logs in, and reads
+// Starts a session: connects to the first address that answers, uses TLS according to ssl_mode, logs in, and reads
 // until the server is ready for the first request. It ends within connect_timeout_ms.
 class SessionStart {
  public:
-  // `stream` and `in` are the connection's: they are closed and empty now, and hold the session afterwards. `tls`
-  // outlives the stream.
+  // `stream` and `in` belong to the connection: the first is closed and the second empty now, and they hold the session
+  // afterwards. `tls` outlives the stream.
   SessionStart(const Options& options, net::tls::CoreState& tls, net::Stream& stream, Buffer& in)
       : options_(options), tls_(tls), stream_(stream), in_(in) {}
   SessionStart(const SessionStart&) = delete;
 
-  // The session's own statement_timeout is given; 0: none. False: failure() says why.
+  // `statement_timeout_ms` is set for the session; 0: no timeout. Returns false on failure; see failure().
   [[nodiscard]] core::Task<bool> run(std::uint32_t statement_timeout_ms);
 
   [[nodiscard]] const core::Address& address() const { return address_; }
-  // What a CancelRequest for this session has to carry.
+  // The key for a CancelRequest to this session.
   [[nodiscard]] const BackendKey& key() const { return key_; }
   [[nodiscard]] Error& failure() { return failure_; }
 
@@ -37,7 +37,7 @@ class SessionStart {
   [[nodiscard]] core::Task<bool> authenticate();
   [[nodiscard]] core::Task<bool> read(Message& message);
   [[nodiscard]] core::Task<bool> write(Buffer& bytes);
-  // For `co_return`.
+  // Sets failure() and returns false, for use with `co_return`.
   [[nodiscard]] bool fail(std::string_view why, std::string_view sqlstate = {});
   [[nodiscard]] bool refused(const Message& message);
   [[nodiscard]] bool lost(std::string_view while_what, const std::string& why);
@@ -49,7 +49,7 @@ class SessionStart {
   Instant deadline_ = never;
   core::Address address_;
   BackendKey key_;
-  bool worth_the_other_way_ = false;  // over TLS, or in the clear, the server might say something else
+  bool worth_the_other_way_ = false;  // a second attempt, with TLS instead of without or vice versa, may succeed
   Error failure_{Failure::unavailable, {}, {}, 0};
 };
 

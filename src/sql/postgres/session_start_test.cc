@@ -45,8 +45,8 @@ const std::shared_ptr<const net::tls::ServerContext>& server_context() {
   return made;
 }
 
-// What a server does with one connection. It waits for bytes before each of them.
-struct Tls {};  // answers 'S', and shakes hands
+// The steps of a server on one connection. It waits for bytes before each step.
+struct Tls {};  // answers 'S' and does the handshake
 struct Close {};
 using Step = std::variant<std::string, Tls, Close>;  // a string is sent
 using Script = std::vector<Step>;
@@ -72,7 +72,8 @@ class SessionStartTest : public testing::Test {
         *net::tls::ClientContext::make({.verify = verify, .ca_file = authority().file(), .alpn = {"postgresql"}});
   }
 
-  // Why there is no session; empty: there is one. One script for each connection; a further one fails the test.
+  // Returns the error, or an empty text after success. There is one script for each connection; a further connection
+  // fails the test.
   std::string start(std::vector<Script> scripts) {
     received.clear();
     accepted = 0;
@@ -221,7 +222,7 @@ TEST_F(SessionStartTest, TheCertificateIsLookedAt) {
   EXPECT_NE(start({{Tls(), started}}).find("certificate verify failed"), std::string::npos);
 }
 
-// CVE-2021-23222, and what else may stand in the place of one byte.
+// CVE-2021-23222: bytes after the server's 'S', or others in its place.
 TEST_F(SessionStartTest, NothingIsTakenInTheClearBeforeTls) {
   for (const SslMode mode : {SslMode::prefer, SslMode::require}) {
     use_tls(mode, Verify::none);
@@ -233,7 +234,7 @@ TEST_F(SessionStartTest, NothingIsTakenInTheClearBeforeTls) {
     EXPECT_EQ(start({{"G"}}), "the server does not speak PostgreSQL's protocol");
     EXPECT_EQ(start({{Close()}}), "the server did not say whether it supports TLS: it closed the connection");
   }
-  // It comes later: it is no part of a handshake.
+  // The bytes come later, and are not a valid handshake.
   use_tls(SslMode::require, Verify::none);
   EXPECT_NE(start({{"S", started}}), "");
 }
@@ -264,14 +265,15 @@ TEST_F(SessionStartTest, ThePasswordInTheClearIsForVerifiedServersOnly) {
   EXPECT_FALSE(was_received("secret"));
 }
 
-// What the name leads to is looked up for each session, as a failover by DNS needs it.
+// Each session resolves the name again, as a failover by DNS requires.
 TEST_F(SessionStartTest, GoesWhereTheNameLeadsNow) {
   net::testing::DnsServer dns;
   std::atomic<Instant> clock = Instant(1h);
   net::Resolver resolver({.servers = dns.text(), .timeout = 30s, .clock = [&clock] { return clock.load(); }});
   use_tls(SslMode::disable, net::tls::ClientOptions::Verify::none);
   const std::uint16_t port = options.addresses[0].port();
-  const auto nobody = [port](const std::string& ip) { return *core::Address::from_ip(ip, port); };  // listens there
+  // No server listens there.
+  const auto nobody = [port](const std::string& ip) { return *core::Address::from_ip(ip, port); };
   options.addresses = {nobody("127.0.0.2")};
   options.host = "db.example.";
   options.resolver = &resolver;
@@ -286,7 +288,7 @@ TEST_F(SessionStartTest, GoesWhereTheNameLeadsNow) {
   EXPECT_EQ(start({{started}}), "") << "all addresses are tried";
   lead_to({.addresses = {"127.0.0.3"}});
   EXPECT_EQ(start({}), "cannot connect to " + nobody("127.0.0.3").text() + ": Connection refused");
-  // Those of the URL serve where there is no answer, and the message says so.
+  // If resolving fails, the URL's addresses are used, and the message says so.
   lead_to({.code = 3});
   EXPECT_EQ(start({}), "cannot connect to " + nobody("127.0.0.2").text() +
                            ": Connection refused; the host \"db.example.\" cannot be resolved: Domain name not found");
@@ -326,7 +328,7 @@ TEST_F(SessionStartTest, DemandedChannelBindingIsNotDoneWithout) {
     EXPECT_NE(start({script}).find("channel_binding=require"), std::string::npos);
     EXPECT_FALSE(was_received("md5")) << "nothing of the password";
   }
-  // A server that changes its mind.
+  // A server that changes the authentication method.
   for (const std::string& turn : {authentication(5, "salt"), authentication(3), authentication(0)}) {
     EXPECT_NE(start({{Tls(), both, turn}}), "");
     EXPECT_FALSE(was_received("md5") || was_received("secret"));

@@ -10,7 +10,7 @@
 
 namespace sluice::sql::postgres {
 
-// Settings for one transaction, kept as what set_config() is bound to: no value is ever part of a statement.
+// Settings for one transaction, kept as bound parameters of set_config(), so that no value is ever part of a statement.
 class Settings {
  public:
   Settings() = default;
@@ -18,17 +18,17 @@ class Settings {
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] bool has_role() const { return has_role_; }
-  // The commands that write_to() sends.
+  // How many commands write_to() writes.
   [[nodiscard]] std::uint16_t commands() const { return empty() ? 0 : 1; }
   void write_to(Buffer& out) const;
 
  private:
   std::uint16_t count_ = 0;
   bool has_role_ = false;
-  std::string parameters_;  // as Bind has them
+  std::string parameters_;  // encoded as in a Bind message
 };
 
-// Parse, Bind and Execute of a statement of our own: one command.
+// Writes Parse, Bind and Execute for one of Sluice's own statements. The three count as one command.
 void write_command(Buffer& out, std::string_view sql, std::uint16_t count = 0, std::string_view parameters = {});
 
 }  // namespace sluice::sql::postgres

@@ -13,9 +13,9 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
-constexpr std::size_t unsent_bytes = 256 << 10;  // beyond, whoever brings rows waits
-constexpr std::size_t most_runs = 128 << 10;     // of lines; those of rows behind are not known
-constexpr Duration server_patience = 60s;        // for each answer, where there is no statement timeout
+constexpr std::size_t unsent_bytes = 256 << 10;  // if more is unsent, add() waits
+constexpr std::size_t most_runs = 128 << 10;     // of lines; the lines of later rows are unknown
+constexpr Duration server_patience = 60s;        // for each answer if there is no statement timeout
 constexpr Duration first_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 
@@ -67,7 +67,7 @@ Staging::Staging(Pool& pool, const SetPlan& plan, const TransactionOptions& opti
       conversation_(pool, never) {}
 
 Staging::~Staging() {
-  // The server waits for rows, and would not hear that it is to stop.
+  // The server waits for COPY data, and would ignore a cancel.
   if (copying_) {
     write_copy_fail(conversation_.connection().out(), "abandoned");
     conversation_.connection().flush_soon();
@@ -82,7 +82,7 @@ void Staging::set_timeout() {
 core::Task<Result<void>> Staging::begin() {
   if (staging_) co_return Result<void>{};
   std::vector<Setting> settings = settings_;
-  settings.push_back({"statement_timeout", "0"});  // how long the client takes over its rows is not the server's matter
+  settings.push_back({"statement_timeout", "0"});  // a slow client must not run into the server's timeout
   staging_ = std::make_unique<Transaction>(pool_, conversation_, TransactionOptions{.settings = settings});
   const Statement create = own_statement(plan_.create);
   auto created = co_await staging_->execute(create, {});
@@ -146,7 +146,7 @@ std::uint64_t Staging::line_of(std::uint64_t row) const {
   return row < run->known_until ? run->line + (row - run->row) * run->step : 0;
 }
 
-// The server says at once when a row is wrong, and drops what follows.
+// The server reports an invalid row at once, and ignores the rest of the data.
 std::optional<Error> Staging::look_for_error() {
   Connection& connection = conversation_.connection();
   for (;;) {
@@ -285,7 +285,7 @@ core::Task<Result<std::uint64_t>> Staging::staged_rows_there(Transaction& transa
   co_return number_in(counts->rows.fields[0]);
 }
 
-// Where rows of the body go with those that are deleted, the changes are made first: then they may depend on others.
+// If deletions cascade to staged rows, rolls back and updates first: the updated rows may then refer to rows that stay.
 core::Task<Result<void>> Staging::remove_and_count(Transaction& transaction, std::span<const Argument> arguments,
                                                    SetOutcome& outcome) {
   if (!plan_.counts || rows_ == 0) co_return co_await remove(transaction, arguments, outcome);
@@ -342,7 +342,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
     co_return std::unexpected(std::move(removed.error()));
   }
   if (outcome.taken != 0) co_return outcome;
-  refused_rows_ = rows_ != 0;  // what goes wrong from here on
+  refused_rows_ = rows_ != 0;  // errors from here on are about rows
   if (plan_.update && rows_ != 0) {
     auto updated = co_await run(transaction, *plan_.update, arguments);
     if (!updated) co_return std::unexpected(std::move(updated.error()));
@@ -386,7 +386,7 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
     auto done = co_await transaction.execute(set, setting);
     if (!done) co_return std::unexpected(std::move(done.error()));
   }
-  // Each of them through the transaction: what this writes must be in it, with its settings, whichever comes first.
+  // Each one runs through the transaction, because its writes must be part of it and use its settings.
   for (const std::string& text : plan_.find_faults) {
     const Statement statement = own_statement(text);
     auto done = co_await transaction.execute(statement, {});
@@ -442,7 +442,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(arguments, options);
     if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
-      // Another transaction may have inserted the row meanwhile: the next try finds it.
+      // Another transaction may have inserted the row meanwhile; the retry then finds it.
       const bool may_be_new = outcome.error().sqlstate == "23505";
       if (may_be_new && !std::exchange(collided, true) && tries != options.retries) {
         outcome.error().failure = Failure::conflict;
@@ -451,7 +451,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
         auto found = co_await find_refused(outcome.error(), arguments, options);
         if (found && !found->faults.empty()) co_return found;
         const bool in_the_way = found ? may_be_new : found.error().failure == Failure::conflict;
-        // One that cannot be told is refused all the same.
+        // If the refused row cannot be found, the set is refused all the same.
         if (!in_the_way) co_return outcome;
         outcome.error().failure = Failure::conflict;
       }

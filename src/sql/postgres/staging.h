@@ -13,8 +13,8 @@
 
 namespace sluice::sql::postgres {
 
-// The rows of a set in a temporary table of one connection, which it has for itself: by COPY as they come, outside of
-// the transaction that then writes, so that this one is short and can be tried again.
+// Gathers the rows of a set in a temporary table of one connection, which is reserved for it. COPY fills the table
+// while rows arrive, outside of the transaction that later writes; so that transaction is short and can be retried.
 class Staging final : public sql::Staging {
  public:
   Staging(Pool& pool, const SetPlan& plan, const TransactionOptions& options);
@@ -34,7 +34,7 @@ class Staging final : public sql::Staging {
   [[nodiscard]] core::Task<Result<void>> find_duplicates(Transaction& transaction, SetOutcome& outcome);
   [[nodiscard]] core::Task<Result<void>> find_outside(Transaction& transaction, std::span<const Argument> arguments,
                                                       SetOutcome& outcome);
-  // A planned statement, with those of the plan's arguments that it has.
+  // Runs a statement of the plan with its subset of the plan's arguments.
   [[nodiscard]] core::Task<Result<Written>> run(Transaction& transaction, const Statement& planned,
                                                 std::span<const Argument> arguments);
   [[nodiscard]] core::Task<Result<SetOutcome>> write(std::span<const Argument> arguments, const ApplyOptions& options);
@@ -44,12 +44,12 @@ class Staging final : public sql::Staging {
                                                           SetOutcome& outcome);
   [[nodiscard]] core::Task<Result<std::uint64_t>> staged_rows_there(Transaction& transaction,
                                                                     std::span<const Argument> arguments);
-  // Which rows it is that the database has refused. Nothing of it is committed.
+  // Finds the rows that the database has refused. Commits nothing.
   [[nodiscard]] core::Task<Result<SetOutcome>> find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                             const ApplyOptions& options);
   [[nodiscard]] core::Task<Result<void>> roll_back();
   void note_lines(std::uint64_t first_row, std::span<const std::uint64_t> lines);
-  [[nodiscard]] std::uint64_t line_of(std::uint64_t row) const;  // 0: not known
+  [[nodiscard]] std::uint64_t line_of(std::uint64_t row) const;  // 0: unknown
   void set_timeout();
   void take_error(const Message& message);
 
@@ -58,21 +58,21 @@ class Staging final : public sql::Staging {
   const Isolation isolation_;
   const std::vector<Setting> settings_;
   Query conversation_;
-  std::unique_ptr<Transaction> staging_;  // in which the temporary table is made and filled
+  std::unique_ptr<Transaction> staging_;  // creates and fills the temporary table
   bool copying_ = false;
   std::optional<Error> error_;        // of the COPY
-  std::optional<StagedFault> fault_;  // the row that it is about
+  std::optional<StagedFault> fault_;  // the row that caused it
   std::uint64_t rows_ = 0;
-  // Rows whose lines are as far apart from each other: most bodies are one such run.
+  // Consecutive rows whose line numbers increase by a constant step. Most bodies are a single run.
   struct Run {
     std::uint64_t row = 0;
-    std::uint64_t known_until = 0;  // the row behind its last
-    std::uint64_t line = 0;         // of its first
+    std::uint64_t known_until = 0;  // the row after its last
+    std::uint64_t line = 0;         // of its first row
     std::uint64_t step = 0;
   };
   std::vector<Run> runs_;
-  bool refused_rows_ = false;    // write() has failed over what rows hold, and not before
-  bool updating_first_ = false;  // as it changed rows before it deleted any
+  bool refused_rows_ = false;    // write() has failed because of the rows' values
+  bool updating_first_ = false;  // write() updated rows before it deleted any
   Buffer chunk_;
 };
 

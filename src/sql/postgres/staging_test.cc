@@ -18,12 +18,12 @@ class PostgresStaging : public testing::PostgresWriting {
     const char* name;
   };
 
-  // Rows of `written` with id and name; those with an id from 0 to 999 are the set.
+  // A plan for rows of `written` with id and name. Those with an id from 0 to 999 are the set.
   const SetPlan& plan() {
     if (!plan_) plan_ = made("SELECT id FROM written WHERE id BETWEEN 0 AND 999");
     return *plan_;
   }
-  // `existing` is empty: all of the table, and nothing is deleted.
+  // If `existing` is empty, the set may change all rows, and none is deleted.
   SetPlan made(std::string existing) {
     auto table = run(describe_table(*database, Dialect::postgres, "written"));
     EXPECT_TRUE(table) << table.error().message;
@@ -147,7 +147,7 @@ TEST_F(PostgresStaging, AValueOfAnotherTypeIsAFaultOfItsRow) {
   EXPECT_EQ(database->counters().opened, 1u);
 }
 
-// The server says so long before the last row, and whoever brings rows is not kept waiting.
+// The server reports the error long before the last row, and add() does not wait.
 TEST_F(PostgresStaging, RowsBehindAWrongOneAreTakenAndDropped) {
   open(options(1));
   const std::string long_name(1000, 'x');
@@ -181,7 +181,7 @@ TEST_F(PostgresStaging, ARowThatTheTableRefusesIsToldAndNothingIsWritten) {
   EXPECT_TRUE(is_usable());
 }
 
-// Where nothing is removed first, the search for the rows is what begins its transaction: it must not be without one.
+// If no rows are deleted first, the search for the refused rows must begin its own transaction.
 TEST_F(PostgresStaging, WhatIsWrittenToFindRefusedRowsIsUndoneAndHasTheSettings) {
   psql(
       "ALTER TABLE written ADD CHECK (name <> 'bad');"

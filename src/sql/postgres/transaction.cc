@@ -29,7 +29,8 @@ std::string begin_of(const TransactionOptions& options) {
   return "BEGIN " + access;
 }
 
-// A deadline later than the session's statement_timeout takes its place: the server stops what nobody here can cancel.
+// If the deadline is later than the session's statement_timeout, the deadline replaces it, so that the server stops a
+// statement that Sluice cannot cancel.
 Settings settings_until(const Pool& pool, Instant deadline, std::span<const Setting> settings) {
   if (!pool.server_stops_before(deadline)) return Settings(settings);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - pool.reactor().now() + Connection::grace);
@@ -54,8 +55,8 @@ std::uint64_t changes_of(std::string_view tag) {
 // The rows of one statement, copied out of the connection's buffer.
 class Transaction::Rows {
  public:
-  // As DataRow has it: a count of 16 bits, then each value behind its length of 32 bits. False: with it, the rows are
-  // longer than `most`.
+  // Adds a row in DataRow's format: a 16-bit count, then each value after its 32-bit length. Returns false if the rows
+  // would exceed `most` bytes.
   [[nodiscard]] bool add(std::string_view row, std::size_t most) {
     const std::size_t columns = row.size() < 2 ? 0
                                                : static_cast<std::size_t>(static_cast<unsigned char>(row[0])) << 8 |
@@ -67,7 +68,7 @@ class Transaction::Rows {
     return true;
   }
   [[nodiscard]] bool empty() const { return ends_.empty(); }
-  // Nothing: they do not have these columns.
+  // Returns nullopt if the rows do not have this number of columns.
   [[nodiscard]] std::optional<std::span<const Field>> cut(std::size_t columns) {
     fields_.resize(ends_.size() * columns);
     std::size_t begin = 0;
@@ -91,7 +92,7 @@ class Transaction::Rows {
 Transaction::Transaction(Pool& pool, const TransactionOptions& options)
     : Transaction(pool, options, begin_of(options), true) {}
 
-// A pooler in front gives each transaction any session, whose state is its own matter.
+// A pooler may give each transaction another session, and resets sessions itself.
 Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets)
     : pool_(pool),
       own_(std::in_place, pool, options.deadline),
@@ -134,12 +135,11 @@ core::Task<Result<Written>> Transaction::execute(const Statement& statement, std
 
 core::Task<Result<Written>> Transaction::finish(const Statement& statement, std::span<const Argument> arguments,
                                                 std::size_t most_rows) {
-  const bool counts = must_do_ || (most_rows != SIZE_MAX && !statement.columns.empty());
-  if (counts) return run_and_count(flight(&statement, arguments, false), most_rows);
+  if (must_do_ || !statement.columns.empty()) return run_and_count(flight(&statement, arguments, false), most_rows);
   return run(flight(&statement, arguments, true));
 }
 
-// The commit waits until the rows have been counted.
+// The commit is sent after the rows have arrived: they may be too many or too long, or have other columns than before.
 core::Task<Result<Written>> Transaction::run_and_count(Flight flight, std::size_t most_rows) {
   const bool has_columns = !flight.statement->columns.empty();
   auto written = co_await run(std::move(flight));
@@ -166,7 +166,7 @@ void Transaction::renew(std::span<const Setting> settings, bool reads) {
 }
 
 core::Task<Result<Written>> Transaction::run(Flight flight) {
-  std::size_t before = 0;  // commands whose end comes before the statement's
+  std::size_t before = 0;  // commands that complete before the statement
   const bool begins = !begin_.empty();
   if (begins) {
     while (!conversation_.advance()) co_await conversation_.progress();
@@ -185,7 +185,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     before += settings_.commands();
     settings_.write_to(connection.out());
   }
-  // What reads has a subtransaction, as one that has been made read-only stays so until its end.
+  // A reading statement runs in a subtransaction, because a transaction that was made read-only stays read-only.
   const bool reads = std::exchange(reads_, false);
   if (reads) {
     SLUICE_ASSERT(!flight.commits);
@@ -205,7 +205,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     conversation_.set_deadline(pool_.reactor().now() + patience);
   }
 
-  const std::size_t place = before;  // the statement's among the commands
+  const std::size_t place = before;  // the statement's index among the commands
   const std::size_t last = before + (statement != nullptr ? 1 : 0) + reset_commands;
   std::size_t ended = 0;
   auto rows = std::make_shared<Rows>();
@@ -214,7 +214,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   for (;;) {
     auto message = co_await conversation_.message();
     if (!message) {
-      // What the server has done of it is not known.
+      // It is unknown what the server has executed.
       if (message.error().failure == Failure::unavailable) message.error().failure = Failure::lost;
       co_return std::unexpected(std::move(message.error()));
     }
@@ -229,7 +229,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         described = statement != nullptr && connection.step_described(*statement, {});
         break;
       case 'D':
-        if (ended != place) break;  // of set_config()
+        if (ended != place) break;  // a row of set_config()
         if (!refused && !rows->add(message->payload, result_bytes_)) {
           refused = {Failure::statement, std::string(over_result_limit),
                      "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
@@ -239,7 +239,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       case 'I':
         if (resets && ended == last) connection.was_reset();
         if (ended++ == place && statement != nullptr) written.changes = changes_of(message->payload);
-        // A failed transaction takes COMMIT for ROLLBACK.
+        // In a failed transaction, COMMIT acts as ROLLBACK.
         if (ended == place + 2 && message->payload.starts_with("ROLLBACK") && !refused) {
           refused = {Failure::statement, {}, "the transaction was rolled back", 0};
         }
@@ -263,7 +263,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         if (refused) co_return std::unexpected(std::move(*refused));
         if (statement == nullptr) co_return written;
         if (!described) {
-          // The columns' types are being looked up: then it may be tried again.
+          // The columns' types are being looked up, so the transaction may be retried.
           co_return std::unexpected(
               Error{Failure::conflict, {}, "the columns of the statement's result have changed", 0});
         }

@@ -11,19 +11,19 @@
 
 namespace sluice::sql::postgres {
 
-// A transaction on a connection that it has for itself from its first statement on. BEGIN, the session's settings and
-// the first statement go out together, and so do the last one and COMMIT: one statement takes one round trip. What the
-// statements, or functions and triggers, have changed in the session (session_reset.h) is reset behind COMMIT, in the
-// same flight: the connection's next user does not see it.
+// A transaction with a connection of its own from its first statement on. BEGIN, the settings and the first statement
+// are sent together, and so are the last statement and COMMIT: a transaction of one statement takes one round trip.
+// Session changes that statements, functions or triggers have made (session_reset.h) are reset after COMMIT, in the
+// same flight, so the connection's next user does not see them.
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);
-  // One that only reads, also on a standby; at the session's own isolation.
+  // A read-only transaction, which also works on a standby; it has the session's default isolation.
   [[nodiscard]] static Transaction reading(Pool& pool, const TransactionOptions& options) {
     return {pool, options, "BEGIN READ ONLY", false};
   }
-  // On a connection that somebody else has, who outlives it and releases it. The session is reset at that release, as
-  // its temporary tables last until then.
+  // Uses the caller's connection, which the caller releases after the transaction. The session is reset at that
+  // release, because its temporary tables must last until then.
   Transaction(Pool& pool, Query& conversation, const TransactionOptions& options);
 
   [[nodiscard]] core::Task<Result<Written>> execute(const Statement& statement,
@@ -34,7 +34,7 @@ class Transaction final : public sql::Transaction {
   void renew(std::span<const Setting> settings, bool reads) override;
 
  private:
-  // One flight: what stands before the next Sync. A statement of none is the bare COMMIT.
+  // What is sent up to the next Sync. Without a statement it is only COMMIT.
   struct Flight {
     const Statement* statement = nullptr;
     std::string parameters;
@@ -54,12 +54,12 @@ class Transaction final : public sql::Transaction {
   std::string begin_;       // empty once it has been sent
   const Instant deadline_;  // `never`: each statement has the database's own statement timeout
   Settings settings_;
-  bool renews_ = false;  // in front of the next statement
-  bool reads_ = false;   // the next statement
+  bool renews_ = false;  // before the next statement
+  bool reads_ = false;   // applies to the next statement
   const bool must_do_;
   const std::size_t result_bytes_;
   const bool changes_session_;
-  const bool resets_;  // behind COMMIT
+  const bool resets_;  // after COMMIT
 };
 
 }  // namespace sluice::sql::postgres

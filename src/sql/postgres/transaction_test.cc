@@ -103,7 +103,7 @@ TEST_F(PostgresTransaction, DestroyedAtAnyMomentItIsRolledBack) {
   const Statement add = insert();
   const auto two = texts({"1", "a"});
   const auto other = texts({"2", "b"});
-  // Between the turns of a loop that does both statements, and does not commit.
+  // A coroutine that executes both statements without a commit, driven by the loop's turns.
   const auto write_both = [](sql::Transaction& transaction, const Statement& statement,
                              const std::vector<Argument>& one, const std::vector<Argument>& next,
                              bool& done) -> core::Task<void> {
@@ -189,7 +189,7 @@ TEST_F(PostgresTransaction, ErrorsUndoAllOfIt) {
   EXPECT_EQ(wrong.error().failure, Failure::bad_argument);
   transaction.reset();
 
-  // What only the commit finds.
+  // Errors that only the commit detects.
   for (const bool at_once : {false, true}) {
     transaction = database->begin({});
     EXPECT_TRUE(execute(*transaction, add, {"1", "a"}));
@@ -236,7 +236,8 @@ TEST_F(PostgresTransaction, WhatTheCommitRefusesIsToldApart) {
   }
   auto transaction = database->begin({});
   ASSERT_TRUE(execute(*transaction, add, {"2", "b"}));
-  const auto refused = run(transaction->finish(add, same, SIZE_MAX));  // the primary key's, which is not deferred
+  // The insert violates the primary key, which is not deferred.
+  const auto refused = run(transaction->finish(add, same, SIZE_MAX));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().sqlstate, "23505");
   EXPECT_FALSE(refused.error().at_commit);
@@ -256,7 +257,7 @@ TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
 
 TEST_F(PostgresTransaction, TwoThatMeetAreAConflictAndTheSecondTryIsNone) {
   psql("INSERT INTO written VALUES (1, '10'), (2, '10')");
-  // Write skew: each takes from one row what it has seen of both.
+  // Write skew: each transaction reads both rows and updates one.
   const Statement sum = prepare("SELECT sum(name::int) FROM written");
   const Statement take = prepare("UPDATE written SET name = (name::int - 15)::text WHERE id = :id::int");
   const TransactionOptions serializable{.isolation = Isolation::serializable, .settings = {}};
@@ -296,7 +297,7 @@ TEST_F(PostgresTransaction, ADeadlockIsAConflict) {
   tasks.spawn(keep(first->execute(mark, to_second), of_first));
   tasks.spawn(keep(second->execute(mark, to_first), of_second));
   ASSERT_TRUE(turn_until([&] { return of_first || of_second; }));
-  // The victim's end lets the other go on: one turn may bring both results.
+  // The victim's rollback releases the other transaction, so one turn may bring both results.
   const bool first_fell = of_first && !*of_first;
   auto& victim = first_fell ? of_first : of_second;
   ASSERT_TRUE(victim);
@@ -515,7 +516,7 @@ TEST_F(PostgresTransaction, WhatOnlyReadsIsRefusedIfItWrites) {
       prepare("SELECT count(*) || current_setting('transaction_read_only') || current_setting('app.x') FROM written");
   const std::vector<Setting> first{{"app.x", "first"}};
   const std::vector<Setting> second{{"app.x", "second"}};
-  // Which of its statements comes first makes no difference.
+  // The order of the statements makes no difference.
   for (const bool begins_reading : {true, false}) {
     auto transaction = database->begin({});
     const auto state = [&](const std::vector<Setting>& settings, bool reads) {

@@ -14,8 +14,8 @@ struct Builtin {
   char delimiter = ',';
 };
 
-// pg_type.dat of PostgreSQL 15. to_json() writes bool, the six numeric types, json and the timestamps in a way of their
-// own; everything else is a string of the type's output.
+// pg_type.dat of PostgreSQL 15. to_json() has special forms for bool, the six numeric types, json and the timestamps;
+// all other types become a string of the type's output.
 constexpr Builtin builtins[] = {
     {16, 1000, Form::boolean},         // bool
     {17, 1001, Form::text},            // bytea: \x0aff, as bytea_output = hex gives it
@@ -97,11 +97,11 @@ constexpr Builtin builtins[] = {
 };
 
 // bytea, "char", name, text, xml, unknown, bpchar, varchar, bit, varbit, refcursor, cstring, void, tsvector, tsquery.
-// Not money, which reads 0 from it: a field that was left empty does not mean that.
+// money is left out although it accepts an empty text: it reads 0, which an empty field does not mean.
 constexpr std::array<std::uint32_t, 15> with_empty_text{17,   18,   19,   25,   142,  705,  1042, 1043,
                                                         1560, 1562, 1790, 2275, 2278, 3614, 3615};
 
-// One for all types that are written like text and have no empty one.
+// One type object for all types that are written as text and for which an empty text is invalid.
 const TypePtr& value_type() {
   static const TypePtr type = std::make_shared<Type>();
   return type;
@@ -128,7 +128,7 @@ std::unordered_map<std::uint32_t, TypePtr> make_builtin_types() {
     }
     types.emplace(builtin.oid, std::move(type));
   }
-  // Arrays without braces, and arrays of those.
+  // int2vector and oidvector, whose text has no braces, and arrays of them.
   for (const auto& [oid, array, element] : {std::array{22U, 1006U, 21U},     // int2vector
                                             std::array{30U, 1013U, 26U}}) {  // oidvector
     auto vector = std::make_shared<Type>();
@@ -144,7 +144,7 @@ std::unordered_map<std::uint32_t, TypePtr> make_builtin_types() {
   return types;
 }
 
-// PostgreSQL lets no type contain itself, so types nest as deep as somebody has declared them.
+// In PostgreSQL a type cannot contain itself, so the nesting is finite.
 constexpr int max_depth = 64;
 
 TypePtr text_type() { return builtin_type(25); }

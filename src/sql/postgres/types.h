@@ -12,39 +12,39 @@
 #include "sql/column_kind.h"
 #include "sql/rows.h"
 
-// From the server's type OIDs to what JSON makes of their text: as to_json() would.
+// Maps the server's type OIDs to the JSON form of their text, as to_json() writes it.
 namespace sluice::sql::postgres {
 
 using TypePtr = std::shared_ptr<const Type>;
 
-// A type that every PostgreSQL has under the same OID; null for any other.
+// A type that has the same OID in every PostgreSQL server; null for any other.
 [[nodiscard]] TypePtr builtin_type(std::uint32_t oid);
-// Of a type that builtin_type() or a TypeCatalog has given.
+// Precondition: `type` comes from builtin_type() or a TypeCatalog.
 [[nodiscard]] ColumnKind column_kind(const TypePtr& type);
 
 // One row of catalog_query(): a type, or one attribute of a composite type.
 struct CatalogRow {
   std::uint32_t oid = 0;
   char kind = 'b';            // pg_type.typtype; 'b' for an enum with an empty label
-  std::uint32_t base = 0;     // a domain's
-  std::uint32_t element = 0;  // an array's
-  char delimiter = ',';       // between the elements of that array
-  std::string attribute;      // a composite's; empty where there is none
+  std::uint32_t base = 0;     // of a domain
+  std::uint32_t element = 0;  // of an array
+  char delimiter = ',';       // between that array's elements
+  std::string attribute;      // of a composite type; empty if none
   std::uint32_t attribute_type = 0;
 };
 
-// Asks pg_type and pg_attribute for the given types. Its columns are CatalogRow's members.
+// The query of pg_type and pg_attribute for the given types. Its columns are CatalogRow's members.
 [[nodiscard]] std::string catalog_query(std::span<const std::uint32_t> oids);
-// nullopt: not such a row.
+// Returns nullopt if `fields` is not such a row.
 [[nodiscard]] std::optional<CatalogRow> parse_catalog_row(std::span<const Field> fields);
 
-// The types of one database that are not built in, as far as they have been asked for.
+// The types of one database that are not built in, as far as they have been looked up.
 class TypeCatalog {
  public:
-  // The type, or null while it, or a type that it is made of, is unknown. What is missing is then in missing().
+  // The type; null while the type, or a type that it contains, is unknown. missing() then lists the unknown OIDs.
   [[nodiscard]] TypePtr find(std::uint32_t oid);
   [[nodiscard]] std::span<const std::uint32_t> missing() const { return missing_; }
-  // The answer for missing(), which is empty afterwards. Types that the database does not know become text.
+  // Adds the catalog's answer for missing() and empties that list. Types that the database does not know become text.
   void add(std::span<const CatalogRow> rows);
 
  private:

@@ -45,7 +45,7 @@ TEST(TypesTest, UnknownTypesAreAskedForUntilNothingIsMissing) {
   EXPECT_EQ(catalog.find(50), nullptr);
   ASSERT_EQ(catalog.missing().size(), 1u);
   EXPECT_EQ(catalog.missing()[0], 53u);
-  catalog.add(std::vector<CatalogRow>{});  // the server does not know it: text
+  catalog.add(std::vector<CatalogRow>{});  // the server does not know it, so it becomes text
   const TypePtr array = catalog.find(50);
   ASSERT_NE(array, nullptr);
   EXPECT_EQ(array->form, Form::array);
@@ -78,7 +78,7 @@ TEST(TypesTest, SomeTypesHaveNoEmptyText) {
   EXPECT_EQ(column_kind(catalog.find(74)), ColumnKind::by_server);
 }
 
-// No honest server has them; they must end all the same.
+// A real server has no such types, but the search must end.
 TEST(TypesTest, TypesThatContainThemselvesEnd) {
   TypeCatalog catalog;
   EXPECT_EQ(catalog.find(60), nullptr);

@@ -18,7 +18,7 @@ namespace {
 
 using Failure = std::unexpected<std::string>;
 
-// Where Debian's PostgreSQL and libpq keep the socket.
+// The directory of the socket in Debian's PostgreSQL and libpq.
 constexpr std::string_view default_socket_directory = "/var/run/postgresql";
 
 std::expected<std::string, std::string> decode(std::string_view text, std::string_view what) {
@@ -94,8 +94,8 @@ std::expected<void, std::string> set_channel_binding(Url& url, std::string_view 
   return {};
 }
 
-// What is asked for must be what happens. libpq passes over some of these, and takes an sslrootcert for a reason to
-// verify the certificate although "prefer" then goes on without TLS.
+// Refuses combinations that would not have their stated effect. libpq ignores some of these, and verifies the
+// certificate if sslrootcert is given, although "prefer" may then continue without TLS.
 std::expected<void, std::string> check_tls(Url& url, std::optional<SslMode> asked) {
   const bool by_system = url.ssl_root_cert == system_trust;
   url.ssl_mode = asked.value_or(by_system ? SslMode::verify_full : SslMode::prefer);
@@ -226,7 +226,7 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
     const std::string_view pair = query.substr(0, end);
     query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
     const std::size_t equals = pair.find('=');
-    // Not repeated: it may be the rest of a password with '?' or '&' in it.
+    // The message does not repeat it, because it may be part of a password that contains '?' or '&'.
     if (equals == std::string_view::npos) return Failure("a parameter has no value");
     auto name = decode(pair.substr(0, equals), "parameter");
     if (!name) return Failure(name.error());
@@ -237,7 +237,7 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
       if (!ssl_mode) return Failure("sslmode must be disable, allow, prefer, require, verify-ca or verify-full");
       continue;
     }
-    // It may be a part of a password with '?' or '&' in it as well.
+    // The name, too, may be part of a password that contains '?' or '&'.
     const bool shows_name = !has_password && std::ranges::all_of(*name, is_name_character);
     has_password |= *name == "password";
     if (auto set = set_parameter(url, *name, std::move(*value), shows_name); !set) return Failure(set.error());
@@ -264,7 +264,7 @@ std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
-  // A host that is an address needs no look-up, and AI_ADDRCONFIG must not hide the loopback of a machine without
+  // An IP address needs no look-up, and AI_ADDRCONFIG must not hide the loopback address of a machine without a
   // network.
   if (const auto address = core::Address::from_ip(url.host, url.port)) {
     addresses.push_back(*address);
@@ -285,20 +285,20 @@ std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
 
 namespace {
 
-std::expected<std::shared_ptr<const net::tls::ClientContext>, std::string> context_of(const Url& url,
-                                                                                      std::string_view folder) {
+std::expected<std::shared_ptr<const net::tls::ClientContext>, net::tls::Problem> context_of(const Url& url,
+                                                                                            std::string_view folder) {
   using Verify = net::tls::ClientOptions::Verify;
   const auto from_folder = [folder](const std::string& path) {
-    return path.empty() ? path : (std::filesystem::path(folder) / path).string();  // an absolute one stays as it is
+    return path.empty() ? path : (std::filesystem::path(folder) / path).string();  // an absolute path is unchanged
   };
   net::tls::ClientOptions options;
   options.verify = url.ssl_root_cert.empty()              ? Verify::none
                    : url.ssl_mode == SslMode::verify_full ? Verify::full
-                                                          : Verify::chain;  // also with `require`, as libpq has it
+                                                          : Verify::chain;  // also for `require`, as in libpq
   if (url.ssl_root_cert != system_trust) options.ca_file = from_folder(url.ssl_root_cert);
   options.certificate = from_folder(url.ssl_cert);
   options.key = from_folder(url.ssl_key);
-  options.alpn = {"postgresql"};  // servers before 17 don't look at it
+  options.alpn = {"postgresql"};  // servers before version 17 ignore it
   return net::tls::ClientContext::make(options);
 }
 
@@ -310,7 +310,7 @@ std::expected<Options, std::string> options_from_url(std::string_view text, std:
   std::shared_ptr<const net::tls::ClientContext> tls;
   if (url->ssl_mode != SslMode::disable) {
     auto made = context_of(*url, folder);
-    if (!made) return Failure(made.error());
+    if (!made) return Failure(made.error().text);
     tls = std::move(*made);
   }
   auto addresses = resolve(*url);

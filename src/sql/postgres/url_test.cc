@@ -118,7 +118,7 @@ TEST(UrlTest, WhatCannotBeObeyedIsAnError) {
   EXPECT_EQ(tls.error().find("hidden"), std::string::npos);
 }
 
-// A password with '?' or '&' in it that was not escaped looks like parameters.
+// An unescaped '?' or '&' in a password makes the rest look like parameters.
 TEST(UrlTest, NoPartOfAPasswordIsRepeated) {
   for (const std::string_view text :
        {"postgres://u:1?hush@h/d", "postgres://u:1?hush=x@h/d", "postgres://u:1?a=b&hush@h/d",

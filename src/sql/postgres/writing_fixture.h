@@ -15,7 +15,7 @@
 #include "sql/postgres/database.h"
 #include "sql/postgres/url.h"
 
-// For the tests of what writes: a database on the tests' cluster, a table "written", and a loop driven by hand.
+// For tests that write: a database on the tests' cluster, a table "written", and an event loop that the test turns.
 // Compiled into tests only.
 namespace sluice::sql::postgres::testing {
 
@@ -24,7 +24,7 @@ class PostgresWriting : public ::testing::Test {
   static Options options(std::size_t pool_size = 4) {
     auto made = options_from_url(Cluster::shared().url());
     EXPECT_TRUE(made) << made.error();
-    // How busy the machine is does not decide.
+    // Makes the result independent of the machine's load.
     made->slow_ms = 60'000;
     made->wait_ms = made->connect_timeout_ms = 20'000;
     made->pool_size = pool_size;
@@ -36,12 +36,12 @@ class PostgresWriting : public ::testing::Test {
   }
   void SetUp() override {
     psql("DROP TABLE IF EXISTS written; CREATE TABLE written (id int PRIMARY KEY, name text)");
-    reactor->turn(reactor->now());  // what has started above took its time
+    reactor->turn(reactor->now());  // the setup above took time
     staged_before_ = staged();
     started_ = psql("SELECT clock_timestamp()");
     open(options());
   }
-  // Temporary tables. Those of a server that was killed in another test stay until autovacuum comes.
+  // Counts temporary tables. Those of a server that another test has killed stay until autovacuum runs.
   static int staged() { return std::stoi(psql("SELECT count(*) FROM pg_class WHERE relname = 'sluice_stage'")); }
   void TearDown() override {
     tasks.cancel();
@@ -84,7 +84,7 @@ class PostgresWriting : public ::testing::Test {
     return arguments;
   }
 
-  // As somebody else sees it.
+  // Reads through another session.
   static std::string psql(const std::string& sql) {
     std::string out = Cluster::shared().psql(sql);
     while (out.ends_with('\n')) out.pop_back();
@@ -93,7 +93,7 @@ class PostgresWriting : public ::testing::Test {
   static std::string written() {
     return psql("SELECT string_agg(id || '=' || coalesce(name, 'null'), ' ' ORDER BY id) FROM written");
   }
-  // Whether our sessions come to have no transaction open and no temporary table.
+  // Whether our sessions reach a state without open transactions and temporary tables.
   bool comes_to_rest() {
     return turn_until([this] {
       return psql(
@@ -103,7 +103,7 @@ class PostgresWriting : public ::testing::Test {
              staged() <= staged_before_;
     });
   }
-  // Whether the database answers, with each connection that it may have.
+  // Whether the database answers on each connection of the pool.
   bool is_usable() {
     const Statement one =
         prepare("INSERT INTO written VALUES (-1, :name) ON CONFLICT (id) DO UPDATE SET name = excluded.name");
@@ -124,7 +124,7 @@ class PostgresWriting : public ::testing::Test {
 
  private:
   int staged_before_ = 0;
-  std::string started_;  // sessions of other tests, whose clients have gone, may still be at something
+  std::string started_;  // sessions of other tests, whose clients have disconnected, may still be active
 };
 
 }  // namespace sluice::sql::postgres::testing

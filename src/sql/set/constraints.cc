@@ -9,7 +9,8 @@
 namespace sluice::sql {
 namespace {
 
-// One row for each column. A unique index may be no constraint, and its errors name it all the same.
+// Returns one row for each column. A unique index need not belong to a constraint, but its errors name it in the same
+// way.
 constexpr std::string_view postgres_constraints =
     "SELECT c.relname::text, k.name::text, a.attname::text FROM"
     " (SELECT conrelid AS rel, conname AS name, conkey::int2[] AS key FROM pg_constraint"
@@ -31,7 +32,7 @@ bool same(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-// Cuts SQL into names, parentheses and what is neither; without comments.
+// Splits SQL into names, parentheses and other tokens; comments are skipped.
 class Tokens {
  public:
   explicit Tokens(std::string_view text) : text_(text) {}
@@ -39,8 +40,8 @@ class Tokens {
   enum class Kind : std::uint8_t { name, open, close, other };
   struct Token {
     Kind kind{};
-    std::string text;   // of a name, without its quotes
-    bool word = false;  // a name that is not quoted, and may be a keyword
+    std::string text;   // for a name: its text without quotes
+    bool word = false;  // an unquoted name, which may be a keyword
   };
   [[nodiscard]] std::optional<Token> next() {
     skip();
@@ -120,7 +121,7 @@ std::vector<std::string> names_in(std::string_view expression) {
 std::vector<Constraints::Constraint> named_checks(std::string_view table, std::string_view create) {
   std::vector<Constraints::Constraint> checks;
   Tokens tokens(create);
-  std::optional<std::string> name;  // behind CONSTRAINT
+  std::optional<std::string> name;  // the name after CONSTRAINT
   for (auto token = tokens.next(); token; token = tokens.next()) {
     if (token->word && same(token->text, "constraint")) {
       auto named = tokens.next();

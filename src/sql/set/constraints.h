@@ -9,7 +9,7 @@
 
 #include "sql/set/table.h"
 
-// Which columns a database's constraints are about, so that an answer can name the field that has broken one.
+// The columns of a database's constraints, so that an answer can name the field that violates one.
 namespace sluice::sql {
 
 // Immutable, shared by all cores.
@@ -22,24 +22,25 @@ class Constraints {
   };
 
   explicit Constraints(std::vector<Constraint> all) : all_(std::move(all)) {}
-  // Empty: nothing is known of it. `table` may be empty, where constraints of one name are about the same columns.
+  // Empty if the constraint is unknown. If `table` is empty, the result is empty unless all constraints with this name
+  // have the same columns.
   [[nodiscard]] std::span<const std::string> columns_of(std::string_view table, std::string_view name) const;
 
  private:
   std::vector<Constraint> all_;
 };
 
-// The columns that a broken rule is about, as far as it says so itself or `known`, which may be null, does.
+// The columns of a broken rule, from the rule itself or from `known`, which may be null.
 [[nodiscard]] std::span<const std::string> broken_columns(const BrokenRule& rule, const Constraints* known);
 
-// Of all tables, read once.
+// Reads the constraints of all tables.
 [[nodiscard]] core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database,
                                                                                       Dialect dialect);
 
-// The names in an SQL expression: of columns, and of functions and keywords too. Texts are passed over.
+// The names in an SQL expression: columns, but also functions and keywords. String literals are skipped.
 [[nodiscard]] std::vector<std::string> names_in(std::string_view expression);
 
-// SQLite: the CHECKs of a CREATE TABLE that have a name.
+// SQLite: the named CHECK constraints of a CREATE TABLE.
 [[nodiscard]] std::vector<Constraints::Constraint> named_checks(std::string_view table, std::string_view create);
 
 }  // namespace sluice::sql

@@ -6,11 +6,11 @@ namespace sluice::sql {
 namespace {
 
 struct Known {
-  std::string_view sqlstate;  // or its class
+  std::string_view sqlstate;  // the full code, or its two-character class
   std::string_view text;
 };
 
-// The first that fits.
+// The first match counts.
 constexpr std::array known{
     Known{"22P02", "is not of the column's type"},
     Known{"22P03", "is not of the column's type"},

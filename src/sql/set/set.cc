@@ -27,9 +27,10 @@ class Builder {
     }
   }
 
-  // `stage`: how the statements name the temporary table.
+  // The temporary table's name in statements.
   [[nodiscard]] std::string stage() const { return postgres() ? "pg_temp.sluice_stage" : "temp.sluice_stage"; }
-  // A query without rows and with the temporary table's columns, for statements that are looked at before it is there.
+  // A query without rows and with the temporary table's columns, for statements that are prepared before the table
+  // exists.
   [[nodiscard]] std::string no_rows() const {
     std::string sql = "(SELECT ";
     for (const SetColumn& column : options_.columns) {
@@ -55,7 +56,8 @@ class Builder {
       sql += ", ";
       if (column.optional) sql += flag_of(column) + (postgres() ? " boolean, " : " INTEGER, ");
     }
-    // Where the table is strict a value that does not fit is found with its row, and ANY is what it is there.
+    // If the target is strict, so is this table: invalid values are detected when they are added, and ANY means the
+    // same.
     return sql + (postgres()      ? "sluice_line bigint, sluice_row bigint)"
                   : table_.strict ? "sluice_line INTEGER, sluice_row INTEGER) STRICT"
                                   : "sluice_line INTEGER, sluice_row INTEGER)");
@@ -95,7 +97,7 @@ class Builder {
     std::string sql = "SELECT s.sluice_line, s.sluice_row FROM " + std::string(from) + " AS s, " + table_.name +
                       " AS t" + where_same(true) + " AND ";
     if (postgres()) {
-      // NOT IN cannot be joined by hashes, and a NULL would make it say nothing of all the others.
+      // NOT IN does not allow a hash join, and a single NULL would make it NULL for all other rows.
       std::string same;
       for (const SetColumn* const column : existing_keys_) {
         const std::string name = quoted_identifier(column->name);
@@ -107,7 +109,7 @@ class Builder {
     }
     return sql + " ORDER BY s.sluice_row LIMIT 100";
   }
-  // Empty: no key can be NULL.
+  // Empty if no key can be NULL.
   [[nodiscard]] std::string remove_null() const {
     std::string is_null;
     std::string same;
@@ -132,7 +134,7 @@ class Builder {
         "SELECT count(*) FROM " + std::string(from) + " AS s, " + table_.name + " AS t" + where_same(true);
     return postgres() ? there : "SELECT (" + there + "), (" + remove(from, "SELECT count(*)") + ")";
   }
-  // Empty: the columns are all keys. `which` of the staged rows: a condition on s; empty: all.
+  // Empty if all columns are keys. `which`: a condition on s that selects staged rows; empty: all rows.
   [[nodiscard]] std::string update(std::string_view from, std::string_view which = {}) const {
     std::string assignments;
     std::string differs;
@@ -145,7 +147,7 @@ class Builder {
       std::string one = shows_another(dialect_, there, "t." + name, value);
       if (column.optional) one = "(" + flag + " AND " + one + ")";
       assignments += (assignments.empty() ? "" : ", ") + name + " = ";
-      // Where another column differs, JSON that shows as the same stays too.
+      // If only another column differs, JSON that looks the same keeps its value too.
       const bool may_stay = column.optional || is_json(there.kind);
       assignments +=
           may_stay ? "CASE WHEN " + (is_json(there.kind) ? one : flag) + " THEN " + value + " ELSE t." + name + " END"
@@ -177,12 +179,13 @@ class Builder {
            ")" + and_(which) + " ORDER BY s.sluice_row";
   }
 
-  // Writes rows as update() and insert() do, in their order: a thousand at a time, and half as many, down to one, where
-  // some of them are refused. A DO has no parameters: they are settings.
+  // Writes rows as update() and insert() do, in that order: a thousand rows at a time, and, if some are refused, half
+  // as many each time, down to one. A DO has no parameters, so they are passed as settings.
   [[nodiscard]] std::vector<std::string> find_faults() {
     values_are_settings_ = true;
     const std::string which = "s.sluice_row BETWEEN $1 AND $2";
-    // Planned anew each time: the table grows meanwhile, and a plan for an empty one would read all of it for each.
+    // Planned again each time, because the table grows meanwhile: a plan for the empty table would scan the whole table
+    // for each row.
     const auto write = [](const std::string& statement) {
       return statement.empty()
                  ? ""
@@ -192,8 +195,8 @@ class Builder {
                                "IF coalesce(current_setting('sluice_set.updates_alone', true), '') = '' THEN\n" +
                                write(insert(stage(), which)) + "END IF;\n";
     values_are_settings_ = false;
-    // Rows that were rolled back make the server believe that a full table is empty: no plan may read all of it.
-    // `sluice_known`: where the rows end that are known to have a refused one among them.
+    // Rows that were rolled back make the server believe that a full table is empty, so no plan may scan the whole
+    // table. `sluice_known`: the end of a range of rows that is known to contain a refused one.
     const std::string block =
         "DECLARE sluice_first bigint := 0; sluice_many bigint := 1024; sluice_known bigint := 0;"
         " sluice_end bigint; sluice_found integer := 0;"
@@ -220,14 +223,14 @@ class Builder {
         " ON COMMIT DROP",
         "CREATE INDEX sluice_stage_row ON " + stage() + " (sluice_row)", "ANALYZE " + stage() + " (sluice_row)",
         "DO " + literal(block),
-        // Triggers' statements may have been planned under these settings.
+        // Statements of triggers may have been planned under these settings.
         "DISCARD PLANS"};
   }
 
  private:
   [[nodiscard]] bool postgres() const { return dialect_ == Dialect::postgres; }
   static std::string and_(std::string_view which) { return which.empty() ? "" : " AND " + std::string(which); }
-  // E'...', which reads the same whatever standard_conforming_strings says.
+  // E'...' has the same meaning under any standard_conforming_strings.
   static std::string literal(std::string_view text) {
     std::string quoted = "E'";
     for (const char c : text) {
@@ -251,7 +254,7 @@ class Builder {
     }
     return keys;
   }
-  // The line end: the statement may end in a comment.
+  // The line break is needed because the statement may end in a comment.
   [[nodiscard]] std::string existing() const { return "(" + options_.existing + "\n) AS e"; }
   [[nodiscard]] std::string is_in_existing() const {
     if (existing_keys_.empty()) return "EXISTS (SELECT 1 FROM " + existing() + ")";
@@ -264,7 +267,7 @@ class Builder {
     }
     return "(" + keys + ") IN (SELECT " + its + " FROM " + existing() + ")";
   }
-  // Conditions on t, each with AND behind it.
+  // Conditions on t, each followed by AND.
   [[nodiscard]] std::string shared_keys() const {
     std::string sql;
     for (const SetColumn& column : options_.columns) {
@@ -272,7 +275,7 @@ class Builder {
     }
     return sql;
   }
-  // Of t and s. The table's column stands on the left: SQLite compares by its collation.
+  // A condition on t and s. The table's column is on the left, because SQLite compares with the left side's collation.
   [[nodiscard]] std::string where_same(bool with_shared) const {
     std::string sql;
     for (const SetColumn& column : options_.columns) {
@@ -286,7 +289,7 @@ class Builder {
   Dialect dialect_;
   const Table& table_;
   const SetOptions& options_;
-  std::vector<const SetColumn*> existing_keys_;  // that tell which rows `existing` has
+  std::vector<const SetColumn*> existing_keys_;  // keys that identify rows in `existing`
   bool values_are_settings_ = false;
 };
 
@@ -311,7 +314,7 @@ std::string shared_parameter(std::string_view column) {
   std::string name = "set_";
   for (const char c : column) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    // What is no letter becomes its code, so that two columns never share a parameter.
+    // A character that is not a letter or digit becomes its code, so that two columns never share a parameter.
     if (plain) {
       name += c;
     } else {
@@ -323,7 +326,7 @@ std::string shared_parameter(std::string_view column) {
 
 core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table, SetOptions options,
                                         std::vector<Parameter> declared) {
-  // Its triggers do what they like, and tell of no changes.
+  // INSTEAD OF triggers may do anything, and changes are not counted.
   if (table.is_view) co_return refuse(table.name + " is a view, and a set needs a table");
   const bool has_key = std::ranges::any_of(options.columns, &SetColumn::key);
   if (!has_key) co_return refuse("a set needs columns with key = true, which say when two rows are the same");
@@ -369,7 +372,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     plan.not_null.push_back(table.find(column.name)->not_null || column.key);
   }
 
-  // Each statement is looked at with a query without rows in the place of the temporary table, which is not there yet.
+  // Each statement is prepared with a query without rows in place of the temporary table, which does not exist yet.
   const std::string stage = builder.stage();
   const std::string no_rows = builder.no_rows();
   const PlaceholderStyle style = dialect == Dialect::postgres ? PlaceholderStyle::dollar : PlaceholderStyle::question;
@@ -377,7 +380,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     std::string text;
     std::string probe;
     Statement* into;
-    bool own = false;  // its parameters are none of the plan's
+    bool own = false;  // its parameters are not the plan's
   };
   std::vector<Wanted> wanted{{builder.distinct(stage), builder.distinct(no_rows), &plan.distinct},
                              {builder.duplicates(stage), builder.duplicates(no_rows), &plan.duplicates},
@@ -416,7 +419,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
   for (Wanted& one : wanted) {
     auto statement = co_await database.prepare_writing(one.probe, declared);
     if (!statement) {
-      statement.error().position = 0;  // in a text that nobody has written
+      statement.error().position = 0;  // it refers to generated SQL
       co_return std::unexpected(std::move(statement.error()));
     }
     auto parsed = parse_parameters(one.text, style);

@@ -9,8 +9,8 @@
 namespace sluice::sql {
 namespace {
 
-// In both: name, type, not null, generated, default, collation, equality, row id, its number, the numbers of each
-// unique index's columns ("1 2;3"), whether it may have indices, strict, view, whether deleting may delete more of it,
+// Both queries return: name, type, not null, generated, default, collation, equality, row id, column number, the column
+// numbers of each unique index ("1 2;3"), whether the table may have indices, strict, view, `deletes_more`,
 // `acts_alone`, `or_abort`.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
@@ -20,14 +20,15 @@ constexpr std::string_view postgres_columns =
     " ELSE pg_get_expr(d.adbin, d.adrelid) END,"
     " (SELECT quote_ident(n.nspname) || '.' || quote_ident(k.collname) FROM pg_collation k JOIN pg_namespace n"
     "  ON n.oid = k.collnamespace WHERE k.oid = a.attcollation AND k.collname <> 'default'),"
-    // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; the floating ones and their arrays.
+    // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; then the floating-point types and their
+    // arrays.
     " CASE WHEN b.oid IN (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1700, 2950) THEN 'exact'"
     " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END,"
     " false, a.attnum,"
     " (SELECT string_agg(array_to_string((i.indkey::int2[])[0:(i.indnkeyatts - 1)], ' '), ';') FROM pg_index i"
     "  WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
     "  AND i.indexprs IS NULL"
-    // One by bytes says nothing of a column that has other equal values.
+    // A unique index with another collation does not make values unique by the column's own collation.
     "  AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[], i.indcollation::oid[]) AS u (number, coll)"
     "   JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = u.number AND k.attcollation <> u.coll"
     "   JOIN pg_collation o ON o.oid = k.attcollation AND NOT o.collisdeterministic)),"
@@ -36,8 +37,8 @@ constexpr std::string_view postgres_columns =
     "  UNION SELECT k.conrelid, k.conrelid = to_regclass(:name)"
     "  FROM taken JOIN pg_constraint k ON k.confrelid = taken.rel AND k.confdeltype = 'c')"
     "  SELECT c.relkind = 'v' OR bool_or(again) OR EXISTS (SELECT FROM taken JOIN pg_trigger g ON g.tgrelid = taken.rel"
-    "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken),"  // 8: of DELETE
-    // 66: BEFORE, INSTEAD OF; 1: of each row
+    "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken),"  // 8: DELETE
+    // 66: BEFORE, INSTEAD OF; 1: FOR EACH ROW
     " c.relhasrules OR EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal"
     "  AND (g.tgtype & 66 <> 0 OR g.tgtype & 1 = 0)), NULL"
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
@@ -51,7 +52,7 @@ constexpr std::string_view sqlite_columns =
     "SELECT c.name, c.type, c.\"notnull\", c.hidden <> 0, c.dflt_value, nullif(sluice_collation(:name, c.name),"
     " 'BINARY'), 'exact', c.pk = 1 AND upper(c.type) = 'INTEGER' AND"
     " (SELECT max(p.pk) FROM pragma_table_xinfo(:name) p) = 1, c.cid,"
-    // An index by another collation than the column's is of no use, but for columns that compare by their bytes.
+    // An index with another collation than the column's does not help, except for columns that compare as bytes.
     " (SELECT group_concat(u.cids, ';') FROM (SELECT group_concat(k.cid, ' ') AS cids"
     "  FROM pragma_index_list(:name) i, pragma_index_xinfo(i.name) k WHERE i.\"unique\" AND NOT i.partial AND k.key"
     "  GROUP BY i.name HAVING min(k.cid >= 0 AND coalesce(sluice_collation(:name, k.name) IN ('BINARY', k.coll), 0)))"
@@ -77,10 +78,11 @@ Equality equality_of(std::string_view text) {
   return text == "both" ? Equality::both : Equality::text;
 }
 
-// What columns make of values. PostgreSQL says the types of a statement's columns, which are never domains.
+// Sets each column's ColumnKind. PostgreSQL reports the types of a statement's columns, and these are never domains.
 core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& table) {
   if (dialect == Dialect::sqlite) {
-    for (TableColumn& column : table.columns) column.kind = sqlite_column_kind(column.type);
+    const auto strictness = table.strict ? Strictness::strict : Strictness::loose;
+    for (TableColumn& column : table.columns) column.kind = sqlite_column_kind(column.type, strictness);
     co_return Result<void>{};
   }
   std::string names;
@@ -95,7 +97,7 @@ core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& 
   co_return Result<void>{};
 }
 
-// PostgreSQL: translate() makes of each line's end a blank, which is what it means in JSON.
+// PostgreSQL: translate() replaces each line end by a blank, which is equivalent in JSON.
 std::string on_one_line(Dialect dialect, const std::string& json) {
   return dialect == Dialect::postgres ? "translate(" + json + "::text, chr(10) || chr(13), '  ') COLLATE \"C\""
                                       : "replace(replace(" + json + ", char(10), ' '), char(13), ' ')";
@@ -106,14 +108,15 @@ std::string shows_another_json(Dialect dialect, const std::string& there, const 
                               (dialect == Dialect::postgres ? " IS DISTINCT FROM " : " IS NOT ") +
                               on_one_line(dialect, value);
   if (dialect == Dialect::postgres) {
-    return "CASE WHEN " + value + " IS NULL THEN " + there + "::text <> 'null' ELSE " + differs + " END";
+    return "CASE WHEN " + value + " IS NULL THEN btrim(" + there + "::text, E' \\t\\r\\n') <> 'null' ELSE " + differs +
+           " END";
   }
-  // Text that is no JSON is shown as a string of JSON.
+  // Text that is not valid JSON is shown as a JSON string.
   const std::string exactly = there + " IS NOT " + value + " COLLATE BINARY";
-  return "CASE WHEN " + value + " IS NULL THEN " + there + " <> 'null' COLLATE BINARY WHEN typeof(" + there +
-         ") <> 'text' OR typeof(" + value + ") <> 'text' THEN " + exactly + " WHEN json_valid(" + there + ") THEN " +
-         differs + " WHEN json_valid(" + value + ") THEN json_extract(" + value + ", '$') IS NOT " + there +
-         " COLLATE BINARY ELSE " + exactly + " END";
+  return "CASE WHEN " + value + " IS NULL THEN trim(" + there +
+         ", char(9, 10, 13, 32)) <> 'null' COLLATE BINARY WHEN typeof(" + there + ") <> 'text' OR typeof(" + value +
+         ") <> 'text' THEN " + exactly + " WHEN json_valid(" + there + ") THEN " + differs + " WHEN json_valid(" +
+         value + ") THEN json_extract(" + value + ", '$') IS NOT " + there + " COLLATE BINARY ELSE " + exactly + " END";
 }
 
 }  // namespace
@@ -121,7 +124,7 @@ std::string shows_another_json(Dialect dialect, const std::string& there, const 
 std::string shows_another(Dialect dialect, const TableColumn& column, const std::string& there,
                           const std::string& value) {
   if (is_json(column.kind)) return shows_another_json(dialect, there, value);
-  // What is equal to a type's or a collation's comparison alone is another value all the same.
+  // Values that are equal only by a type's comparison or a collation still look different.
   if (dialect == Dialect::sqlite) return there + " IS NOT " + value + " COLLATE BINARY";
   const std::string by_value = there + " IS DISTINCT FROM " + value;
   if (column.equality == Equality::exact) return by_value;
@@ -158,11 +161,11 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
 
   auto statement = co_await database.prepare(dialect == Dialect::postgres ? postgres_columns : sqlite_columns, {});
   if (!statement) co_return std::unexpected(std::move(statement.error()));
-  // to_regclass() reads an identifier as SQL does; the pragma takes the bare name.
+  // to_regclass() parses an identifier as SQL does; the pragma takes the unquoted name.
   const Argument argument{.text = dialect == Dialect::postgres ? std::string_view(table.name) : std::string_view(name)};
   auto cursor = co_await database.query(*statement, {&argument, 1}, {});
   if (!cursor) co_return std::unexpected(std::move(cursor.error()));
-  std::vector<std::string> numbers;  // of the columns
+  std::vector<std::string> numbers;  // column numbers
   std::string indices;
   for (bool last = false; !last;) {
     auto block = co_await (*cursor)->next();

@@ -16,7 +16,7 @@ std::span<const Column> ColumnLists::find(const Statement& statement, std::span<
   for (const List& list : lists_) {
     if (list.statement == statement.id && are_named(list.columns, names)) return list.columns;
   }
-  // What is left of statements that had the slot before.
+  // Remove the lists of earlier statements with the same slot.
   std::erase_if(lists_, [&](const List& list) {
     return list.statement.slot == statement.id.slot && list.statement != statement.id;
   });

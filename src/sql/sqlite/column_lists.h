@@ -9,12 +9,12 @@
 
 namespace sluice::sql::sqlite {
 
-// The lists of columns that one core's blocks name. Where a table has changed since its statement was described, that
-// is another list than the statement's. Every list stays as it is, at its place, as long as its statement
-// (Block::columns); so there are as many as the schema has made different ones, and one that comes back is found again.
+// The lists of columns that one core's blocks refer to. If a table has changed since its statement was described, the
+// blocks need another list than the statement's. A list neither moves nor changes while its statement exists
+// (Block::columns). A schema that changes back reuses its earlier list, so there is one list for each distinct schema.
 class ColumnLists {
  public:
-  // The statement's own list where its columns have these names, else one that is kept here.
+  // The statement's own list if its columns have these names, otherwise a list that is kept here.
   [[nodiscard]] std::span<const Column> find(const Statement& statement, std::span<const std::string> names);
 
  private:
@@ -25,7 +25,7 @@ class ColumnLists {
   std::vector<List> lists_;
 };
 
-// The columns of these names. SQLite's values say their types themselves.
+// Makes columns with these names. They have no types, because each SQLite value carries its own.
 [[nodiscard]] std::vector<Column> columns_of(std::span<const std::string> names);
 
 }  // namespace sluice::sql::sqlite

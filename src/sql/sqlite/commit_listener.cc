@@ -9,7 +9,7 @@
 namespace sluice::sql {
 namespace {
 
-// As SQLite compares names.
+// Compares names as SQLite does.
 bool same_table(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
   return std::ranges::equal(a, b, {}, lower, lower);
@@ -22,14 +22,14 @@ struct Place {
 
 }  // namespace
 
-// Between the writer's thread and the core. The letter is on its way while `posted_`.
+// Passes changes from the writers' threads to the core. The letter is on its way while `posted_` is true.
 class CommitListener::Post final : public CommitObserver,
                                    core::Letter,
                                    public std::enable_shared_from_this<CommitListener::Post> {
  public:
   explicit Post(core::Mailbox& mailbox) : Letter(delivered), mailbox_(mailbox) {}
 
-  // The core.
+  // Called on the core.
   void listen_for(std::size_t index, const Topic& topic) {
     const std::lock_guard lock(mutex_);
     std::erase_if(tables_, [&](const auto& one) { return one.second.topic == index; });
@@ -40,7 +40,7 @@ class CommitListener::Post final : public CommitObserver,
     }
   }
 
-  // The writer's thread.
+  // Called on a writer's thread.
   void committed(std::span<const std::string> tables) noexcept override {
     const std::lock_guard lock(mutex_);
     bool found = false;
@@ -56,15 +56,15 @@ class CommitListener::Post final : public CommitObserver,
     if (posted_) on_its_way_ = shared_from_this();
   }
 
-  // The core: by topic, which of its tables have changed since the last call.
+  // Called on the core. Returns, for each topic, which of its tables have changed since the last call.
   [[nodiscard]] std::vector<std::vector<bool>> take() {
     const std::lock_guard lock(mutex_);
     auto taken = pending_;
     for (auto& topic : pending_) topic.assign(topic.size(), false);
     return taken;
   }
-  std::coroutine_handle<> waiting;  // the core's
-  bool told = false;                // likewise: a letter has come since the last wait
+  std::coroutine_handle<> waiting;  // used on the core
+  bool told = false;                // used on the core: a letter has arrived since the last wait
 
  private:
   static void delivered(core::Letter& letter) noexcept {
@@ -80,11 +80,11 @@ class CommitListener::Post final : public CommitObserver,
   }
 
   core::Mailbox& mailbox_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::pair<std::string, Place>> tables_;
   std::vector<std::vector<bool>> pending_;
   bool posted_ = false;
-  std::shared_ptr<Post> on_its_way_;  // itself, while it is
+  std::shared_ptr<Post> on_its_way_;  // this object, while `posted_`
 };
 
 class CommitListener::Wait {
@@ -102,9 +102,12 @@ class CommitListener::Wait {
 
 CommitListener::CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics,
                                ChangeSink& sink)
-    : ChangeListener(std::move(topics)), sink_(sink), post_(std::make_shared<Post>(mailbox)) {
+    : ChangeListener(std::move(topics)),
+      sink_(sink),
+      observers_(writer.observers()),
+      post_(std::make_shared<Post>(mailbox)) {
   for (std::size_t i = 0; i < this->topics().size(); ++i) post_->listen_for(i, this->topics()[i]);
-  writer.observe(post_);
+  observers_->add(post_);
 }
 
 void CommitListener::replace(std::size_t index, Topic topic) {
@@ -112,7 +115,7 @@ void CommitListener::replace(std::size_t index, Topic topic) {
   ChangeListener::replace(index, std::move(topic));
 }
 
-CommitListener::~CommitListener() = default;
+CommitListener::~CommitListener() { observers_->remove(post_.get()); }
 
 core::Task<void> CommitListener::run() {
   for (;;) {

@@ -14,11 +14,12 @@
 
 namespace sluice::sql {
 
-// Commits of this process to a SQLite file, from the writer's thread to one core. What has been committed and not told
-// of yet is one bit for each table that is listened for: commits that come faster than they are told of become one.
+// Passes this process's commits to a SQLite file from its writers' threads to one core. Pending changes are one bit for
+// each table that is listened for, so commits that come faster than they are reported are merged.
 class CommitListener final : public ChangeListener {
  public:
-  // `mailbox` outlives the writer, `writer` the listener.
+  // `mailbox` outlives the writers of the file. The listener receives the commits of all writers that share `writer`'s
+  // observers.
   CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics, ChangeSink& sink);
   ~CommitListener() override;
 
@@ -33,6 +34,7 @@ class CommitListener final : public ChangeListener {
   void replace(std::size_t index, Topic topic) override;
 
   ChangeSink& sink_;
+  const std::shared_ptr<CommitObservers> observers_;
   const std::shared_ptr<Post> post_;
 };
 

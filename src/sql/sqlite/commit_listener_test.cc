@@ -1,5 +1,6 @@
 #include "sql/sqlite/commit_listener.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,7 +59,7 @@ class CommitListenerTest : public testing::Test, public ChangeSink {
   Result<Written> execute(std::string_view sql, std::vector<Argument> arguments = {}) {
     return loop.run(writer->execute(*loop.reactor, loop.mailbox, describe(sql), arguments, {}));
   }
-  // What has been told since the last call. The letter was posted before the answer, which has come.
+  // Returns what was reported since the last call. The letter was posted before the answer, which has arrived.
   std::vector<std::string> news() { return std::exchange(told, {}); }
   using News = std::vector<std::string>;
 
@@ -116,6 +117,42 @@ TEST_F(CommitListenerTest, AStatementThatIsCompiledAnewIsLookedAtAnew) {
   EXPECT_EQ(news(), News{});
   ASSERT_TRUE(loop.run(writer->execute(*loop.reactor, loop.mailbox, insert, {}, {})));
   EXPECT_EQ(news(), News{R"(1 {"tables":["LOG"]})"});
+}
+
+TEST_F(CommitListenerTest, AllListenersHearAllWritersOfTheFile) {
+  auto opened = SqliteWriter::open(file.options, writer->observers());
+  ASSERT_TRUE(opened) << opened.error().message;
+  auto other = std::make_unique<CommitListener>(
+      **opened, loop.mailbox, std::vector<Topic>{{}, {}, {.channel = {}, .tables = {"films"}}}, *this);
+  core::TaskGroup others;
+  others.spawn(other->run());
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (1, 'a')"));
+  std::ranges::sort(told);
+  EXPECT_EQ(news(), (News{R"(0 {"tables":["films"]})", R"(2 {"tables":["films"]})"}));
+  auto insert = (*opened)->describe("INSERT INTO films VALUES (2, 'b')", {});
+  ASSERT_TRUE(insert) << insert.error().message;
+  ids->give(*insert);
+  ASSERT_TRUE(loop.run((*opened)->execute(*loop.reactor, loop.mailbox, *insert, {}, {})));
+  std::ranges::sort(told);
+  EXPECT_EQ(news(), (News{R"(0 {"tables":["films"]})", R"(2 {"tables":["films"]})"}));
+  others.cancel();
+  other.reset();
+  opened->reset();
+  ASSERT_TRUE(execute("INSERT INTO films VALUES (3, 'c')"));
+  EXPECT_EQ(news(), News{R"(0 {"tables":["films"]})"});
+}
+
+TEST_F(CommitListenerTest, HearsOfATransactionThatHadBegunBefore) {
+  const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {});
+  ASSERT_TRUE(loop.run(transaction->execute(describe("INSERT INTO films VALUES (1, :name)"), texts({"x"}))));
+  auto late = std::make_unique<CommitListener>(*writer, loop.mailbox,
+                                               std::vector<Topic>{{}, {}, {.channel = {}, .tables = {"films"}}}, *this);
+  tasks.cancel();
+  listener.reset();
+  tasks.spawn(late->run());
+  ASSERT_TRUE(loop.run(transaction->commit()));
+  EXPECT_EQ(news(), News{R"(2 {"tables":["films"]})"});
+  tasks.cancel();
 }
 
 TEST_F(CommitListenerTest, CommitsWhileNobodyListensAreOne) {

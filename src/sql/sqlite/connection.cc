@@ -24,8 +24,8 @@
 namespace sluice::sql::sqlite {
 namespace {
 
-// No deadline ends the call of a function: LIKE takes the product of its text's and its pattern's length. 1 MB with
-// this pattern takes a fifth of a second.
+// No deadline ends the call of a function. LIKE takes time proportional to the product of the lengths of text and
+// pattern: 1 MB of text with a pattern of this length takes a fifth of a second.
 constexpr int longest_pattern = 1'000;
 
 Error make_error(Failure failure, std::string message) { return Error{failure, {}, std::move(message)}; }
@@ -48,11 +48,11 @@ Failure failure_of(int code) {
   }
 }
 
-constexpr std::string_view syntax_error = "42601";  // what PostgreSQL says of such a tsquery
+constexpr std::string_view syntax_error = "42601";  // PostgreSQL's code for a malformed tsquery
 constexpr std::string_view no_column = "no such column: ";
 
-// What a message says of a value that an operator or a function was given; empty: it is of something else. These are
-// the words of FTS5 and FTS4, for which a name before a colon is a column, and of the functions of JSON.
+// The SQLSTATE if a message is about a value that an operator or a function was given; otherwise empty. These are the
+// messages of FTS5 and FTS4, where a name before a colon is a column, and of the JSON functions.
 std::string_view sqlstate_of_value(std::string_view message) {
   constexpr std::array expressions{std::string_view("fts5: "),
                                    std::string_view("unterminated string"),
@@ -68,8 +68,8 @@ std::string_view sqlstate_of_value(std::string_view message) {
   return {};
 }
 
-// "UNIQUE constraint failed: films.slug, films.year", "CHECK constraint failed: " and a name or the expression, "cannot
-// store TEXT value in INTEGER column films.id".
+// Parses "UNIQUE constraint failed: films.slug, films.year", "CHECK constraint failed: " and a name or the expression,
+// "cannot store TEXT value in INTEGER column films.id".
 std::shared_ptr<const BrokenRule> rule_of(const Error& error) {
   const std::string_view text = error.message;
   BrokenRule rule;
@@ -101,7 +101,7 @@ std::shared_ptr<const BrokenRule> rule_of(const Error& error) {
   return std::make_shared<const BrokenRule>(std::move(rule));
 }
 
-// What PostgreSQL calls it, so that answers depend on one list of codes.
+// Maps SQLite's code to PostgreSQL's, so that answers depend on one list of codes.
 std::string_view sqlstate_of(int code) {
   switch (code) {
     case SQLITE_CONSTRAINT_UNIQUE:
@@ -137,13 +137,13 @@ std::string_view sqlstate_of(int code) {
   }
 }
 
-// Statistics of memory would take a process-wide lock at every allocation of every core.
+// SQLite's memory statistics would take a process-wide lock at every allocation of every core.
 void configure_library() {
   static std::once_flag once;
   std::call_once(once, [] { sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); });
 }
 
-// Pragmas whose argument names what they tell about, and changes nothing.
+// Pragmas that only report about their argument and change nothing.
 bool is_telling_pragma(const char* name) {
   static constexpr const char* telling[] = {"table_info", "table_xinfo", "table_list",      "index_list",
                                             "index_info", "index_xinfo", "foreign_key_list"};
@@ -151,7 +151,8 @@ bool is_telling_pragma(const char* name) {
                      [&](const char* t) { return sqlite3_stricmp(t, name) == 0; });
 }
 
-// sluice_collation(table, column): what the column compares by, which SQL has no other way to ask. NULL: no such one.
+// sluice_collation(table, column): the column's collation, which SQL cannot query otherwise. NULL if there is no such
+// column.
 void collation_of(sqlite3_context* context, int, sqlite3_value** arguments) {
   const auto* const table = reinterpret_cast<const char*>(sqlite3_value_text(arguments[0]));
   const auto* const column = reinterpret_cast<const char*>(sqlite3_value_text(arguments[1]));
@@ -179,8 +180,8 @@ bool is_there(const std::string& path) {
   return ::stat(path.c_str(), &file) == 0;
 }
 
-// What this process has open, by path. Where another file has been moved to the path of an open one, the -wal and -shm
-// there are still those of the one before. SQLite would take them for the new one's, and destroy it.
+// The files that this process has open, by path. If another file has been moved to the path of an open one, the -wal
+// and -shm files at that path still belong to the first. SQLite would use them for the new file and destroy it.
 class OpenFiles {
  public:
   [[nodiscard]] bool add(const SqliteFile& file) {
@@ -238,7 +239,7 @@ Prepared::~Prepared() { sqlite3_finalize(handle); }
 
 Connection::~Connection() {
   cache_.clear();
-  // Our own statements are finalized by those who prepared them; v2 tolerates one that is late.
+  // The owners of Sluice's own statements finalize them; close_v2 tolerates a late one.
   sqlite3_close_v2(database_);
   open_files.remove(file_);
 }
@@ -255,7 +256,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& option
                                              "a path of its own"));
   }
   std::unique_ptr<Connection> connection(new Connection(*std::move(file), purpose));
-  // Each connection belongs to one thread at a time, so that SQLite needs no locks of its own.
+  // A connection is used by one thread at a time, so SQLite needs no mutex of its own.
   const int mode = purpose == Purpose::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   const int code =
       sqlite3_open_v2(connection->file_.path.c_str(), &connection->database_, mode | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -291,7 +292,7 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
   } else {
     pragmas += "PRAGMA query_only = 1;";
   }
-  // The schema too, now: a file that is no database is told at start.
+  // Read the schema now, so that a file that is not a database is an error at start.
   pragmas += "SELECT count(*) FROM sqlite_schema;";
   if (auto done = run(pragmas.c_str()); !done) return done;
   if (purpose_ == Purpose::look_up) sqlite3_busy_timeout(database_, 0);
@@ -305,8 +306,8 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
   return {};
 }
 
-// The configuration's statements read or write rows. What changes the connection or its transaction would change what
-// other requests see.
+// The configuration's statements may only read or write rows. Changing the connection or its transaction would affect
+// other requests.
 int Connection::authorize(void* self, int action, const char* first, const char* second, const char* database,
                           const char*) {
   auto& connection = *static_cast<Connection*>(self);
@@ -337,7 +338,7 @@ int Connection::authorize(void* self, int action, const char* first, const char*
 Error Connection::error(int code, std::string_view running) {
   const char* message = database_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database_);
   Error result = make_error(failure_of(code), message);
-  // Who has only the basic code can ask the connection for the other.
+  // If the caller passes only the basic code, the connection has the extended one.
   const int extended = database_ != nullptr && code == (code & 0xFF) ? sqlite3_extended_errcode(database_) : code;
   result.sqlstate = sqlstate_of((extended & 0xFF) == (code & 0xFF) ? extended : code);
   if (code == SQLITE_ERROR && result.message == "LIKE or GLOB pattern too complex") {
@@ -350,8 +351,8 @@ Error Connection::error(int code, std::string_view running) {
     const auto name = no_column.size() + 1;
     result.message = std::string(no_column) + result.message.substr(name, result.message.find('"', name) - name);
   }
-  // A statement that still compiles is not at fault: the value is that it was given. After a change of the schema
-  // "no such column" may be of the statement.
+  // If the statement still compiles, the error is about the value that it was given. After a schema change, "no such
+  // column" may be about the statement.
   const std::string_view of_value = sqlstate_of_value(result.message);
   if ((code & 0xFF) == SQLITE_ERROR && !running.empty() && !of_value.empty() && compiles(running)) {
     result.failure = Failure::bad_argument;
@@ -375,14 +376,14 @@ sqlite3_stmt* Connection::prepare_own(const char* sql) {
 }
 
 int Connection::step_own(sqlite3_stmt* statement) {
-  // SQLite may compile it anew, and then asks the authorizer again.
+  // SQLite may recompile the statement, and then calls the authorizer again.
   const OwnStatement own(own_statement_);
   const int code = sqlite3_step(statement);
   sqlite3_reset(statement);
   return code;
 }
 
-// By the rules of the connection as they are.
+// Uses the connection's current rules.
 bool Connection::compiles(std::string_view text) {
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v3(database_, text.data(), static_cast<int>(text.size()), 0, &statement, nullptr);
@@ -395,8 +396,9 @@ void Connection::take_quoted_texts(bool takes) {
   sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, takes ? 1 : 0, nullptr);
 }
 
-// Whether what has not compiled lacks a name that the statement itself does not have: a trigger or a view of the
-// database has it, maybe for a text. SQLite knows the place of a name in the statement, except in ON and RETURNING.
+// Whether compilation failed because of a name that is not in the statement itself: a trigger or a view of the database
+// has it, perhaps meant as a string. SQLite reports the position of a name in the statement, except in ON and
+// RETURNING.
 bool Connection::lacks_name_of_schema(std::string_view statement) {
   if (sqlite3_error_offset(database_) >= 0) return false;
   const std::string message = error(sqlite3_errcode(database_)).message;
@@ -477,7 +479,8 @@ Result<Statement> Connection::describe(std::string_view text, std::span<const Pa
 
   int offset = -1;
   const bool before = takes_quoted_texts_;
-  if (before) take_quoted_texts(false);  // other statements may need them: this one's own names are columns
+  // Other statements may need it. In this statement's own text, double-quoted names must be columns.
+  if (before) take_quoted_texts(false);
   auto prepared = prepare(parsed->text, false, &offset);
   if (before) take_quoted_texts(true);
   if (!prepared) {

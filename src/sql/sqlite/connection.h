@@ -18,22 +18,22 @@ struct sqlite3_stmt;
 
 namespace sluice::sql::sqlite {
 
-// What a connection is for decides its flags, its memory mapping and how long it waits for locks.
+// A connection's purpose decides its flags, its memory mapping and how long it waits for locks.
 enum class Purpose : std::uint8_t {
-  look_up,  // on a core: never waits for a lock, maps the file, takes no value beyond look_up_max_bytes
+  look_up,  // on a core: never waits for a lock, maps the file, refuses values larger than look_up_max_bytes
   scan,     // in the blocking pool
   write,
 };
 
-// A look-up's whole result lies in memory at once; what is larger is streamed by the blocking pool.
+// A look-up keeps its whole result in memory; the blocking pool streams larger results.
 inline constexpr std::size_t look_up_max_bytes = 256 * 1024;
 inline constexpr std::size_t look_up_max_rows = 256;
 
-// Steps of a program between two looks at whether it is to stop. A step may be the call of a function that takes long,
-// so there are few.
+// SQLite VM steps between two checks of whether to stop. A small number, because a single step may call a slow
+// function.
 inline constexpr int stop_interval = 50;
 
-// A statement as one connection holds it.
+// A prepared statement of one connection.
 struct Prepared {
   Prepared() = default;
   Prepared(const Prepared&) = delete;
@@ -43,13 +43,13 @@ struct Prepared {
   sqlite3_stmt* handle = nullptr;
   std::vector<ColumnKind> columns;
   std::vector<std::string> names;   // of the columns
-  std::vector<std::string> writes;  // tables of the file that it may write, through triggers and foreign keys too
+  std::vector<std::string> writes;  // tables of the file that it may write, also through triggers and foreign keys
   Plan plan;
-  int recompiled = 0;      // how often SQLite has compiled it anew when all these were read
-  std::uint32_t uses = 0;  // look-ups on the core, and those of them that turned out too large for it
+  int recompiled = 0;      // how often SQLite had recompiled it when the members above were read
+  std::uint32_t uses = 0;  // look-ups on the core; `overflows` of them were too large for it
   std::uint32_t overflows = 0;
 
-  // The list that a look-up's rows name, where the columns are not those of the statement of this serial number.
+  // If the columns differ from those of the statement with this serial number: the list that look-ups' blocks refer to.
   std::span<const Column> other_list;
   std::uint64_t listed_for = 0;
 };
@@ -63,29 +63,30 @@ class Connection {
 
   [[nodiscard]] sqlite3* get() const { return database_; }
   [[nodiscard]] const SqliteFile& file() const { return file_; }
-  // Refuses where it is gone from its path, or another one is there.
+  // Fails if the file was removed from its path, or replaced by another.
   [[nodiscard]] Result<void> check_file() const;
 
-  // The statement of this slot, from the cache if it is there with this very text.
+  // Returns the slot's statement from the cache if its text is the same; otherwise prepares it.
   [[nodiscard]] Result<Prepared*> prepared(std::uint32_t slot, std::string_view text) {
     if (slot < cache_.size() && cache_[slot] && cache_[slot]->text == text) [[likely]]
       return cache_[slot].get();
     return prepare_cached(slot, text);
   }
-  // A statement that SQLite has compiled anew (the schema has changed) is described again.
+  // Describes a statement again that SQLite has recompiled because the schema has changed.
   void refresh(Prepared& prepared);
 
-  // Parses and checks a statement whose placeholders are :name, and says what the callers of all cores need.
+  // Parses and checks a statement whose placeholders are :name, and describes it for all cores.
   [[nodiscard]] Result<Statement> describe(std::string_view text, std::span<const Parameter> declared);
 
-  // One of our own statements (BEGIN, a pragma), which the rules for the configuration's statements do not bind.
+  // Runs one of Sluice's own statements (BEGIN, a pragma). The rules for the configuration's statements do not apply.
   [[nodiscard]] Result<void> run(const char* sql);
-  // A transaction that has the lock already. Not for a file that is gone from its path: its rows would be lost.
+  // Begins a transaction that holds the write lock. Fails if the file was removed from its path, because its rows would
+  // be lost.
   [[nodiscard]] Result<void> begin_writing();
   [[nodiscard]] sqlite3_stmt* prepare_own(const char* sql);  // null on failure; the caller finalizes it
   [[nodiscard]] int step_own(sqlite3_stmt* statement);       // steps once and resets
 
-  // `running`: the statement whose step has failed, where a text that it was given may be what is wrong.
+  // `running`: the statement whose step has failed, if one of its text values may be the cause.
   [[nodiscard]] Error error(int code, std::string_view running = {});
 
  private:
@@ -104,20 +105,21 @@ class Connection {
   const SqliteFile file_;
   sqlite3* database_ = nullptr;
   Purpose purpose_;
-  // "name" that is no column is a text. Off, or a statement would go on with a text once its column has another name;
-  // on from the first statement whose triggers or views need it. A change compiles all statements anew.
+  // Whether SQLite treats a double-quoted "name" that matches no column as a string. Off at first, because otherwise a
+  // statement would silently use a string after its column was renamed. On from the first statement whose triggers or
+  // views need it. Changing it recompiles all statements.
   bool takes_quoted_texts_ = false;
-  bool own_statement_ = false;                    // the authorizer lets everything pass
-  const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's text
-  std::vector<std::string> compiled_writes_;      // tables that what SQLite compiled last writes
+  bool own_statement_ = false;                    // the authorizer permits everything
+  const char* forbidden_ = nullptr;               // what the authorizer has refused, for the error's message
+  std::vector<std::string> compiled_writes_;      // tables that the most recently compiled statement writes
   std::vector<std::unique_ptr<Prepared>> cache_;  // by StatementId::slot
 };
 
-// Of rows that are longer than TransactionOptions::result_bytes.
+// The error for rows that are longer than TransactionOptions::result_bytes.
 [[nodiscard]] Error over_limit(std::size_t result_bytes);
 
-// The file must exist and be a database; switches it to WAL mode where it may be written. Once, before connections of
-// any core are opened.
+// Checks that the file exists and is a database, and switches it to WAL mode if it may be written. Called once, before
+// any core opens connections.
 [[nodiscard]] Result<void> prepare_file(const SqliteOptions& options);
 
 }  // namespace sluice::sql::sqlite

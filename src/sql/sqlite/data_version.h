@@ -9,8 +9,8 @@
 
 namespace sluice::sql {
 
-// PRAGMA data_version, on a connection of its own: the number changes with the commits of all others, those of this
-// process included.
+// PRAGMA data_version on a connection of its own. The number changes with the commits of all other connections,
+// including those of this process.
 class DataVersion final : public ChangeProbe {
  public:
   [[nodiscard]] static Result<std::unique_ptr<DataVersion>> open(const SqliteOptions& options);
@@ -20,7 +20,8 @@ class DataVersion final : public ChangeProbe {
  private:
   explicit DataVersion(std::shared_ptr<sqlite::Connection> connection) : connection_(std::move(connection)) {}
 
-  const std::shared_ptr<sqlite::Connection> connection_;  // also of the thread that asks, when nobody waits any more
+  // Shared with the thread that reads the number, because the probe may be destroyed meanwhile.
+  const std::shared_ptr<sqlite::Connection> connection_;
 };
 
 }  // namespace sluice::sql

@@ -13,14 +13,14 @@
 namespace sluice::sql {
 namespace {
 
-// A look-up that takes more of SQLite's instructions than this (well below a millisecond) is left to the pool: an index
-// says what is searched, but not how much is found.
+// A look-up that takes more of SQLite's instructions than this (well below a millisecond) moves to the pool: the index
+// shows what is searched, but not how many rows are found.
 constexpr int progress_interval = 4'000;
 constexpr int look_up_budget = 1;
-constexpr int unlimited = 1'000'000'000;  // for what is not a look-up
+constexpr int unlimited = 1'000'000'000;  // for statements other than look-ups
 constexpr std::size_t spare_blocks_max = 64;
 
-// SQLite refuses to bind what is longer than the connection's limit.
+// SQLite refuses to bind a value longer than the connection's limit.
 bool fits_the_core(std::span<const Argument> arguments) {
   for (const Argument& argument : arguments) {
     if (argument.text && argument.text->size() > sqlite::look_up_max_bytes) [[unlikely]]
@@ -35,7 +35,7 @@ std::unexpected<Error> refuse(Failure failure, std::string message) {
 
 }  // namespace
 
-// A result that is there as a whole.
+// A result that is completely in memory.
 class SqliteDatabase::LookUpCursor final : public Cursor {
  public:
   LookUpCursor(SqliteDatabase& database, std::span<const Column> columns, std::unique_ptr<sqlite::RowBlock> block)
@@ -120,7 +120,7 @@ core::Async<Result<std::unique_ptr<Cursor>>> SqliteDatabase::query(const Stateme
     give_back(std::move(block));
     if (!outcome) return std::unexpected(std::move(outcome.error()));
     ++counters_.overflows;
-    // Where most results are too large, trying is a waste.
+    // If most results are too large, stop trying on the core.
     if (++prepared.overflows > 8 && prepared.overflows > prepared.uses / 2) prepared.plan.on_core = false;
   }
   ++counters_.scans;
@@ -164,7 +164,7 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
     case SQLITE_ROW:        // too many rows
     case SQLITE_INTERRUPT:  // too much work
     case SQLITE_TOOBIG:     // a large value
-    case SQLITE_BUSY:       // somebody has the file locked: a thread may wait for that, a core may not
+    case SQLITE_BUSY:       // the file is locked: a thread may wait for that, a core may not
       return Outcome::too_large;
     default:
       return std::unexpected(std::move(error));
@@ -172,11 +172,16 @@ Result<SqliteDatabase::Outcome> SqliteDatabase::look_up(sqlite::Prepared& prepar
 }
 
 Result<void> SqliteDatabase::begin_transaction() {
-  if (in_transaction_) return {};
+  // A client that has received the answer to a write may send its next request within the same turn.
+  const std::uint64_t version = writer_ != nullptr ? writer_->observers()->version() : 0;
+  if (in_transaction_ && version == version_) [[likely]]
+    return {};
+  end_transaction();
   budget_ = unlimited;
   const int code = connection_->step_own(begin_);
   if (code != SQLITE_DONE) return std::unexpected(connection_->error(code));
   in_transaction_ = true;
+  version_ = version;
   ++counters_.transactions;
   reactor_.at_turn_end(turn_end_);
   return {};
@@ -185,7 +190,7 @@ Result<void> SqliteDatabase::begin_transaction() {
 void SqliteDatabase::end_transaction() noexcept {
   if (!in_transaction_) return;
   in_transaction_ = false;
-  // An error (of the disk, say) may have ended it already.
+  // An error (of the disk, for example) may have ended it already.
   budget_ = unlimited;
   if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->step_own(commit_);
 }
@@ -205,7 +210,7 @@ void SqliteDatabase::give_back(std::unique_ptr<sqlite::RowBlock> block) {
 
 core::Task<Result<void>> SqliteDatabase::ping(Instant deadline) {
   if (deadline <= reactor_.now()) co_return refuse(Failure::timed_out, "the deadline has passed");
-  // An open file outlives its name: without this, a deleted or replaced database would look healthy.
+  // An open file outlives its name. Without this check, a deleted or replaced database would look healthy.
   if (auto there = connection_->check_file(); !there) co_return there;
   budget_ = unlimited;
   co_return connection_->run("SELECT 1 FROM sqlite_schema LIMIT 1");
@@ -237,12 +242,12 @@ class SqliteDatabase::Writing final : public Transaction {
   template <class T>
   core::Task<Result<T>> end(core::Task<Result<T>> ending) {
     auto result = co_await std::move(ending);
-    // A transaction of look-ups that began earlier in this turn may not see what has been written.
+    // A transaction of look-ups that began earlier in this turn may not see the write.
     database_.end_transaction();
     co_return result;
   }
 
-  // The writer's list of columns goes with the rows; the database's stays (Block::columns).
+  // The writer's list of columns is destroyed with the rows; the database's list stays (Block::columns).
   core::Task<Result<Written>> listed(const Statement& statement, core::Task<Result<Written>> running) {
     auto written = co_await std::move(running);
     if (written && written->rows.columns.data() != statement.columns.data()) {
@@ -257,7 +262,7 @@ class SqliteDatabase::Writing final : public Transaction {
   std::unique_ptr<Transaction> inner_;
 };
 
-// As Writing, for the writes of a set.
+// Like Writing, for the writes of a set.
 class SqliteDatabase::StagingHere final : public Staging {
  public:
   StagingHere(SqliteDatabase& database, const SetPlan& plan)

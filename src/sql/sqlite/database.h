@@ -19,20 +19,20 @@
 
 namespace sluice::sql {
 
-// One core's access to a SQLite file. Statements whose plan is a look-up through an index run on the core, and all that
-// run in one turn of its loop share one read transaction, because each costs SQLite's locks: system calls. Statements
-// that scan or sort, and look-ups whose result turns out to be large, run in the blocking pool.
+// One core's access to a SQLite file. Statements that the plan answers by look-ups through an index run on the core.
+// All of them in one turn of the event loop share one read transaction, because each transaction costs system calls for
+// SQLite's locks. Statements that scan or sort, and look-ups whose result is too large, run in the blocking pool.
 class SqliteDatabase final : public Database {
  public:
   struct Counters {
     std::uint64_t look_ups = 0;      // answered on the core
-    std::uint64_t overflows = 0;     // begun on the core, too large for it, answered by the pool
-    std::uint64_t scans = 0;         // begun in the pool
-    std::uint64_t transactions = 0;  // that look-ups have shared
+    std::uint64_t overflows = 0;     // started on the core, too large for it, answered by the pool
+    std::uint64_t scans = 0;         // started in the pool
+    std::uint64_t transactions = 0;  // read transactions that look-ups have shared
   };
 
-  // `reactor`, `mailbox` and `threads` outlive the database; `writer` (null: read-only) is the process's. The first
-  // database of a file is opened before other threads use it.
+  // `reactor`, `mailbox` and `threads` outlive the database; `writer` (null: read-only) belongs to the process. Open
+  // the first database of a file before other threads use the file.
   [[nodiscard]] static Result<std::unique_ptr<SqliteDatabase>> open(const SqliteOptions& options,
                                                                     core::Reactor& reactor, core::Mailbox& mailbox,
                                                                     core::BlockingPool& threads,
@@ -46,7 +46,7 @@ class SqliteDatabase final : public Database {
                                                                    const QueryOptions& options) override;
   [[nodiscard]] core::Task<Result<Statement>> prepare_writing(std::string_view text,
                                                               std::span<const Parameter> declared) override;
-  // What this core reads after an end has seen what was written.
+  // Once a transaction has ended, all reads on this core see what it has written.
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options) override;
   [[nodiscard]] std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
@@ -85,7 +85,8 @@ class SqliteDatabase final : public Database {
   sqlite3_stmt* begin_ = nullptr;
   sqlite3_stmt* commit_ = nullptr;
   bool in_transaction_ = false;
-  int budget_ = 0;  // of the look-up that runs: how often SQLite may still report progress
+  std::uint64_t version_ = 0;  // of the commit observers, before the transaction began
+  int budget_ = 0;  // how often SQLite may still report progress in the current look-up
   std::vector<std::unique_ptr<sqlite::RowBlock>> spare_blocks_;
   TurnEnd turn_end_{*this};
   Counters counters_;

@@ -14,7 +14,7 @@
 namespace sluice::sql {
 namespace {
 
-// A table of films as the example has it, and one core's loop.
+// A table of films like the example's, and one core's loop.
 class Films {
  public:
   static constexpr int count = 100'000;
@@ -87,7 +87,7 @@ void look_up(benchmark::State& state, std::string_view text, std::string_view pr
   state.SetItemsProcessed(state.iterations());
 }
 
-// The argument is how many look-ups share a turn of the loop, and its read transaction.
+// The argument is the number of look-ups in one turn of the loop; they share a read transaction.
 void by_primary_key(benchmark::State& state) {
   look_up(state, "SELECT * FROM films WHERE id = :id", "", ParameterType::integer);
 }

@@ -32,7 +32,7 @@ std::string fill(int rows) {
          ") INSERT INTO numbers SELECT i, i % 2, 'row ' || i FROM c;";
 }
 
-// Endless, and without a row.
+// Runs without end and returns no row.
 constexpr std::string_view endless =
     "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i < 0";
 
@@ -73,7 +73,7 @@ class SqliteDatabaseTest : public ::testing::Test {
     }
   }
 
-  // What the rows come with: "name, name | row | row", and where the list of columns lies.
+  // The result as text, "name, name | row | row", and the address of its list of columns.
   struct Answer {
     std::string text;
     const Column* columns = nullptr;
@@ -175,7 +175,7 @@ TEST_F(SqliteDatabaseTest, PointsAtMistakes) {
   const Error quoted = prepare_error("SELECT \"nope\" AS n FROM films");
   EXPECT_EQ(quoted.message, "no such column: nope") << "and not a text";
   EXPECT_EQ(quoted.position, 8u);
-  // Of a view of the database it is.
+  // In a view of the database, "text" is a string.
   EXPECT_EQ(rows(prepare("SELECT \"text\" FROM texts"), {})->at(0).at(0), "'nope'");
   EXPECT_EQ(wrong_column.position, 46u);
   const auto syntax = prepare_error("SELECT 'é', FROM films");
@@ -239,7 +239,7 @@ TEST_F(SqliteDatabaseTest, LooksUpOnTheCore) {
   EXPECT_EQ(database->counters().scans, 0u);
 }
 
-// Two answers of one statement are held at the same time: neither disturbs the other.
+// Two answers of the same statement are held at the same time; they do not disturb each other.
 TEST_F(SqliteDatabaseTest, AnswersOverlap) {
   const auto by_slug = prepare("SELECT id, :slug FROM films WHERE slug = :slug");
   std::string slug = "alien";
@@ -265,30 +265,56 @@ TEST_F(SqliteDatabaseTest, OneTransactionServesATurn) {
   };
   EXPECT_EQ(slug(), "'alien'");
   file.execute("UPDATE films SET slug = 'aliens' WHERE id = 1");
-  // The same turn, the same snapshot.
+  // The same turn uses the same snapshot.
   EXPECT_EQ(slug(), "'alien'");
   EXPECT_EQ(database->counters().transactions, 1u);
   loop.turn(Duration(0));
   EXPECT_EQ(slug(), "'aliens'");
   EXPECT_EQ(database->counters().transactions, 2u);
-  // No lock is left behind when nothing runs: the log can be written back and emptied.
+  // After the turn no lock remains: the log can be written back and emptied.
   loop.turn(Duration(0));
   file.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   EXPECT_EQ(std::filesystem::file_size(file.options.path + "-wal"), 0u);
+}
+
+// A turn may take in a request that was sent after a write was answered, by this core or by another one.
+TEST_F(SqliteDatabaseTest, ATurnSeesWhatThisProcessHasCommitted) {
+  Loop other;  // another core's; it outlives the writer, whose thread wakes it
+  auto writer = SqliteWriter::open(file.options);
+  ASSERT_TRUE(writer) << writer.error().message;
+  auto opened = SqliteDatabase::open(file.options, *loop.reactor, loop.mailbox, loop.threads, writer->get());
+  ASSERT_TRUE(opened) << opened.error().message;
+  database = *std::move(opened);
+  const auto by_id = prepare("SELECT slug FROM films WHERE id = 1");
+  const auto slug = [&] {
+    Rows found;
+    add_rows(found, *(*database->query(by_id, {}, {}).take())->next().take());
+    return found.at(0).at(0);
+  };
+  EXPECT_EQ(slug(), "'alien'");
+  auto update = (*writer)->describe("UPDATE films SET slug = 'aliens' WHERE id = 1", {});
+  ASSERT_TRUE(update) << update.error().message;
+  std::make_shared<StatementIds>()->give(*update);
+  // No turn of `loop` ends meanwhile.
+  EXPECT_TRUE(other.run((*writer)->execute(*other.reactor, other.mailbox, *update, {}, {})));
+  EXPECT_EQ(slug(), "'aliens'");
+  EXPECT_EQ(slug(), "'aliens'");
+  EXPECT_EQ(database->counters().transactions, 2u);
+  database.reset();
 }
 
 TEST_F(SqliteDatabaseTest, RefusesArguments) {
   const auto by_id = prepare("SELECT * FROM films WHERE id = :id");
   EXPECT_EQ(rows(by_id, {{"1x", ParameterType::integer}}).error().failure, Failure::bad_argument);
   EXPECT_EQ(rows(by_id, {{"1x", ParameterType::integer}}).error().message, ":id is not an integer of 64 bits");
-  // SQLite's own refusal: LIMIT wants a number.
+  // SQLite's own error: LIMIT requires a number.
   const auto limited = prepare("SELECT id FROM films WHERE id = 1 LIMIT :n");
   EXPECT_EQ(rows(limited, texts({"1"})), (Rows{{"1"}}));
   EXPECT_EQ(rows(limited, texts({"many"})).error().failure, Failure::bad_argument);
   const auto scanned = prepare("SELECT id FROM films ORDER BY score LIMIT :n");
   EXPECT_EQ(rows(scanned, texts({"many"})).error().failure, Failure::bad_argument);
   EXPECT_EQ(rows(scanned, {{"x", ParameterType::integer}}).error().failure, Failure::bad_argument);
-  // And both still work.
+  // Both statements still work.
   EXPECT_EQ(rows(limited, texts({"1"})), (Rows{{"1"}}));
   EXPECT_EQ(rows(scanned, texts({"1"})), (Rows{{"3"}}));
 }
@@ -303,12 +329,12 @@ TEST_F(SqliteDatabaseTest, LargeLookUpsGoToThePool) {
   EXPECT_EQ(database->counters().overflows, 1u);
   EXPECT_EQ(database->counters().scans, 1u);
 
-  // Much searched, little found.
+  // Many rows are searched, and few are found.
   const auto none = prepare("SELECT n FROM numbers WHERE parity = :p AND text = 'nothing'");
   EXPECT_EQ(rows(none, texts({"1"})), Rows{});
   EXPECT_EQ(database->counters().overflows, 2u);
 
-  // Where it is always so, it is no longer tried.
+  // If this is usually so, the core is no longer tried.
   for (int i = 0; i < 20; ++i) EXPECT_EQ(rows(none, texts({"0"})), Rows{});
   EXPECT_LT(database->counters().overflows, 15u);
   EXPECT_EQ(database->counters().look_ups, 0u);
@@ -323,7 +349,7 @@ TEST_F(SqliteDatabaseTest, LargeValuesGoToThePool) {
   EXPECT_EQ(database->counters().overflows, 1u);
   EXPECT_EQ(rows(by_id, texts({"11"})), (Rows{{"'y'"}}));
   EXPECT_EQ(database->counters().look_ups, 1u);
-  // A long argument likewise.
+  // A long argument also goes to the pool.
   const auto by_slug = prepare("SELECT id FROM films WHERE slug = :slug");
   EXPECT_EQ(rows(by_slug, texts({std::string(5'000'000, 'x')})), (Rows{{"10"}}));
 }
@@ -346,7 +372,7 @@ TEST_F(SqliteDatabaseTest, FollowsTheSchema) {
   EXPECT_EQ(database->counters().look_ups, 1u);
   file.execute("DROP INDEX by_parity");
   loop.turn(Duration(0));
-  // A look-up that has lost its index has become a scan.
+  // A look-up that has lost its index is now a scan.
   EXPECT_EQ(rows(by_parity, texts({"1"})), Rows{});
   const auto scans = database->counters().scans;
   EXPECT_EQ(rows(by_parity, texts({"1"})), Rows{});
@@ -434,7 +460,7 @@ TEST_F(SqliteDatabaseTest, AStatementThatNoLongerFitsIsRefusedUntilItDoes) {
   EXPECT_EQ(rows(scan, {}).error().failure, Failure::statement);
 }
 
-// As when the configuration is read again: the connections stay.
+// As after a reload of the configuration: the connections stay.
 TEST_F(SqliteDatabaseTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
   open();
   std::optional<Statement> first = prepare("SELECT id FROM films WHERE slug = :s");
@@ -518,7 +544,7 @@ TEST_F(SqliteDatabaseTest, ACancelledScanGivesItsConnectionBack) {
   file.execute(fill(200'000));
   const auto all = prepare("SELECT n, text FROM numbers");
   const auto count = prepare("SELECT count(*) FROM numbers");
-  // Between two blocks.
+  // Abandoned between two blocks.
   const auto first_block = [](SqliteDatabase& from, const Statement& statement) -> core::Task<std::size_t> {
     auto cursor = co_await from.query(statement, {}, {});
     auto block = co_await (*cursor)->next();
@@ -526,7 +552,7 @@ TEST_F(SqliteDatabaseTest, ACancelledScanGivesItsConnectionBack) {
   };
   EXPECT_GT(loop.run(first_block(*database, all)), 100u);
   EXPECT_EQ(rows(count, {}), (Rows{{"200000"}}));
-  // While a thread runs it; this one would never end by itself.
+  // Abandoned while a thread runs it; this statement would never end.
   const auto forever = prepare(endless);
   {
     core::TaskGroup group;
@@ -538,7 +564,7 @@ TEST_F(SqliteDatabaseTest, ACancelledScanGivesItsConnectionBack) {
     loop.turn(std::chrono::milliseconds(30));
   }
   EXPECT_EQ(rows(count, {}), (Rows{{"200000"}}));
-  // Before a thread has begun: the connection is busy, so it only waits.
+  // Abandoned before a thread has started: the connection is busy, so the scan only waits.
   {
     core::TaskGroup group;
     const auto wait = [](SqliteDatabase& from, const Statement& statement) -> core::Task<void> {
@@ -578,7 +604,7 @@ TEST_F(SqliteDatabaseTest, DeadlinesStopScans) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().failure, Failure::timed_out);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  // Its connection is fit for use again.
+  // Its connection can be used again.
   EXPECT_EQ(rows(prepare("SELECT count(*) FROM films WHERE score > 0"), {}), (Rows{{"2"}}));
   const auto by_id = prepare("SELECT slug FROM films WHERE id = :id");
   EXPECT_EQ(rows(by_id, texts({"1"}), loop.reactor->now()).error().failure, Failure::timed_out);
@@ -597,7 +623,7 @@ TEST_F(SqliteDatabaseTest, ATransactionThatReadsTakesNoLock) {
     EXPECT_EQ(written->changes, 0u);
     return rows;
   };
-  // There is no writer here, and somebody else is writing.
+  // This database has no writer, and another connection is writing.
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(file.options.path.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE; INSERT INTO numbers VALUES (0, 0, '')", nullptr, nullptr, nullptr),
@@ -605,7 +631,7 @@ TEST_F(SqliteDatabaseTest, ATransactionThatReadsTakesNoLock) {
   {
     const auto transaction = database->begin({.settings = {}, .reads_only = true});
     EXPECT_EQ(run(*transaction, count), (Rows{{"1000"}}));
-    // All statements see what the first one has seen.
+    // All statements use the first one's snapshot.
     ASSERT_EQ(sqlite3_exec(other, "COMMIT; DELETE FROM numbers WHERE n < 500", nullptr, nullptr, nullptr), SQLITE_OK);
     EXPECT_EQ(run(*transaction, count), (Rows{{"1000"}}));
     EXPECT_EQ(run(*transaction, all).value().size(), 1000u);
@@ -646,6 +672,9 @@ TEST_F(SqliteDatabaseTest, BoundsWhatOneCallOfAFunctionCanTake) {
     EXPECT_EQ(refused(sql, {"1200000"}), "22001") << sql;
   }
   EXPECT_EQ(refused("SELECT length(:text)", {std::string(1'200'000, 'x')}), "");
+  // On the core, SQLite's printf() would return NULL, because the result exceeds the limit.
+  EXPECT_EQ(rows(prepare("SELECT length(printf('%300000d', 1)), length(format('%.*c', 300000, 'x'))"), {}),
+            (Rows{{"300000", "300000"}}));
 }
 
 TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
@@ -655,7 +684,7 @@ TEST_F(SqliteDatabaseTest, ADeadlineIsForTheDatabaseAndNotForASlowClient) {
     auto cursor = co_await from.query(statement, {}, {with.reactor->now() + std::chrono::seconds(3)});
     if (!cursor) co_return std::unexpected(cursor.error());
     EXPECT_TRUE(co_await (*cursor)->next());
-    // The client takes its time: as long as another statement that runs into a later deadline.
+    // The client is slow: it waits while another statement runs into a later deadline.
     const Instant later = with.reactor->now() + std::chrono::milliseconds(3100);
     Statement wait = statement;
     wait.text = endless;
@@ -684,7 +713,7 @@ TEST_F(SqliteDatabaseTest, BoundsWaitingScans) {
   const Instant deadline = loop.reactor->now() + std::chrono::milliseconds(300);
   for (int i = 0; i < 3; ++i) group.spawn(wait(*database, forever, failures, deadline));
   EXPECT_TRUE(failures.empty());
-  group.spawn(wait(*database, forever, failures, deadline));  // the queue is full: at once
+  group.spawn(wait(*database, forever, failures, deadline));  // the queue is full, so it fails at once
   EXPECT_EQ(failures, (std::vector{Failure::unavailable}));
   loop.until([&] { return failures.size() == 4; });  // two after their wait, the running one at its deadline
   EXPECT_EQ(failures,
@@ -709,7 +738,7 @@ TEST_F(SqliteDatabaseTest, WaitingScansGetTheirTurn) {
   loop.until([&] { return done == 10; });
 }
 
-// A lock that another process holds is waited for by a thread, not by the core.
+// A thread, and not the core, waits for a lock that another process holds.
 TEST_F(SqliteDatabaseTest, LocksAreWaitedForInThePool) {
   file.options.read_only = true;  // without WAL, a writer locks readers out
   file.options.busy_timeout_ms = 50;

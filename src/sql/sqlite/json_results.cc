@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// Not json_extract(), which gives a JSON string as its text.
+// json_extract() is not in the list, because it returns a JSON string as plain text.
 constexpr std::array<std::string_view, 12> functions{
     "json",       "json_array",  "json_group_array", "json_group_object", "json_insert",  "json_object",
     "json_patch", "json_pretty", "json_quote",       "json_remove",       "json_replace", "json_set"};
@@ -49,7 +49,7 @@ class Reader {
     return i;
   }
 
-  // The list that begins at `begin`. How many columns a `*` is follows from how many there are in all.
+  // Marks the list that begins at `begin`. The number of columns that `*` stands for follows from the total.
   void mark(std::size_t begin, std::vector<bool>& json) const {
     if (tokens_.is_word(begin, "distinct") || tokens_.is_word(begin, "all")) ++begin;
     std::vector<bool> items;
@@ -74,7 +74,7 @@ class Reader {
     }
   }
 
-  // An expression, perhaps with what it is called behind it.
+  // An expression, perhaps followed by an alias.
   [[nodiscard]] bool is_json(std::size_t begin, std::size_t end) const {
     if (end >= begin + 2 && tokens_.is_word(end - 2, "as")) {
       end -= 2;
@@ -97,7 +97,7 @@ class Reader {
     }
     return is_arrow(begin, end);
   }
-  // `doc -> '$.a'`, and nothing that binds less.
+  // `doc -> '$.a'`, without an operator of lower precedence.
   [[nodiscard]] bool is_arrow(std::size_t begin, std::size_t end) const {
     bool arrow = false;
     for (std::size_t i = begin; i < end; i = tokens_.skip(i)) {

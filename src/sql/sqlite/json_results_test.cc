@@ -9,7 +9,7 @@ namespace sluice::sql::sqlite {
 namespace {
 
 TEST(JsonResults, AreKnownByTheirExpressions) {
-  // "j" is JSON, "-" is not.
+  // "j": JSON; "-": not JSON.
   const std::pair<const char*, const char*> statements[] = {
       {"SELECT id, json_object('a', a) FROM t", "-j"},
       {"SELECT JSON_GROUP_ARRAY(a) AS list, id i, json ( doc ) \"doc\" FROM t ORDER BY id", "j-j"},

@@ -32,7 +32,7 @@ class Scanner {
       } else if (!scalar()) {
         return false;
       }
-      // A value has ended here, and with it perhaps what it lies in.
+      // A value has ended here, and perhaps the array or object that contains it.
       for (;;) {
         skip_blanks();
         if (depth == 0) return at_ == end_;
@@ -109,8 +109,8 @@ class Scanner {
     return true;
   }
 
-  // Eight bytes at a time: true where one of them is a quote, a backslash, a control character or not ASCII (whose
-  // high bit the arithmetic can't tell from a borrow).
+  // Checks eight bytes at once: true if one of them is a quote, a backslash, a control character or not ASCII (the
+  // arithmetic cannot distinguish a set high bit from a borrow).
   static bool needs_look(std::uint64_t word) {
     constexpr std::uint64_t ones = 0x0101010101010101;
     constexpr std::uint64_t highs = 0x8080808080808080;

@@ -110,7 +110,7 @@ TEST(JsonText, EveryPrefixOfAnObjectIsRefused) {
   EXPECT_TRUE(is_json(text));
 }
 
-// Documents with a few bytes changed: the verdict is simdjson's.
+// Documents with a few changed bytes; simdjson decides what is expected.
 TEST(JsonText, AgreesWithSimdjson) {
   const std::string seeds[] = {
       R"({"name":"a \"b\" and more text \n here","list":[1,-2.5e3,true,null,{"x":[]}],"z":{"y":"w"}})",
@@ -137,7 +137,7 @@ TEST(JsonText, AgreesWithSimdjson) {
     }
     simdjson::dom::element element;
     const auto error = parser.parse(text).get(element);
-    // simdjson also reads the numbers: those that no double or integer holds are still JSON.
+    // simdjson also converts numbers. A number that fits neither a double nor an integer is still JSON.
     if (error == simdjson::NUMBER_ERROR) continue;
     const bool expected = error == simdjson::SUCCESS;
     taken += expected ? 1 : 0;

@@ -8,13 +8,13 @@
 namespace sluice::sql::sqlite {
 namespace {
 
-// Empty if nothing is found.
+// Returns an empty text if the column is NULL.
 std::string_view text_of(sqlite3_stmt* handle, int column) {
   const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(handle, column));
   return value == nullptr ? std::string_view{} : std::string_view(value);
 }
 
-// Calls `row` with each row until it returns false; false when it did, or the statement failed.
+// Calls `row` with each row until it returns false. Returns false if it did, or if the statement failed.
 template <class Row>
 bool each_row(sqlite3* database, std::string_view explain, std::string_view statement, Row row) {
   std::string text(explain);
@@ -32,7 +32,7 @@ bool each_row(sqlite3* database, std::string_view explain, std::string_view stat
   return good && code == SQLITE_DONE;
 }
 
-// "SEARCH films USING INDEX by_slug (slug=? AND year=?)": equality in every term.
+// Whether every term is an equality: "SEARCH films USING INDEX by_slug (slug=? AND year=?)".
 bool is_equality_search(std::string_view detail) {
   if (!detail.starts_with("SEARCH ") || detail.find(" AUTOMATIC ") != detail.npos) return false;
   if (detail.find(" VIRTUAL TABLE ") != detail.npos) return false;
@@ -52,12 +52,15 @@ bool is_one_of(std::string_view opcode, const std::string_view (&opcodes)[size])
   return std::find(std::begin(opcodes), std::end(opcodes), opcode) != std::end(opcodes);
 }
 
-// Sorters, virtual tables, materialised views, triggers: all that may do much work between two rows.
+// Sorters, virtual tables, materialised views, triggers: they may do much work between two rows.
 constexpr std::string_view unbounded[] = {"SorterOpen", "OpenAutoindex", "VOpen",   "VFilter",
                                           "OpenPseudo", "InitCoroutine", "Program", "Count"};
-// Functions whose work grows with the product of their arguments' lengths. No deadline ends a call of one.
-constexpr std::string_view searching[] = {"glob", "instr", "json_patch", "like", "ltrim", "replace", "rtrim", "trim"};
-// What makes a program come back to where it was.
+// Functions that run in the pool. No deadline ends a call, and the work of most grows with the product of their
+// arguments' lengths. printf() and format() are listed because they return NULL, not an error, if the result exceeds
+// the connection's limit, which is small on a core.
+constexpr std::string_view pooled[] = {"format", "glob",   "instr",   "json_patch", "like",
+                                       "ltrim",  "printf", "replace", "rtrim",      "trim"};
+// Opcodes with which a program can loop.
 constexpr std::string_view looping[] = {"Next", "Prev", "SorterNext", "VNext", "Yield", "Gosub", "RowSetRead"};
 
 }  // namespace
@@ -75,7 +78,7 @@ Plan plan_of(sqlite3* database, std::string_view statement) {
   const bool known = each_row(database, "EXPLAIN ", statement, [&](sqlite3_stmt* row) {
     const std::string_view opcode = text_of(row, 1);
     const std::string_view function = text_of(row, 5);  // "like(2)"
-    if (opcode.contains("Func") && is_one_of(function.substr(0, function.find('(')), searching)) return false;
+    if (opcode.contains("Func") && is_one_of(function.substr(0, function.find('(')), pooled)) return false;
     loops += is_one_of(opcode, looping);
     results += opcode == "ResultRow";
     return !is_one_of(opcode, unbounded);

@@ -6,15 +6,16 @@ struct sqlite3;
 
 namespace sluice::sql::sqlite {
 
-// Where a statement runs, decided once when it is prepared.
+// Where a statement runs. Decided once, when it is prepared.
 struct Plan {
-  bool on_core = false;     // every table is searched by equality through an index or its rowid; nothing is sorted
-  bool single_row = false;  // the program has no loop: it gives at most one row
+  bool on_core = false;     // every table is searched by equality through an index or rowid, and nothing is sorted
+  bool single_row = false;  // the program has no loop, so it returns at most one row
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Reads SQLite's plan (EXPLAIN QUERY PLAN) and program (EXPLAIN). What it does not know runs in the blocking pool.
+// Reads SQLite's plan (EXPLAIN QUERY PLAN) and program (EXPLAIN). A statement with an unknown construct runs in the
+// blocking pool.
 [[nodiscard]] Plan plan_of(sqlite3* database, std::string_view statement);
 
 }  // namespace sluice::sql::sqlite

@@ -51,12 +51,13 @@ TEST_F(PlannerTest, WhatASingleCallMayTakeLongOver) {
         "SELECT * FROM films WHERE id = ?1 AND name GLOB ?2", "SELECT instr(name, ?1) FROM films WHERE id = 1",
         "SELECT trim(name, ?1), 2 FROM films WHERE id = 1", "SELECT ltrim(?1, ?2)", "SELECT RTRIM(?1, ?2)",
         "SELECT replace(?1, ?2, ?3)", "SELECT lower(replace(?1, 'a', ?2))",
-        "SELECT json_patch(name, ?1) FROM films WHERE id = 1",
+        "SELECT json_patch(name, ?1) FROM films WHERE id = 1", "SELECT printf('%*d', ?1, id) FROM films WHERE id = 1",
+        "SELECT 'a' || format('%s', name) FROM films WHERE id = 1",
         "SELECT snippet(search, 0, '<', '>', '.', 9) FROM search WHERE rowid = ?1",
         "SELECT highlight(search, 0, '<', '>') FROM search WHERE search MATCH ?1 AND rowid = 1"}) {
     EXPECT_EQ(plan(text), pool) << text;
   }
-  EXPECT_EQ(plan("SELECT lower(name), substr(name, 2), printf('%s', ?1) FROM films WHERE id = ?2"), one_row);
+  EXPECT_EQ(plan("SELECT lower(name), substr(name, 2), hex(?1) FROM films WHERE id = ?2"), one_row);
 }
 
 TEST_F(PlannerTest, ScansAndSorts) {

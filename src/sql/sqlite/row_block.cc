@@ -15,7 +15,7 @@ void RowBlock::grow(std::size_t bytes) {
   const std::size_t size = bytes_.size();
   (void)bytes_.reserve(bytes);
   if (size == 0) return;
-  // The fields follow their bytes; static ones lie elsewhere.
+  // The fields' pointers move with the bytes; static values are elsewhere.
   for (Field& field : fields_) {
     const auto offset = reinterpret_cast<std::uintptr_t>(field.data) - before;
     if (offset < size) field.data = bytes_.data() + offset;

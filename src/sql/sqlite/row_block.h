@@ -9,8 +9,8 @@
 
 namespace sluice::sql::sqlite {
 
-// Rows that have been taken out of a statement, with the bytes that their fields point to. It owns ordinary memory, so
-// that pool threads may fill it, and keeps it from one use to the next.
+// Rows copied from a statement, with the bytes that their fields point to. It uses ordinary memory, so that pool
+// threads may fill it, and reuses that memory.
 class RowBlock {
  public:
   [[nodiscard]] std::size_t rows() const { return rows_; }
@@ -18,11 +18,10 @@ class RowBlock {
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   [[nodiscard]] Block view(std::span<const Column> columns, bool last) const { return {columns, fields_, rows_, last}; }
 
-  // Forgets the rows, and gives memory back that an unusually large one had needed.
+  // Removes the rows, and releases the memory of an unusually large block.
   void clear();
 
-  // Space for one value; what was written there becomes a field by add_written(). `spare` bytes behind it may be
-  // touched too.
+  // Returns space for one value, which add_written() then turns into a field.
   [[nodiscard]] char* reserve(std::size_t bytes) {
     if (bytes_.writable() < bytes) [[unlikely]]
       grow(bytes);

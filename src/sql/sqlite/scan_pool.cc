@@ -17,7 +17,7 @@ std::unexpected<Error> refuse(Failure failure, const char* message) {
 
 Failure failure_of(Stop stop) { return stop == Stop::timed_out ? Failure::timed_out : Failure::unavailable; }
 
-// The work of a pool thread. Named, with the lease as its only member, so that it can move.
+// The work of a pool thread. A named type with the lease as its only member, so that it can be moved.
 struct FetchWork {
   Lease lease;
   Lease operator()() {
@@ -33,7 +33,7 @@ struct ResetWork {
   }
 };
 
-// Stops a fetch whose caller has gone.
+// Stops a fetch whose caller was destroyed.
 class StopGuard {
  public:
   explicit StopGuard(const Lease& lease) : connection_(lease.connection()), generation_(connection_->generation) {}
@@ -50,7 +50,7 @@ class StopGuard {
   bool done_ = false;
 };
 
-// `patience` bounds SQLite's work for each block, and not how long the client takes over it.
+// `patience` limits SQLite's work for each block; the client's time does not count.
 class ScanCursor final : public Cursor {
  public:
   ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Duration patience)
@@ -73,7 +73,7 @@ class ScanCursor final : public Cursor {
   core::Task<Result<void>> fetch() {
     SLUICE_ASSERT(lease_);
     core::Reactor& reactor = pool_->reactor();
-    // The timer may have fired when the block before was done already.
+    // The timer may have fired after the previous block was complete.
     connection_->stop.store(Stop::no, std::memory_order_relaxed);
     if (patience_ != Duration::max()) reactor.timers().schedule(deadline_, reactor.now() + patience_);
     auto fetched = co_await pool_->fetch(std::move(lease_));
@@ -91,7 +91,7 @@ class ScanCursor final : public Cursor {
       co_return std::unexpected(std::move(error));
     }
     if (columns_.empty()) columns_ = pool_->column_lists().find(statement_, *lease_->names);
-    // The rows are ours now; the connection serves the next statement while this client still reads.
+    // The cursor owns the rows now, so the connection can serve the next statement while this client still reads.
     if (last_) end();
     fetched_ = true;
     co_return Result<void>{};
@@ -122,13 +122,13 @@ class ScanCursor final : public Cursor {
   std::shared_ptr<ScanPool> pool_;
   const Statement& statement_;
   std::span<const Column> columns_;  // from the first fetch on
-  Lease lease_;                      // empty while a thread has it, and at the end
+  Lease lease_;                      // empty while a thread has it, and after the end
   std::shared_ptr<ScanConnection> connection_;
   std::uint64_t generation_;
   Duration patience_;
   Deadline deadline_;
   RowBlock block_;
-  bool fetched_ = false;  // block_ has not been given to the caller yet
+  bool fetched_ = false;  // block_ has not been returned to the caller yet
   bool last_ = false;
 };
 
@@ -193,7 +193,7 @@ Result<void> ScanConnection::step_rows() {
   for (;;) {
     const int code = sqlite3_step(handle);
     if (names == nullptr) {
-      // The schema may have changed before this first step, and the program with it; now it stays as it is.
+      // The schema, and with it the program, may have changed before this first step; from now on it is fixed.
       connection_->refresh(*running_);
       names = &running_->names;
     }
@@ -227,7 +227,7 @@ Error ScanConnection::failed(int code) const {
 void ScanConnection::reset() {
   if (running_ == nullptr) return;
   sqlite3_reset(running_->handle);
-  // The arguments' memory goes with this statement.
+  // The bound texts are destroyed with this statement's arguments.
   sqlite3_clear_bindings(running_->handle);
   running_ = nullptr;
   arguments_ = {};
@@ -261,7 +261,7 @@ struct ScanPool::Waiter {
   ~Waiter() { unlink(); }
 
   bool await_ready() {
-    if (pool.waiting_ != 0) return false;  // those who came before go first
+    if (pool.waiting_ != 0) return false;  // earlier waiters go first
     lease = pool.try_acquire();
     return static_cast<bool>(lease);
   }
@@ -291,7 +291,7 @@ struct ScanPool::Waiter {
   Instant until;
   Patience patience;
   std::coroutine_handle<> caller;
-  Lease lease;  // empty after the wait: refused
+  Lease lease;  // empty after the wait if the wait was refused
   bool linked = false;
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
@@ -303,7 +303,7 @@ ScanPool::ScanPool(const SqliteOptions& options, core::Reactor& reactor, core::M
 
 core::Task<Result<std::unique_ptr<Cursor>>> ScanPool::query(const Statement& statement, OwnedArguments arguments,
                                                             QueryOptions options) {
-  // The pool may be let go while this waits; a member's frame does not keep it.
+  // The database may be destroyed during the wait; a member coroutine's frame does not keep the pool alive.
   const std::shared_ptr<ScanPool> self = shared_from_this();
   const Instant wait_until = reactor_.now() + std::chrono::milliseconds(options_.scan_wait_ms);
   Waiter waiter(*this, std::min(options.deadline, wait_until));
@@ -371,7 +371,7 @@ class ScanPool::Reading final : public Transaction {
   const Instant until_;
   const std::size_t result_bytes_;
   Lease lease_;                                 // empty before the first statement, and while a thread has it
-  std::shared_ptr<ScanConnection> connection_;  // the lease's
+  std::shared_ptr<ScanConnection> connection_;  // the lease's connection
   Deadline deadline_;
 };
 
@@ -395,20 +395,20 @@ Lease ScanPool::try_acquire() {
     ++open_;
     return {shared_from_this(), std::make_shared<ScanConnection>(options_)};
   }
-  // The one used last has the warmest cache.
+  // The most recently used one has the warmest cache.
   Lease lease(shared_from_this(), std::move(idle_.back()));
   idle_.pop_back();
   return lease;
 }
 
 void ScanPool::release(std::shared_ptr<ScanConnection> connection) noexcept {
-  // A thread that finishes after its core has ended gives the lease back by itself; nobody waits for it any more.
+  // A thread that finishes after its core has ended returns the lease itself; no caller waits for it.
   if (std::this_thread::get_id() != home_) return connection->reset();
   ++connection->generation;
   if (closed_) return connection->reset();
   if (connection->running()) {
-    // Ending a statement may give a sorter's temporary file back to the disk: a thread's work, too, unless there is no
-    // room for it.
+    // Ending a statement may delete a sorter's temporary file, which is also work for a thread, unless the thread queue
+    // is full.
     if (!std::exchange(connection->reset_asked, true)) {
       resets_.spawn(reset(Lease(shared_from_this(), std::move(connection))));
       return;

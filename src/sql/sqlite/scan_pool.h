@@ -22,8 +22,8 @@
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/row_block.h"
 
-// Statements that scan or sort: they run in the blocking pool, a block at a time. Between two blocks nobody touches
-// their connection; a pool thread has it while it fetches, the core at all other times.
+// Statements that scan or sort run in the blocking pool, one block at a time. While a block is being fetched, only the
+// pool thread uses their connection; at all other times, only the core does.
 namespace sluice::sql::sqlite {
 
 inline constexpr std::size_t scan_block_bytes = 64 * 1024;
@@ -31,30 +31,31 @@ inline constexpr std::size_t scan_block_fields = 16 * 1024;
 
 enum class Stop : std::uint8_t { no, cancelled, timed_out };
 
-// A connection for one scan at a time. It and all that it owns are ordinary memory.
+// A connection for one scan at a time. It and everything that it owns is allocated from ordinary memory.
 class ScanConnection {
  public:
   explicit ScanConnection(const SqliteOptions& options) : options_(options) {}
 
-  // By the core, before the first fetch(). `whole`: the statement is one of a transaction, which begins with it unless
-  // it has begun, and a fetch() takes all of its rows, up to so many bytes; 0: it stands alone, and is read in blocks.
+  // Called by the core before the first fetch(). If `whole` is not 0, the statement belongs to a transaction, which
+  // begins with it unless it has begun before, and one fetch() reads all of its rows, up to `whole` bytes. If `whole`
+  // is 0, the statement stands alone and is read in blocks.
   void begin(const Statement& statement, OwnedArguments arguments, std::size_t whole = 0);
-  // By a pool thread: fills `block`; opens the file and starts the statement where that has not been done.
+  // Called by a pool thread: fills `block`. Opens the file and starts the statement first, if necessary.
   void fetch();
-  // By whoever has the connection: ends a statement that has not reached its end.
+  // Called by the thread that owns the connection: ends a statement that is still running.
   void reset();
   [[nodiscard]] bool running() const { return running_ != nullptr; }
-  // By the core, when no statement runs.
+  // Called by the core when no statement runs.
   void end_transaction();
 
-  RowBlock block;              // of the last fetch()
-  bool last = false;           // likewise: nothing follows
-  std::optional<Error> error;  // likewise: nothing follows
+  RowBlock block;              // result of the last fetch()
+  bool last = false;           // result of the last fetch(): no rows follow
+  std::optional<Error> error;  // result of the last fetch(): no rows follow
   const std::vector<std::string>* names =
-      nullptr;                       // of the statement's columns; from its first rows to the next begin()
-  std::atomic<Stop> stop{Stop::no};  // set by the core at any time, and seen by the running statement soon
-  std::uint64_t generation = 0;      // the core's: how often the connection has been given back
-  bool reset_asked = false;          // the core's: a thread has been asked to end the statement
+      nullptr;                       // the statement's column names; valid from its first rows to the next begin()
+  std::atomic<Stop> stop{Stop::no};  // set by the core at any time; the running statement soon sees it
+  std::uint64_t generation = 0;      // used by the core: how often the connection has been returned
+  bool reset_asked = false;          // used by the core: a thread has been asked to end the statement
 
  private:
   [[nodiscard]] Result<void> start();
@@ -74,8 +75,8 @@ class ScanConnection {
 
 class ScanPool;
 
-// The right to use a connection. It travels with the work to a pool thread and back, and gives the connection back
-// when it is destroyed: so a scan whose cursor has gone keeps its connection until the thread has let go of it.
+// The right to use a connection. It moves with the work to a pool thread and back, and its destructor returns the
+// connection. So a scan whose cursor was destroyed keeps its connection until the thread has finished with it.
 class Lease {
  public:
   Lease() = default;
@@ -102,24 +103,24 @@ class Lease {
   std::shared_ptr<ScanConnection> connection_;
 };
 
-// One core's connections for scans: how many at a time, and who waits for one.
+// One core's connections for scans, their limit, and the queue for them.
 class ScanPool : public std::enable_shared_from_this<ScanPool> {
  public:
   ScanPool(const SqliteOptions& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
   ScanPool(const ScanPool&) = delete;
 
-  // Runs a statement; the cursor has its first block already.
+  // Runs a statement. The returned cursor already has its first block.
   [[nodiscard]] core::Task<Result<std::unique_ptr<Cursor>>> query(const Statement& statement, OwnedArguments arguments,
                                                                   QueryOptions options);
-  // A transaction that reads, on a connection of its own.
+  // Begins a transaction that only reads, on a connection of its own.
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options);
-  // When the database goes: connections that come back later are closed.
+  // Called when the database is destroyed: connections that are returned later are closed.
   void close();
 
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
-  // Lets a pool thread fetch the next block.
+  // Fetches the next block on a pool thread.
   [[nodiscard]] core::Task<Result<Lease>> fetch(Lease lease);
-  // Of the database, on the core.
+  // Used by the database, on the core.
   [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
   [[nodiscard]] std::size_t idle() const { return idle_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }

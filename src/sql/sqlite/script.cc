@@ -39,9 +39,9 @@ Result<void> run_script(const std::string& path, std::string_view script, const 
   sqlite3_progress_handler(opened, steps_between_looks, should_stop, const_cast<std::function<bool()>*>(&stop));
   sqlite3_exec(opened, "PRAGMA foreign_keys = 1", nullptr, nullptr, nullptr);
 
-  const std::string text(script);  // with a NUL at its end
+  const std::string text(script);  // NUL-terminated
   for (const char* at = text.c_str(); *at != '\0';) {
-    // What a statement begins with, for errors that have no place of their own.
+    // Skip to the statement's first byte, for errors that have no position.
     while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') ++at;
     const auto begin = static_cast<std::size_t>(at - text.c_str());
     sqlite3_stmt* prepared = nullptr;

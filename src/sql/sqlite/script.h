@@ -8,7 +8,7 @@
 
 namespace sluice::sql::sqlite {
 
-// sql::run_script() for SQLite. `stop` is asked every few thousand steps of SQLite's machine; true ends the script.
+// sql::run_script() for SQLite. `stop` is called every few thousand steps of SQLite's VM; true ends the script.
 [[nodiscard]] Result<void> run_script(const std::string& path, std::string_view script,
                                       const std::function<bool()>& stop);
 

@@ -19,7 +19,7 @@ class SqliteScript : public testing::Test {
   }
   ~SqliteScript() override { std::filesystem::remove_all(folder_); }
 
-  // "": done; else the position and the message.
+  // "" after success; otherwise the position and the message.
   std::string run(std::string_view script) {
     const auto done = run_script(folder_ + "/a.db", script, [] { return false; });
     return done ? "" : std::to_string(done.error().position) + ": " + done.error().message;

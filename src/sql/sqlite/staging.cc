@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t null_size = 0xffffffffU;
 
-// One value as it is handed to a thread, with its bytes behind it.
+// Header of one value in the buffer for a thread; the value's bytes follow.
 struct Packed {
   std::uint32_t size = null_size;
   bool left_out = false;
@@ -27,15 +27,15 @@ void pack(std::string& into, const StagedValue& value) {
   if (value.text) into.append(*value.text);
 }
 
-// "cannot store TEXT value in INTEGER column sluice_stage.id"
+// Returns the column in "cannot store TEXT value in INTEGER column sluice_stage.id".
 std::string column_in(std::string_view message) {
   constexpr std::string_view table = "sluice_stage.";
   const auto at = message.find(table);
   return std::string(at == message.npos ? std::string_view{} : message.substr(at + table.size()));
 }
 
-// What "UNIQUE constraint failed: films.slug" is about: the column, or the constraint's name. Not the expression that
-// stands there where a CHECK has no name.
+// Returns the subject of "UNIQUE constraint failed: films.slug": the column, or the constraint's name. Empty for the
+// expression of an unnamed CHECK.
 std::string_view subject_of(const Error& error) {
   std::string_view text = error.message;
   const auto colon = text.find(": ");
@@ -80,7 +80,7 @@ Result<void> SqliteStaging::Stage::open() {
         return stop ? 1 : 0;
       },
       this);
-  // The rows go to a file where they are many; nobody needs them after a crash.
+  // Many rows go to a temporary file, which is useless after a crash.
   if (auto set = connection->run("PRAGMA temp_store = FILE; PRAGMA temp.synchronous = OFF;"); !set) return set;
   if (auto made = connection->run(plan.create.c_str()); !made) return made;
   load = connection->prepare_own(plan.load.c_str());
@@ -88,7 +88,7 @@ Result<void> SqliteStaging::Stage::open() {
   return {};
 }
 
-// The temporary database is this connection's alone: a transaction of it locks nobody out.
+// The temporary database belongs to this connection alone: its transactions lock no other connection.
 Result<void> SqliteStaging::Stage::insert(std::string_view texts, std::span<const std::uint64_t> lines) {
   if (auto opened = open(); !opened) return opened;
   if (auto begun = connection->run("BEGIN"); !begun) return begun;
@@ -171,7 +171,7 @@ Result<void> SqliteStaging::Stage::find_duplicates() {
 }
 
 Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement, std::span<const Argument> own) {
-  // The two statements for some of the rows take turns.
+  // The two statements for a range of rows use this slot in turn.
   auto prepared = connection->prepared(plan.update_rows && &statement == &*plan.update_rows ? 3 : 2, statement.text);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   std::vector<Argument> chosen;
@@ -226,7 +226,7 @@ Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, s
   return changes;
 }
 
-// The writer's thread.
+// Runs on the writer's thread.
 Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   if (abandoned.load(std::memory_order_relaxed)) {
     return std::unexpected(Error{Failure::statement, {}, "nobody waits for it any more"});
@@ -279,7 +279,7 @@ Result<void> SqliteStaging::Stage::remove() {
   return {};
 }
 
-// Where rows of the body go with those that are deleted, the changes are made first: then they may depend on others.
+// If deletions cascade to staged rows, rolls back and updates first: the updated rows may then refer to rows that stay.
 Result<void> SqliteStaging::Stage::remove_and_count() {
   if (!plan.counts) return remove();
   const auto before = counts();
@@ -297,7 +297,7 @@ Result<void> SqliteStaging::Stage::remove_and_count() {
     if (auto done = remove(); !done) return done;
     const auto after = counts();
     if (!after) return std::unexpected(after.error());
-    // SQLite's own number lacks those that have gone with others before it came to them.
+    // SQLite's own count lacks rows that a cascade had deleted before the statement reached them.
     outcome.deleted = std::max(outcome.deleted, (*before)[1] - std::min((*before)[1], (*after)[1]));
     outcome.taken = (*before)[0] - std::min((*before)[0], (*after)[0]);
     if (outcome.taken == 0 || !plan.update) break;
@@ -329,8 +329,8 @@ Result<void> SqliteStaging::Stage::write_rows(std::uint64_t first, std::uint64_t
   return {};
 }
 
-// In the transaction whose statement has been refused, and undone: a thousand rows at a time, and half as many, down to
-// one, where some of them are refused.
+// Runs in the transaction whose statement was refused and undone: writes a thousand rows at a time, and, if some are
+// refused, half as many each time, down to one.
 Result<void> SqliteStaging::Stage::find_refused(Error refusal, bool inserts) {
   constexpr std::uint64_t most = 1024;
   const auto refused = [&]() -> Result<void> { return std::unexpected(std::move(refusal)); };
@@ -338,7 +338,7 @@ Result<void> SqliteStaging::Stage::find_refused(Error refusal, bool inserts) {
   if (!connection->run("CREATE INDEX temp.sluice_stage_row ON sluice_stage (sluice_row)")) return refused();
   std::uint64_t first = 0;
   std::uint64_t many = most;
-  std::uint64_t known = 0;  // where the rows end that are known to have a refused one among them
+  std::uint64_t known = 0;  // the end of a range of rows that is known to contain a refused one
   while (first < rows && outcome.faults.size() < most_staged_faults) {
     if (!connection->run("SAVEPOINT sluice_rows")) return refused();
     const auto done = write_rows(first, first + many - 1, inserts);
@@ -400,7 +400,7 @@ core::Task<Result<SetOutcome>> SqliteStaging::apply(std::span<const Argument> ar
   }
   auto done = co_await writer_.run(reactor_, mailbox_, [stage = stage_, options, &writer = writer_] {
     auto written = stage->write(options);
-    if (stage->committed) writer.committed(stage->changed);
+    if (stage->committed) writer.observers()->committed(stage->changed);
     return written;
   });
   if (!done) co_return std::unexpected(std::move(done.error()));

@@ -18,8 +18,9 @@
 
 namespace sluice::sql {
 
-// The rows of a set in a temporary table of a connection of its own, filled by the blocking pool as they come. The
-// transaction that then writes runs on the writer's thread, so that it meets no other of this process.
+// Gathers the rows of a set in a temporary table of its own connection; the blocking pool fills the table while rows
+// arrive. The transaction that then writes runs on the writer's thread, so it cannot conflict with another one of this
+// process.
 class SqliteStaging final : public Staging {
  public:
   SqliteStaging(const SqliteOptions& options, const SetPlan& plan, core::Reactor& reactor, core::Mailbox& mailbox,
@@ -33,7 +34,7 @@ class SqliteStaging final : public Staging {
                                                      const ApplyOptions& options) override;
 
  private:
-  // What the threads work on; it lasts as long as one of them does.
+  // The state that the threads share; the last of them destroys it.
   struct Stage {
     Stage(const SqliteOptions& given, const SetPlan& plan_) : options(given), plan(plan_) {}
     ~Stage();
@@ -41,14 +42,14 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
     [[nodiscard]] Result<void> write(const ApplyOptions& how);
     [[nodiscard]] Result<void> write_opened();
-    // `own`: those of its parameters that are none of the plan's.
+    // `own`: arguments for the statement's parameters that are not the plan's.
     [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
     [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::span<const Argument> own = {});
     [[nodiscard]] Result<void> add_changes(const Statement& statement, std::uint64_t& to);
     [[nodiscard]] Result<std::array<std::uint64_t, 2>> counts();
     [[nodiscard]] Result<void> remove();
     [[nodiscard]] Result<void> remove_and_count();
-    // `inserts`: it inserts rows too, and does not only change some.
+    // `inserts`: whether it also inserts rows, and does not only update some.
     [[nodiscard]] Result<void> write_rows(std::uint64_t first, std::uint64_t last, bool inserts);
     [[nodiscard]] Result<void> find_refused(Error refusal, bool inserts = true);
     [[nodiscard]] Result<void> note_refused(std::uint64_t row, const Error& why);
@@ -56,14 +57,14 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> find_duplicates();
 
     const SqliteOptions options;
-    const SetPlan plan;  // its own: the configuration's may be gone before a thread has ended
+    const SetPlan plan;  // a copy, because the configuration's may be destroyed before a thread has ended
     std::unique_ptr<sqlite::Connection> connection;
     sqlite3_stmt* load = nullptr;
     std::uint64_t rows = 0;
     sqlite::OwnedArguments owned;
     SetOutcome outcome;
     bool committed = false;
-    std::vector<std::string> changed;  // tables that what was written has changed
+    std::vector<std::string> changed;  // tables that have been changed
     std::atomic<bool> abandoned{false};
     std::atomic<bool> expired{false};
   };

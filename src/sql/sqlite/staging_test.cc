@@ -69,7 +69,7 @@ class SqliteStagingTest : public ::testing::Test {
     return std::to_string(outcome->inserted) + " " + std::to_string(outcome->updated) + " " +
            std::to_string(outcome->deleted) + " " + std::to_string(outcome->unchanged);
   }
-  // As another program sees it.
+  // Reads through another connection, like another program.
   std::string value(const std::string& sql) {
     sqlite3* other = nullptr;
     sqlite3_stmt* statement = nullptr;
@@ -236,7 +236,7 @@ TEST_F(SqliteStagingTest, DestroyedAtAnyMomentItLeavesTheOldSetOrTheNew) {
     tasks.spawn(all(*database, plan, done));
     for (int turn = 0; turn < turns && !done; ++turn) loop.turn(std::chrono::milliseconds(20));
     tasks.cancel();
-    // What the writer had begun is before this one in its queue.
+    // The abandoned set, if it had started, is before this one in the writer's queue.
     EXPECT_EQ(counts(loop.run(put(*database, plan, {}, {.commit = false}))).substr(0, 3), "0 0");
     const std::string there = written();
     EXPECT_TRUE(there == "9=old" || there == "1=new 2=new 3=new") << there << " after " << turns << " turns";

@@ -20,7 +20,7 @@
 #include "sql/database.h"
 #include "sql/sqlite/options.h"
 
-// For the tests of this folder: a database file of their own, and one core's loop driven by hand.
+// For the tests of this folder: a temporary database file, and the event loop of one core, which the test turns.
 namespace sluice::sql::sqlite::testing {
 
 class TempFile {
@@ -34,7 +34,7 @@ class TempFile {
   TempFile(const TempFile&) = delete;
   ~TempFile() { std::filesystem::remove_all(directory_); }
 
-  // By a connection from outside, as another program would.
+  // Uses a separate connection, like another program.
   void execute(std::string_view sql) {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(options.path.c_str(), &database), SQLITE_OK);
@@ -94,7 +94,7 @@ class Loop {
   }
 };
 
-// Rows as text, with the form that each field goes out in; NULL is "null".
+// Rows as text, in the form in which each field is written; NULL is "null".
 using Rows = std::vector<std::vector<std::string>>;
 
 inline std::string show(const Field& field) {

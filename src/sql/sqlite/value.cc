@@ -11,12 +11,13 @@
 #include "base/utf8.h"
 #include "sql/parameters.h"
 #include "sql/sqlite/json_text.h"
+#include "sql/sqlite/real.h"
 
 namespace sluice::sql::sqlite {
 namespace {
 
-// The length of the well-formed character at `at`, or 0; then `broken` says how many bytes U+FFFD stands for (the
-// longest beginning of a character, as Unicode recommends).
+// Returns the length of the well-formed character at `at`. Returns 0 if it is malformed; then `broken` is the number of
+// bytes that one U+FFFD replaces (the maximal subpart, as Unicode recommends).
 std::size_t character_at(std::string_view text, std::size_t at, std::size_t& broken) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(at);
@@ -40,7 +41,7 @@ std::size_t character_at(std::string_view text, std::size_t at, std::size_t& bro
 }
 
 void append_repaired(RowBlock& block, std::string_view text) {
-  // Each broken byte becomes at most three.
+  // Each broken byte becomes at most three bytes.
   char* const begin = block.reserve(text.size() * 3);
   char* out = begin;
   for (std::size_t at = 0; at < text.size();) {
@@ -72,17 +73,10 @@ void append_real(RowBlock& block, double value) {
     return value > 0 ? block.add_static("Infinity", 8, Form::number) : block.add_static("-Infinity", 9, Form::number);
   }
   char* const begin = block.reserve(40);
-  char* end = std::to_chars(begin, begin + 32, value).ptr;
-  bool whole = true;
-  for (const char* c = begin; c != end; ++c) whole &= *c != '.' && *c != 'e';
-  if (whole) {
-    *end++ = '.';
-    *end++ = '0';
-  }
-  block.add_written(static_cast<std::size_t>(end - begin), Form::number);
+  block.add_written(static_cast<std::size_t>(write_real(begin, value) - begin), Form::number);
 }
 
-// Inlined: most values of most exports come through here.
+// Inlined, because most values of typical exports are integers.
 [[gnu::always_inline]] inline void append_integer(RowBlock& block, std::int64_t value, ColumnKind kind) {
   if (kind == ColumnKind::boolean && (value == 0 || value == 1)) {
     return block.add_static(value == 1 ? "t" : "f", 1, Form::boolean);
@@ -94,8 +88,8 @@ void append_real(RowBlock& block, double value) {
   block.add_written(static_cast<std::size_t>(written.ptr - begin), Form::number);
 }
 
-// A column of NUMERIC or INTEGER affinity stores a whole number as an integer, and SELECT gives it as one; INSERT's
-// RETURNING may give it as a REAL.
+// A column of NUMERIC or INTEGER affinity stores a whole number as an integer, and SELECT returns it as one. INSERT's
+// RETURNING may return it as a REAL.
 void append_float(RowBlock& block, double value, ColumnKind kind) {
   const bool stores_reals = kind == ColumnKind::real || kind == ColumnKind::any || kind == ColumnKind::bytes;
   constexpr double limit = 0x1p63;
@@ -129,7 +123,7 @@ std::optional<bool> parse_boolean(std::string_view text) {
   return std::nullopt;
 }
 
-// Of hexadecimal digits.
+// Decodes hexadecimal digits.
 std::string bytes_of(std::string_view digits) {
   std::string bytes(digits.size() / 2, '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -144,8 +138,8 @@ std::string bytes_of(std::string_view digits) {
 
 void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns) {
   for (int i = 0; i < static_cast<int>(columns.size()); ++i) {
-    // An unprotected value, but no other thread has this connection: one call where column_type, column_text and
-    // column_bytes would each look it up anew.
+    // The value is unprotected, but no other thread uses this connection. One call replaces three look-ups by
+    // column_type, column_text and column_bytes.
     sqlite3_value* const value = sqlite3_column_value(statement, i);
     switch (sqlite3_value_type(value)) {
       case SQLITE_INTEGER:
@@ -155,7 +149,7 @@ void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const Column
         append_float(block, sqlite3_value_double(value), columns[i]);
         break;
       case SQLITE_TEXT: {
-        // The text first: it may have to be converted to UTF-8 before it can be counted.
+        // Get the text first: its size is known only after a possible conversion to UTF-8.
         const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
         const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
         append_text(block, text == nullptr ? std::string_view() : std::string_view(text, size), columns[i]);
@@ -232,7 +226,7 @@ Result<void> bind(sqlite3_stmt* statement, std::span<const Argument> arguments, 
         }
         default:  // text, and lists as JSON
           if (!is_utf8(text)) return bad_argument(parameters, i, "is not valid UTF-8");
-          // Without bytes there may be no pointer either, which would bind NULL.
+          // An empty text may have a null pointer, which would bind NULL.
           code = sqlite3_bind_text64(statement, index, text.empty() ? "" : text.data(), text.size(), SQLITE_STATIC,
                                      SQLITE_UTF8);
           break;

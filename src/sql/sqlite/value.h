@@ -15,12 +15,12 @@ struct sqlite3_stmt;
 
 namespace sluice::sql::sqlite {
 
-// Adds the statement's current row. Integers and reals become text, reals always with a point or an exponent; text
-// that is not UTF-8 has its broken parts replaced by U+FFFD. The kinds add to what each value says of itself: a
-// boolean, JSON, and a REAL that RETURNING gives as the integer that SQLite stores it as.
+// Adds the statement's current row. Integers and reals become text, reals always with a point or an exponent; invalid
+// UTF-8 is replaced by U+FFFD. `columns` supplements the values' storage classes: it marks booleans and JSON, and the
+// REAL values that RETURNING yields as the integers that SQLite stores.
 void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns);
 
-// Arguments that outlive their request: for another thread, or for later.
+// Copies of arguments that outlive their request, for another thread or for later.
 struct OwnedArguments {
   OwnedArguments() = default;
   explicit OwnedArguments(std::span<const Argument> arguments);

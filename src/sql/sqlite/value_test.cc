@@ -168,7 +168,7 @@ TEST_F(ValueTest, WholeNumbersOfReturningAreThoseOfSelect) {
   ASSERT_EQ(sqlite3_exec(database_, "CREATE TABLE r(a REAL, b DOUBLE PRECISION, c NUMERIC, d INTEGER)", nullptr,
                          nullptr, nullptr),
             SQLITE_OK);
-  // SQLite's RETURNING gives 5 where SELECT gives 5.0, or 5.0 where it gives 5.
+  // RETURNING gives 5 where SELECT gives 5.0, or 5.0 where SELECT gives 5.
   for (const char* statement : {"INSERT INTO r VALUES (5, -3, 5, 7) RETURNING *", "SELECT * FROM r",
                                 "UPDATE r SET a = 5, b = -3, c = 5, d = 7 RETURNING *"}) {
     prepare(statement);

@@ -22,7 +22,7 @@ std::unexpected<Error> refuse(Failure failure, const char* message) {
   return std::unexpected(Error{failure, {}, message});
 }
 
-// Names behind each other; they have no NUL.
+// Concatenates names; they contain no NUL.
 template <class Named, class Name = std::identity>
 std::string joined(const std::vector<Named>& all, Name name = {}) {
   std::string result;
@@ -30,15 +30,16 @@ std::string joined(const std::vector<Named>& all, Name name = {}) {
   return result;
 }
 
-// What a statement has returned.
+// The rows that a statement has returned.
 struct Rows {
   sqlite::RowBlock block;
-  std::vector<Column> columns;  // where they are others than those that were prepared
+  std::vector<Column> columns;  // if they differ from those that were prepared
 };
 
 }  // namespace
 
-// Owned twice: by the awaiter, and by the writer until it is delivered. The last one frees it, ordinary memory.
+// Has two owners: the awaiter, and the writer until the request is delivered. The last one frees it. It uses ordinary
+// memory.
 struct SqliteWriter::Request : core::Letter {
   enum class Does : std::uint8_t { one_write, step, last_step, commit, work };
 
@@ -50,7 +51,7 @@ struct SqliteWriter::Request : core::Letter {
         columns(statement.columns.size()),
         names(joined(statement.columns, &Column::name)),
         arguments(given) {}
-  // The commit of a session.
+  // A session's commit.
   explicit Request(core::Mailbox& mailbox)
       : Letter(delivered),
         home(mailbox),
@@ -82,22 +83,22 @@ struct SqliteWriter::Request : core::Letter {
   const std::uint32_t slot;
   const std::string text;
   const std::size_t columns;
-  const std::string names;  // of the columns, joined()
+  const std::string names;  // of the columns, as joined() writes them
   const sqlite::OwnedArguments arguments;
   std::size_t most_rows = SIZE_MAX;
   std::size_t result_bytes = TransactionOptions{}.result_bytes;
   bool must_do = false;
   Does does = Does::one_write;
   Work work;
-  std::shared_ptr<Session> session;       // of a step
+  std::shared_ptr<Session> session;       // if this is a step
   std::atomic<bool> expired{false};       // set by the core at the deadline
-  std::optional<Result<Written>> result;  // the writer's until it is delivered
+  std::optional<Result<Written>> result;  // owned by the writer until it is delivered
   [[nodiscard]] bool is_kept() const { return *result && !(must_do && (*result)->nothing(columns != 0)); }
 
-  std::coroutine_handle<> caller;  // the core's; null: nobody waits any more
+  std::coroutine_handle<> caller;  // used on the core; null: the caller was destroyed
   Request* newer = nullptr;        // in the queue, under its mutex
-  Request* older = nullptr;        // likewise
-  bool is_queued = false;          // likewise
+  Request* older = nullptr;        // in the queue, under its mutex
+  bool is_queued = false;          // under the queue's mutex
   std::atomic<int> owners{2};
 };
 
@@ -125,18 +126,18 @@ struct SqliteWriter::Queue {
   bool ended = false;
 };
 
-// What the steps of one transaction share with the writer's thread, once the first of them has been queued.
+// Shared by the steps of one transaction and the writer's thread, once the first step has been queued.
 struct SqliteWriter::Session {
   enum class State : std::uint8_t {
-    queued,     // the writer has not come to its first step
-    open,       // the writer waits for the next step, or is at one
-    abandoned,  // nobody will send another
-    over,       // committed, or rolled back
+    queued,     // the writer has not reached its first step
+    open,       // the writer waits for the next step, or executes one
+    abandoned,  // no further step will come
+    over,       // committed or rolled back
   };
   std::mutex mutex;
   std::condition_variable changed;
   State state = State::queued;
-  Request* step = nullptr;  // the next one; the writer's
+  Request* step = nullptr;  // the next step; owned by the writer
 };
 
 class SqliteWriter::Awaiter {
@@ -175,7 +176,7 @@ class SqliteWriter::Awaiter {
       const std::lock_guard lock(queue_->mutex);
       SLUICE_ASSERT(!queue_->ended);
       if (queue_->size >= limit_) return false;
-      posted_ = true;  // before the writer can see it: it may be delivered at once
+      posted_ = true;  // set before the writer can see the request, because it may be delivered at once
       queue_->push(*request_);
     }
     queue_->changed.notify_one();
@@ -196,14 +197,14 @@ class SqliteWriter::Awaiter {
     Awaiter& awaiter;
   };
 
-  // False: the writer has it.
+  // Returns false if the writer has already taken it.
   bool withdraw() noexcept {
     {
       const std::lock_guard lock(queue_->mutex);
       if (!request_->is_queued) return false;
       queue_->unlink(*request_);
     }
-    request_->release();  // for the writer, which will never see it
+    request_->release();  // in place of the writer, which will never see it
     return true;
   }
   void expire() noexcept {
@@ -220,7 +221,8 @@ class SqliteWriter::Awaiter {
   bool posted_ = false;
 };
 
-Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& options) {
+Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& options,
+                                                         std::shared_ptr<CommitObservers> observers) {
   if (options.read_only) return refuse(Failure::statement, "the database is configured as read-only");
   if (auto prepared = sqlite::prepare_file(options); !prepared) return std::unexpected(std::move(prepared.error()));
   auto connection = sqlite::Connection::open(options, sqlite::Purpose::write);
@@ -230,11 +232,15 @@ Result<std::unique_ptr<SqliteWriter>> SqliteWriter::open(const SqliteOptions& op
   }
   SqliteOptions opened = options;
   opened.file = (*connection)->file();
-  return std::unique_ptr<SqliteWriter>(new SqliteWriter(opened, *std::move(connection)));
+  return std::unique_ptr<SqliteWriter>(new SqliteWriter(opened, *std::move(connection), std::move(observers)));
 }
 
-SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection)
-    : options_(options), connection_(std::move(connection)), queue_(std::make_shared<Queue>()) {
+SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection,
+                           std::shared_ptr<CommitObservers> observers)
+    : options_(options),
+      connection_(std::move(connection)),
+      queue_(std::make_shared<Queue>()),
+      observers_(std::move(observers)) {
   sqlite3_progress_handler(
       connection_->get(), sqlite::stop_interval,
       [](void* self) {
@@ -242,12 +248,17 @@ SqliteWriter::SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite:
         return request != nullptr && request->expired.load(std::memory_order_relaxed) ? 1 : 0;
       },
       this);
-  // Signals belong to the threads that know what to do with them: a new thread inherits the mask.
+  // Signals are blocked while the thread is created, because it inherits the mask: other threads handle signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { serve(); });
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), "sluice-write");
 }
@@ -351,7 +362,7 @@ core::Task<Result<Written>> SqliteWriter::wait(SqliteWriter& writer, core::React
   co_return written;
 }
 
-// Without memory it is the request that fails, and not the thread.
+// If memory runs out, the request fails, and the thread continues.
 template <class Act>
 Result<Written> SqliteWriter::guarded(Act act) {
   try {
@@ -415,7 +426,7 @@ Result<void> SqliteWriter::commit() {
     return done;
   }
   commits_.fetch_add(1, std::memory_order_relaxed);
-  committed(changed_);
+  observers_->committed(changed_);
   return {};
 }
 
@@ -425,7 +436,8 @@ void SqliteWriter::note_changes(const sqlite::Prepared& prepared) {
   }
 }
 
-// One transaction from its first step to its end. Each step is delivered when it is done, the last after the commit.
+// Runs one transaction from its first step to its end. Each step is delivered when it is done, the last one after the
+// commit.
 void SqliteWriter::converse(Request& first) {
   const std::shared_ptr<Session> session = first.session;
   Request* step = &first;
@@ -456,14 +468,14 @@ void SqliteWriter::converse(Request& first) {
   if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
   const std::lock_guard lock(session->mutex);
   session->state = Session::State::over;
-  // One that came together with the end of the wait.
+  // A step that arrived just as the wait ended.
   if (Request* const late = std::exchange(session->step, nullptr); late != nullptr) {
     late->result = refuse(Failure::timed_out, "the transaction has held up other writes for too long");
     deliver(*late);
   }
 }
 
-// False: the transaction has ended, well or not.
+// Returns false if the transaction has ended, successfully or not.
 bool SqliteWriter::take_step(Request& request) {
   if (request.does == Request::Does::commit) {
     request.result = Written{};
@@ -480,24 +492,24 @@ bool SqliteWriter::take_step(Request& request) {
   return false;
 }
 
-// Every request of the batch has its result afterwards.
+// Afterwards every request of the batch has its result.
 void SqliteWriter::write(std::span<Request* const> batch) {
   for (;;) {
     if (auto begun = connection_->begin_writing(); !begun) return fail_all(batch, begun.error());
     changed_.clear();
     bool rolled_back = false;
     for (Request* request : batch) {
-      if (request->result && !*request->result) continue;  // it has failed in a round before
+      if (request->result && !*request->result) continue;  // it has failed in an earlier round
       const Ended ended = perform(*request);
       rolled_back = ended == Ended::rolled_back;
       if (rolled_back) break;
     }
-    // Some errors (a full disk, an interrupt) undo the whole transaction, and what others had done in it. Nobody has
-    // been told yet, so those go again, without the one that failed.
+    // Some errors (a full disk, an interrupt) undo the whole transaction, including the work of other requests. No
+    // result has been reported yet, so the others run again, without the failed one.
     if (rolled_back) continue;
     auto done = commit();
     if (done) return;
-    // Deferred constraints fail at the commit, and don't say whose they were.
+    // Deferred constraints fail at the commit, and do not show which request violated them.
     const bool constraint = (sqlite3_errcode(connection_->get()) & 0xFF) == SQLITE_CONSTRAINT;
     if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->run("ROLLBACK");
     if (constraint && batch.size() > 1) return write_alone(batch);
@@ -532,7 +544,7 @@ SqliteWriter::Ended SqliteWriter::perform(Request& request) {
     }
   }
   if (sqlite3_get_autocommit(connection_->get()) == 0) return *request.result ? Ended::done : Ended::failed;
-  // A success that has lost its transaction is none.
+  // A success whose transaction was rolled back is a failure.
   if (*request.result) request.result = std::unexpected(connection_->error(sqlite3_errcode(connection_->get())));
   return Ended::rolled_back;
 }
@@ -568,14 +580,15 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
     }
   }
   if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code, request.text));
-  // The changes of the statement itself, where it made any: SQLite's count is that of the last one that did.
+  // Counts the statement's own changes if it made any; otherwise sqlite3_changes64() is still that of an earlier
+  // statement.
   if (sqlite3_total_changes64(database) != changed_before) {
     written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
-    // It does not count what INSTEAD OF triggers do, which is all that a view has.
+    // That count excludes changes by INSTEAD OF triggers, and a view has only these.
     if (written.changes == 0) {
       written.changes = static_cast<std::uint64_t>(sqlite3_total_changes64(database) - changed_before);
     }
-    if (is_observed()) note_changes(**prepared);
+    note_changes(**prepared);
   }
   sqlite3_reset(handle);
   sqlite3_clear_bindings(handle);

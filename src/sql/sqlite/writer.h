@@ -16,6 +16,7 @@
 #include "core/reactor.h"
 #include "core/task.h"
 #include "sql/database.h"
+#include "sql/sqlite/commit_observers.h"
 #include "sql/sqlite/connection.h"
 #include "sql/sqlite/options.h"
 #include "sql/sqlite/row_block.h"
@@ -23,54 +24,40 @@
 
 namespace sluice::sql {
 
-// Who is told which tables the writer's commits change. On the writer's thread, which waits meanwhile.
-class CommitObserver {
- public:
-  virtual ~CommitObserver() = default;
-  virtual void committed(std::span<const std::string> tables) noexcept = 0;
-};
-
-// The one writer of a SQLite file, shared by all cores. SQLite takes one writing transaction at a time and pays for
-// each with a sync of the disk; so what has gathered while the last one was written goes into the next as a whole, each
-// request in a savepoint of its own: one that fails is undone alone. Nobody hears of a success before its commit.
-// A transaction of several statements has the writer for itself until it ends, and at most hold_ms for each of its
-// pauses.
+// The only writer of a SQLite file, shared by all cores. SQLite runs one write transaction at a time, and each needs a
+// sync of the disk. Therefore all requests that arrive during one commit share the next transaction. Each request has a
+// savepoint, so one that fails is rolled back alone. A success is reported only after the commit. A transaction of
+// several statements has the writer for itself until it ends; the writer waits at most hold_ms for each next statement.
 class SqliteWriter {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<SqliteWriter>> open(const SqliteOptions& options);
+  // `observers`: the file's.
+  [[nodiscard]] static Result<std::unique_ptr<SqliteWriter>> open(
+      const SqliteOptions& options, std::shared_ptr<CommitObservers> observers = std::make_shared<CommitObservers>());
   SqliteWriter(const SqliteWriter&) = delete;
-  // Writes what is queued, then ends. Nobody may call execute() any more.
+  // Writes what is queued, then ends. No core may call execute() any more.
   ~SqliteWriter();
 
-  // At start, before execute() is called by any core: parses and describes a statement that may write.
+  // Parses and describes a statement that may write. Called at start, before any core calls execute().
   [[nodiscard]] Result<Statement> describe(std::string_view text, std::span<const Parameter> declared);
 
-  // From any core: `reactor` and `mailbox` are its own. `statement` outlives the call; the arguments are copied at
-  // once. Destroying the task withdraws a request that has not begun; one that has may still be committed.
+  // Called on any core, with that core's `reactor` and `mailbox`. `statement` outlives the call; the arguments are
+  // copied at once. Destroying the task withdraws a request that has not started; one that has started may still be
+  // committed.
   [[nodiscard]] core::Task<Result<Written>> execute(core::Reactor& reactor, core::Mailbox& mailbox,
                                                     const Statement& statement, std::span<const Argument> arguments,
                                                     const QueryOptions& options);
 
-  // From any core, likewise: statements that are decided on one after the other. Nothing is sent before the first.
+  // Also on any core: begins a transaction of several statements. Nothing is sent before the first of them.
   [[nodiscard]] std::unique_ptr<Transaction> begin(core::Reactor& reactor, core::Mailbox& mailbox,
                                                    const TransactionOptions& options);
 
-  // From any core, likewise: work that writes by a connection of its own, while the writer keeps out of the way. It
-  // runs on the writer's thread; what it refers to must last even if the task is destroyed meanwhile.
+  // Also on any core: runs work that writes through a connection of its own, while the writer is idle. It runs on the
+  // writer's thread. Everything that `work` refers to must stay valid even if the task is destroyed meanwhile.
   using Work = std::function<Result<void>()>;
   [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
 
-  // From any core, in place of who was told before. Commits of other processes, and of nobody's transaction, are not
-  // told of.
-  void observe(std::shared_ptr<CommitObserver> observer) {
-    const std::lock_guard lock(observing_);
-    observer_ = std::move(observer);
-  }
-  // By work, on the writer's thread: it has committed changes of these tables.
-  void committed(std::span<const std::string> tables) const {
-    const std::lock_guard lock(observing_);
-    if (observer_ && !tables.empty()) observer_->committed(tables);
-  }
+  // Observers of this writer's commits; commits of other processes are not reported. Callable on any core.
+  [[nodiscard]] const std::shared_ptr<CommitObservers>& observers() const { return observers_; }
 
   [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t queued() const;
@@ -84,7 +71,8 @@ class SqliteWriter {
   [[nodiscard]] bool works_alone(const Request& request) const;
   enum class Ended : std::uint8_t { done, failed, rolled_back };
 
-  SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection);
+  SqliteWriter(const SqliteOptions& options, std::unique_ptr<sqlite::Connection> connection,
+               std::shared_ptr<CommitObservers> observers);
 
   static core::Task<Result<Written>> wait(SqliteWriter& writer, core::Reactor& reactor,
                                           std::unique_ptr<Request> request, std::span<const Column> columns,
@@ -103,20 +91,15 @@ class SqliteWriter {
   Result<Written> guarded(Act act);
   static void fail_all(std::span<Request* const> batch, const Error& error);
 
-  [[nodiscard]] bool is_observed() const {
-    const std::lock_guard lock(observing_);
-    return observer_ != nullptr;
-  }
   [[nodiscard]] Result<void> commit();
   void note_changes(const sqlite::Prepared& prepared);
 
   const SqliteOptions options_;
   std::unique_ptr<sqlite::Connection> connection_;
   std::shared_ptr<Queue> queue_;
-  mutable std::mutex observing_;              // guards observer_
-  std::shared_ptr<CommitObserver> observer_;  // null: nobody wants to know
-  std::vector<std::string> changed_;          // the thread's: tables that the open transaction has changed
-  Request* current_ = nullptr;                // the thread's: whose deadline the running statement obeys
+  const std::shared_ptr<CommitObservers> observers_;
+  std::vector<std::string> changed_;  // used by the thread: tables that the open transaction has changed
+  Request* current_ = nullptr;        // used by the thread: the request whose deadline applies to the running statement
   std::atomic<std::uint64_t> commits_{0};
   std::thread thread_;
 };

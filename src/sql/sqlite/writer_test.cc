@@ -43,7 +43,7 @@ class SqliteWriterTest : public ::testing::Test {
   Result<Written> execute(const Statement& statement, std::vector<Argument> arguments, Instant deadline = never) {
     return loop.run(writer->execute(*loop.reactor, loop.mailbox, statement, arguments, {deadline}));
   }
-  // As another program sees it.
+  // Reads through another connection, like another program.
   std::string value(std::string_view sql) {
     sqlite3* database = nullptr;
     sqlite3_stmt* statement = nullptr;
@@ -67,7 +67,7 @@ class SqliteWriterTest : public ::testing::Test {
     outcome.results[index] = co_await writer.execute(*loop.reactor, loop.mailbox, statement, arguments, {deadline});
     ++outcome.done;
   }
-  // Keeps the writer's thread busy at its BEGIN, so that what follows gathers.
+  // Blocks the writer's thread at its BEGIN, so that later requests gather in the queue.
   class HoldWriter {
    public:
     explicit HoldWriter(const TempFile& held) {
@@ -164,17 +164,17 @@ TEST_F(SqliteWriterTest, OpensOnlyWhatMayBeWritten) {
   EXPECT_EQ(missing.error().message, "no such file: " + file.options.path);
 }
 
-// What gathers is one commit; a request that fails in the middle is undone alone.
+// Requests that have gathered share one commit; one that fails among them is undone alone.
 TEST_F(SqliteWriterTest, CommitsWhatHasGathered) {
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
-  // Inserts 'ok N' and then fails on its second row.
+  // Inserts one row and then fails on its second.
   const auto half = describe("INSERT INTO t(name) VALUES('half'), (NULL)");
   Outcome outcome;
   outcome.results.resize(51);
   core::TaskGroup group;
   HoldWriter hold(file);
   group.spawn(write(*writer, loop, insert, texts({"first"}), outcome, 50));
-  loop.until([&] { return writer->queued() == 0; });  // the thread waits with it
+  loop.until([&] { return writer->queued() == 0; });  // the thread is executing it
   for (std::size_t i = 0; i < 50; ++i) {
     if (i == 25) {
       group.spawn(write(*writer, loop, half, {}, outcome, i));
@@ -194,7 +194,7 @@ TEST_F(SqliteWriterTest, CommitsWhatHasGathered) {
   EXPECT_EQ(value("SELECT count(*) FROM t WHERE name = 'half'"), "0");
 }
 
-// ON CONFLICT ROLLBACK undoes the whole transaction: the others go again.
+// ON CONFLICT ROLLBACK undoes the whole transaction; the other requests run again.
 TEST_F(SqliteWriterTest, OthersSurviveARollback) {
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
   const auto rollback = describe("INSERT OR ROLLBACK INTO t(name) VALUES(:name)");
@@ -216,7 +216,7 @@ TEST_F(SqliteWriterTest, OthersSurviveARollback) {
   EXPECT_EQ(outcome.results[5]->value().changes, 1);
 }
 
-// A deferred constraint fails at the commit: the request that broke it must not take the others along.
+// A deferred constraint fails at the commit. Only the request that violated it may fail.
 TEST_F(SqliteWriterTest, OthersSurviveAFailedCommit) {
   const auto child = describe("INSERT INTO children(parent) VALUES(:parent)");
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
@@ -334,7 +334,7 @@ TEST_F(SqliteWriterTest, EndingWritesWhatIsQueued) {
   for (const auto& result : outcome.results) EXPECT_TRUE(result->has_value());
 }
 
-// Readers on two cores while the writer moves an amount between two rows: no reader sees it in both or in none.
+// Readers on two cores while the writer moves an amount between two rows. No reader sees it in both rows or in none.
 TEST_F(SqliteWriterTest, ReadersSeeWholeTransactions) {
   file.execute(
       "CREATE TABLE accounts(id INTEGER PRIMARY KEY, amount INT); INSERT INTO accounts VALUES(1, 1000), (2, 0);");
@@ -375,7 +375,7 @@ TEST_F(SqliteWriterTest, ReadersSeeWholeTransactions) {
   EXPECT_GE(reads.load(), 10);
 }
 
-// A core reads what it has written, also when a transaction of the same turn began before the commit.
+// A core sees its own writes, even if a transaction of the same turn began before the commit.
 TEST_F(SqliteWriterTest, ACoreReadsItsOwnWrites) {
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
   auto opened = SqliteDatabase::open(file.options, *loop.reactor, loop.mailbox, loop.threads, writer.get());
@@ -399,7 +399,7 @@ TEST_F(SqliteWriterTest, ACoreReadsItsOwnWrites) {
   core::TaskGroup group;
   group.spawn(write_then_read(database, insert, by_id, done));
   while (writer->commits() == 0) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the letter is in the box
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the letter is in the mailbox
   loop.reactor->turn(loop.reactor->now());
   EXPECT_EQ(by_id(), 1u);
   loop.mailbox.deliver();
@@ -437,7 +437,7 @@ TEST_F(SqliteTransactionTest, CommitsAllAtOnce) {
   ASSERT_TRUE(loop.run(transaction->execute(insert, texts({"c"}))));
   ASSERT_TRUE(loop.run(transaction->commit()));
   EXPECT_EQ(value("SELECT count(*) FROM t"), "3");
-  EXPECT_TRUE(loop.run(begin()->commit()));  // of nothing
+  EXPECT_TRUE(loop.run(begin()->commit()));  // an empty transaction
 }
 
 TEST_F(SqliteTransactionTest, IsRolledBackWhereItIsLeft) {
@@ -507,7 +507,7 @@ TEST_F(SqliteTransactionTest, WhatDoesNothingKeepsNothing) {
     }
     EXPECT_EQ(value("SELECT count(*) FROM t"), must_do ? "0" : "2");
   }
-  // One by itself, whose trigger has put the row elsewhere.
+  // A single statement, whose trigger moves the row to another table.
   file.execute(
       "CREATE TABLE u (id INTEGER PRIMARY KEY); CREATE TABLE seen (id INT);"
       "CREATE TRIGGER out BEFORE INSERT ON u BEGIN INSERT INTO seen VALUES (NEW.id); SELECT RAISE(IGNORE); END");
@@ -518,7 +518,7 @@ TEST_F(SqliteTransactionTest, WhatDoesNothingKeepsNothing) {
   }
 }
 
-// The others' writes wait for it, but not for ever.
+// Other writes wait for the transaction, but only for a limited time.
 TEST_F(SqliteTransactionTest, MayNotHoldTheWriterForLong) {
   writer.reset();
   file.options.hold_ms = 30;

@@ -1,13 +1,13 @@
-#include "api/query_string.h"
+#include "http/query_string.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-namespace sluice::api {
+namespace sluice::http {
 namespace {
 
-// The value; "broken" where it is.
+// Returns the value, or "broken" if it has an invalid escape.
 std::optional<std::string> value_of(const QueryString& query, std::string_view name) {
   const auto value = query.find(name);
   if (!value) return std::nullopt;
@@ -75,4 +75,4 @@ TEST(QueryString, AnEmptyOneHasNothing) {
 }
 
 }  // namespace
-}  // namespace sluice::api
+}  // namespace sluice::http

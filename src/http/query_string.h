@@ -5,12 +5,13 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::api {
+namespace sluice::http {
 
-// Appends a name or a value of a query string, decoded. False: an escape is none; what came before it is appended.
+// Decodes a name or a value of a query string and appends it. Returns false at an invalid escape; the text before the
+// escape has then been appended.
 [[nodiscard]] bool append_decoded(std::string_view encoded, std::string& out);
 
-// Whether a name or a value is this text when it is decoded.
+// Whether a name or a value decodes to this text.
 [[nodiscard]] bool equals_decoded(std::string_view encoded, std::string_view plain);
 
 // The pairs of a query string, still encoded; empty ones are skipped.
@@ -23,7 +24,7 @@ class QueryPairs {
   explicit QueryPairs(std::string_view query) : rest_(query) { skip(); }
   [[nodiscard]] bool done() const { return rest_.empty(); }
   Pair next();
-  // Whether one that is to come has the name.
+  // Whether a remaining pair has this name.
   [[nodiscard]] bool has(std::string_view name) const;
 
  private:
@@ -32,15 +33,15 @@ class QueryPairs {
   std::string_view rest_;
 };
 
-// Looks a parameter up in a query string (`a=1&b=two+words`), decoding '+' and percent escapes. The view is into the
-// query, or into `scratch` where something had to be decoded; `scratch` never moves while it is looked up in, so that
-// earlier views stay, as long as no name is asked for twice. The first occurrence counts. A name with a broken escape
-// is nobody's.
+// Looks up parameters in a query string (`a=1&b=two+words`), decoding '+' and percent escapes. The returned view points
+// into the query, or into `scratch` if something had to be decoded. `scratch` is not reallocated during lookups, so
+// earlier views stay valid as long as no name is looked up twice. The first occurrence counts. A name with a broken
+// escape matches nothing.
 class QueryString {
  public:
   struct Value {
     std::string_view text;
-    bool broken = false;  // it has an escape that is none; the text ends before it
+    bool broken = false;  // the value has an invalid escape; the text ends before it
   };
 
   QueryString(std::string_view query, std::string& scratch) : query_(query), scratch_(scratch) {
@@ -48,12 +49,12 @@ class QueryString {
     scratch_.reserve(query.size());
   }
 
-  // The first of the name.
+  // The first value with this name.
   [[nodiscard]] std::optional<Value> find(std::string_view name) const {
     QueryPairs pairs(query_);
     return next(name, pairs);
   }
-  // The next of the name among the pairs that are left.
+  // The next value with this name among the remaining pairs.
   [[nodiscard]] std::optional<Value> next(std::string_view name, QueryPairs& pairs) const;
   [[nodiscard]] QueryPairs pairs() const { return QueryPairs(query_); }
 
@@ -62,4 +63,4 @@ class QueryString {
   std::string& scratch_;
 };
 
-}  // namespace sluice::api
+}  // namespace sluice::http

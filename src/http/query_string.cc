@@ -1,18 +1,18 @@
-#include "api/query_string.h"
+#include "http/query_string.h"
 
 #include <algorithm>
 
 #include "base/hex.h"
 
-namespace sluice::api {
+namespace sluice::http {
 namespace {
 
-// A loop: find_first_of() calls memchr() for each byte.
+// A loop, because find_first_of() would call memchr() for each byte.
 bool is_plain(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return c == '%' || c == '+'; });
 }
 
-// Takes the next decoded byte off the text; nothing where it is an escape that is none.
+// Removes the next byte from the text and returns it decoded. Returns nothing at an invalid escape.
 std::optional<char> next_byte(std::string_view& text) {
   char byte = text[0];
   std::size_t taken = 1;
@@ -77,4 +77,4 @@ std::optional<QueryString::Value> QueryString::next(std::string_view name, Query
   return std::nullopt;
 }
 
-}  // namespace sluice::api
+}  // namespace sluice::http

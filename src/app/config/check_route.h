@@ -1,0 +1,19 @@
+#pragma once
+
+#include "app/config/complain.h"
+#include "app/options.h"
+#include "http/router.h"
+
+// Checks the combination of a [[route]]'s keys.
+namespace sluice::app::config {
+
+// The name must be that of an [[upstream]].
+void check_upstream(const Options& options, std::string_view name, Position position, const Complain& complain);
+
+void check_route(const Options& options, const gateway::RouteOptions& route, const http::Pattern& pattern,
+                 const Complain& complain);
+
+// Whether a request could match both of two routes with the same path, and neither route is more specific.
+[[nodiscard]] bool are_alike(const gateway::RouteOptions& one, const gateway::RouteOptions& other);
+
+}  // namespace sluice::app::config

@@ -1,0 +1,136 @@
+#include "gateway/apikey/place.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/hex.h"
+
+namespace sluice::gateway::apikey {
+namespace {
+
+using Count = FoundKey::Count;
+using In = Place::In;
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// Decodes a form-encoded value. Returns false if an escape is invalid.
+bool decode(std::string_view text, std::string& out) {
+  out.clear();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) return false;
+    out += static_cast<char>(high << 4 | low);
+    i += 2;
+  }
+  return true;
+}
+
+struct Pair {
+  std::string_view whole;
+  std::string_view name;
+  std::string_view value;
+};
+
+Pair next_pair(std::string_view& list, char separator) {
+  const std::string_view whole = list.substr(0, list.find(separator));
+  list.remove_prefix(std::min(whole.size() + 1, list.size()));
+  const std::string_view pair = separator == ';' ? trimmed(whole) : whole;
+  const auto equals = std::min(pair.find('='), pair.size());
+  return {whole, pair.substr(0, equals), pair.substr(std::min(equals + 1, pair.size()))};
+}
+
+bool is_parameter(const Pair& pair, std::string_view name, std::string& scratch) {
+  if (!pair.name.contains('%') && !pair.name.contains('+')) return pair.name == name;
+  return decode(pair.name, scratch) && scratch == name;
+}
+
+void add(FoundKey& found, std::string_view text) {
+  found = {found.count == Count::none ? Count::one : Count::several, text};
+}
+
+}  // namespace
+
+Place Place::of(const Options& options) {
+  if (options.query) return {In::query, options.query->value};
+  if (options.cookie) return {In::cookie, options.cookie->value};
+  return {In::header, options.header.value};
+}
+
+FoundKey find_key(const Place& place, const http::Request& request, std::string& scratch) {
+  FoundKey found;
+  if (place.in == In::query) {
+    for (std::string_view rest = request.query; !rest.empty();) {
+      const Pair pair = next_pair(rest, '&');
+      if (is_parameter(pair, place.name, scratch)) add(found, pair.value);
+    }
+    if (found.count == Count::one) found.text = decode(found.text, scratch) ? scratch : std::string_view{};
+    return found;
+  }
+  for (const http::Field& field : request.fields) {
+    if (place.in == In::header) {
+      if (http::same_name(field.name, place.name)) add(found, field.value);
+      continue;
+    }
+    if (!http::same_name(field.name, "cookie")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const Pair pair = next_pair(rest, ';');
+      if (pair.name != place.name) continue;
+      const bool quoted = pair.value.size() >= 2 && pair.value.front() == '"' && pair.value.back() == '"';
+      add(found, quoted ? pair.value.substr(1, pair.value.size() - 2) : pair.value);
+    }
+  }
+  return found;
+}
+
+void hide_key(const Place& place, http::Request& request, ChangedRequest& changed) {
+  if (place.in == In::query) {
+    const std::string_view target = request.target;
+    SLUICE_ASSERT(target.ends_with(request.query));
+    changed.text = target.substr(0, target.size() - request.query.size());
+    const std::size_t begin = changed.text.size();
+    std::string scratch;
+    for (std::string_view rest = request.query; !rest.empty();) {
+      const Pair pair = next_pair(rest, '&');
+      if (is_parameter(pair, place.name, scratch)) continue;
+      if (changed.text.size() != begin) changed.text += '&';
+      changed.text += pair.whole;
+    }
+    if (changed.text.size() == begin && changed.text.ends_with('?')) changed.text.pop_back();
+    request.target = changed.text;
+    request.query = request.target.substr(std::min(begin, request.target.size()));
+    return;
+  }
+  std::size_t room = 0;
+  for (const http::Field& field : request.fields) room += field.value.size();
+  changed.text.reserve(room);  // so that views into it stay valid
+  for (const http::Field& field : request.fields) {
+    if (place.in == In::header) {
+      if (!http::same_name(field.name, place.name)) changed.keep(request, field, field.value);
+      continue;
+    }
+    if (!http::same_name(field.name, "cookie")) {
+      changed.keep(request, field, field.value);
+      continue;
+    }
+    const std::size_t begin = changed.text.size();
+    for (std::string_view rest = field.value; !rest.empty();) {
+      const Pair pair = next_pair(rest, ';');
+      if (pair.name == place.name) continue;
+      if (changed.text.size() != begin) changed.text += "; ";
+      changed.text += trimmed(pair.whole);
+    }
+    if (changed.text.size() != begin) changed.keep(request, field, std::string_view(changed.text).substr(begin));
+  }
+  changed.apply(request);
+}
+
+}  // namespace sluice::gateway::apikey

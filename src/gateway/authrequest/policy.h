@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/authrequest/options.h"
+#include "gateway/changed_request.h"
+#include "gateway/policy.h"
+#include "gateway/proxy/proxy.h"
+
+namespace sluice::gateway::authrequest {
+
+// One core's [policy.NAME] of type "auth-request": another server decides about each request. It receives a GET with
+// the request's header. A request that it answers 2xx goes on, with the fields that the policy copies from this answer;
+// Set-Cookie of this answer goes to the client. The client receives its answers 3xx, 401, 403 and 429 as they are.
+// Whatever else happens, no request passes: the client's answer is 502, 503 or 504.
+class AuthRequestPolicy final : public Policy {
+ public:
+  AuthRequestPolicy(const Options& options, std::shared_ptr<Upstream> upstream,
+                    std::shared_ptr<const SharedUpstream> shared);
+
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
+  void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override;
+  [[nodiscard]] Readings readings() const override;
+
+ private:
+  [[nodiscard]] core::Task<std::optional<http::Response>> ask(http::Exchange& exchange, http::Slot& slot);
+  void pass(http::Request& request, http::Slot& slot, std::span<const http::Field> answered);
+  [[nodiscard]] bool copies(std::string_view name) const;
+
+  const std::string path_;
+  const std::vector<std::string> copied_;  // names of fields
+  Proxy proxy_;
+  ChangedRequests changed_;
+  std::uint64_t passed_ = 0;
+  std::uint64_t refused_ = 0;
+  std::uint64_t failed_ = 0;
+};
+
+}  // namespace sluice::gateway::authrequest

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "http/exchange.h"
+#include "http/fields.h"
+
+namespace sluice::gateway {
+
+// CGI, WSGI and Rack do not distinguish X_User from X-User.
+[[nodiscard]] inline bool is_read_as(std::string_view name, std::string_view other) {
+  return std::ranges::equal(name, other, [](char a, char b) {
+    const auto normal = [](char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+    return normal(a) == normal(b);
+  });
+}
+
+// A request's fields as changed by a policy, for the filters and the handler after it. Views into the original request
+// stay valid.
+struct ChangedRequest {
+  std::vector<http::Field> fields;
+  std::size_t own = 0;               // the number of fields, at the end, that policies set
+  std::string text;                  // text that fields refer to
+  std::string id;                    // the request id, likewise
+  std::vector<std::string> cookies;  // values of Set-Cookie for the answer
+
+  // Adds a field of the request with this value. Call it in the order of the request's fields.
+  void keep(const http::Request& request, const http::Field& field, std::string_view value) {
+    const auto index = static_cast<std::size_t>(&field - request.fields.data());
+    own += index + request.findings.own_fields >= request.fields.size() ? 1 : 0;
+    fields.push_back({field.name, value});
+  }
+  // Adds a field after those of the request.
+  void set(std::string_view name, std::string_view value) {
+    ++own;
+    fields.push_back({name, value});
+  }
+  // Gives the request these fields.
+  void apply(http::Request& request) const {
+    request.fields = fields;
+    request.findings.own_fields = own;
+  }
+};
+
+// The changed requests of one policy on one core. Their memory is reused.
+class ChangedRequests {
+ public:
+  // Returns an empty one. It is valid until end() of the same slot.
+  [[nodiscard]] ChangedRequest& take(http::Slot& slot) {
+    SLUICE_ASSERT(slot.value == 0);
+    if (spare_.empty()) spare_.push_back(std::make_unique<ChangedRequest>());
+    ChangedRequest* const taken = spare_.back().release();
+    spare_.pop_back();
+    slot.value = reinterpret_cast<std::uintptr_t>(taken);
+    return *taken;
+  }
+  // Precondition: the slot has one.
+  [[nodiscard]] static ChangedRequest& of(http::Slot& slot) { return *reinterpret_cast<ChangedRequest*>(slot.value); }
+  // For Filter::ended(). The request must not refer to it any more.
+  void end(http::Exchange& exchange, http::Slot& slot) {
+    if (slot.value == 0) return;
+    std::unique_ptr<ChangedRequest> taken(reinterpret_cast<ChangedRequest*>(std::exchange(slot.value, 0)));
+    exchange.request.fields = {};
+    exchange.request.findings.own_fields = 0;
+    exchange.request.target = exchange.request.query = {};
+    if (spare_.size() >= most_spare || taken->text.capacity() > most_text) return;
+    taken->fields.clear();
+    taken->own = 0;
+    taken->text.clear();
+    taken->id.clear();
+    taken->cookies.clear();
+    spare_.push_back(std::move(taken));
+  }
+
+ private:
+  static constexpr std::size_t most_spare = 64;
+  static constexpr std::size_t most_text = 16 * 1024;
+
+  std::vector<std::unique_ptr<ChangedRequest>> spare_;
+};
+
+}  // namespace sluice::gateway

@@ -1,0 +1,180 @@
+#include "gateway/headers/policy.h"
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+
+#include <openssl/rand.h>
+
+namespace sluice::gateway::headers {
+namespace {
+
+constexpr std::string_view id_field = "X-Request-Id";
+constexpr std::size_t longest_id = 128;
+constexpr std::size_t id_bytes = 16;
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::ranges::any_of(names, [&](std::string_view one) { return is_read_as(one, name); });
+}
+
+// Whether the text is safe in logs and for other servers.
+bool is_id(std::string_view text) {
+  return !text.empty() && text.size() <= longest_id && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_.:+/=@").contains(c);
+  });
+}
+
+// The only value of the field; empty if there is none, or if there are several.
+std::string_view only_value(std::span<const http::Field> fields, std::string_view name) {
+  std::string_view value;
+  bool found = false;
+  for (const http::Field& field : fields) {
+    if (!http::same_name(field.name, name)) continue;
+    if (std::exchange(found, true)) return {};
+    value = field.value;
+  }
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+bool may_change_in_request(std::string_view name) {
+  static constexpr std::string_view others[] = {
+      "connection",     "content-length",    "expect", "forwarded",        "host",
+      "http2-settings", "keep-alive",        "proxy",  "proxy-connection", "te",
+      "trailer",        "transfer-encoding", "upgrade"};
+  return !is_one_of(name, others) && !is_read_as(name.substr(0, 12), "x-forwarded-");
+}
+
+bool may_change_in_response(std::string_view name) {
+  static constexpr std::string_view others[] = {"connection", "content-encoding", "content-length",    "content-range",
+                                                "date",       "keep-alive",       "proxy-connection",  "server",
+                                                "te",         "trailer",          "transfer-encoding", "upgrade"};
+  return !is_one_of(name, others);
+}
+
+bool Options::uses_claims() const {
+  const auto does = [](const Named<ValueOptions>& field) {
+    const auto value = Template::parse(field.value.value.value);
+    return value && value->uses(Template::Source::claim);
+  };
+  return std::ranges::any_of(std::array{&request, &response}, [&](const auto* changes) {
+    return *changes && (std::ranges::any_of((*changes)->set, does) || std::ranges::any_of((*changes)->add, does));
+  });
+}
+
+HeadersPolicy::Changes::Changes(const std::optional<ChangeOptions>& options) {
+  if (!options) return;
+  for (const auto& name : options->remove) remove.push_back(name.value);
+  for (const auto& field : options->set) {
+    remove.push_back(field.name.value);
+    add.push_back({field.name.value, *Template::parse(field.value.value.value)});
+  }
+  for (const auto& field : options->add) add.push_back({field.name.value, *Template::parse(field.value.value.value)});
+}
+
+bool HeadersPolicy::Changes::removes(std::string_view name) const {
+  return std::ranges::any_of(remove, [&](const std::string& one) { return is_read_as(one, name); });
+}
+
+bool HeadersPolicy::Changes::uses(Template::Source source) const {
+  return std::ranges::any_of(add, [&](const Change& change) { return change.value.uses(source); });
+}
+
+HeadersPolicy::HeadersPolicy(const Options& options)
+    : request_id_(options.request_id),
+      request_(options.request),
+      response_(options.response),
+      makes_id_(request_id_ || request_.uses(Template::Source::request_id) ||
+                response_.uses(Template::Source::request_id)),
+      changes_request_(makes_id_ || !request_.empty()) {}
+
+void HeadersPolicy::append_id(const http::Request& request, std::string& text) {
+  if (request.from_proxy) {
+    if (const auto given = only_value(request.fields, id_field); is_id(given)) {
+      text += given;
+      return;
+    }
+  }
+  if (used_random_ == random_.size()) {
+    if (RAND_bytes(random_.data(), static_cast<int>(random_.size())) != 1) {
+      throw std::runtime_error("there is no randomness");
+    }
+    used_random_ = 0;
+  }
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (std::size_t i = 0; i < id_bytes; ++i) {
+    const unsigned char byte = random_[used_random_++];
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+}
+
+// Writes the whole text before it makes views into it, because the text may move until then.
+core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange& exchange, http::Slot& slot) {
+  using Answer = std::optional<http::Response>;
+  if (!changes_request_) return Answer();
+  http::Request& request = exchange.request;
+  ChangedRequest& changed = changed_.take(slot);
+  if (makes_id_ && request.findings.request_id.empty()) {
+    append_id(request, changed.id);
+    request.findings.request_id = changed.id;
+  }
+  const std::string& text = changed.text;
+  places_.clear();
+  for (const Change& change : request_.add) {
+    const std::size_t begin = text.size();
+    if (!change.value.append(changed.text, request)) {
+      return Answer(http::problem(403, "A claim of the request cannot be part of a header field."));
+    }
+    places_.emplace_back(begin, text.size());
+  }
+  for (const http::Field& field : request.fields) {
+    if (request_id_ && is_read_as(field.name, id_field)) continue;
+    if (!request_.removes(field.name)) changed.keep(request, field, field.value);
+  }
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const auto [begin, end] = places_[i];
+    const std::string_view value = trimmed(std::string_view(text).substr(begin, end - begin));
+    if (!value.empty()) changed.set(request_.add[i].name, value);
+  }
+  if (request_id_) changed.set(id_field, request.findings.request_id);
+  changed.apply(request);
+  return Answer();
+}
+
+void HeadersPolicy::after(http::Exchange& exchange, http::Slot&, http::Response& response) {
+  http::FieldList& fields = response.fields;
+  for (std::size_t i = fields.items().size(); i-- != 0;) {
+    const std::string_view name = fields.items()[i].name;
+    if (response_.removes(name) || (request_id_ && http::same_name(name, id_field))) fields.remove(i);
+  }
+  const auto has_room = [&] { return fields.items().size() < http::FieldList::max_size; };
+  for (const Change& change : response_.add) {
+    if (!has_room()) return;
+    if (const auto constant = change.value.constant()) {
+      if (!trimmed(*constant).empty()) fields.add(change.name, trimmed(*constant));
+      continue;
+    }
+    std::string value;
+    if (!change.value.append(value, exchange.request)) continue;
+    value = trimmed(value);
+    if (!value.empty()) fields.add_owned(change.name, std::move(value));
+  }
+  if (request_id_ && has_room()) fields.add(id_field, exchange.request.findings.request_id);
+}
+
+void HeadersPolicy::ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) {
+  if (slot.value == 0) return;
+  exchange.request.findings.request_id = {};
+  changed_.end(exchange, slot);
+}
+
+}  // namespace sluice::gateway::headers

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gateway/changed_request.h"
+#include "gateway/headers/options.h"
+#include "gateway/headers/template.h"
+#include "gateway/policy.h"
+
+namespace sluice::gateway::headers {
+
+// Whether a policy may change a field of this name. Fields for message framing, routing and the client's address belong
+// to the connection and the gateway.
+[[nodiscard]] bool may_change_in_request(std::string_view name);
+[[nodiscard]] bool may_change_in_response(std::string_view name);
+
+// One core's [policy.NAME] of type "headers": changes the header of the request for the filters and the handler after
+// it, and the header of the answer. Answers 403 if a claim of the request is not a valid field value.
+class HeadersPolicy final : public Policy {
+ public:
+  explicit HeadersPolicy(const Options& options);
+
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
+  void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override;
+
+ private:
+  struct Change {
+    std::string name;
+    Template value;
+  };
+  struct Changes {
+    explicit Changes(const std::optional<ChangeOptions>& options);
+    [[nodiscard]] bool empty() const { return add.empty() && remove.empty(); }
+    [[nodiscard]] bool removes(std::string_view name) const;
+    [[nodiscard]] bool uses(Template::Source source) const;
+
+    std::vector<Change> add;          // fields to add and to set
+    std::vector<std::string> remove;  // names to remove, including those that are set
+  };
+
+  // Appends the request id to `text`: the one from a trusted proxy, or a new one.
+  void append_id(const http::Request& request, std::string& text);
+
+  const bool request_id_;
+  const Changes request_;
+  const Changes response_;
+  const bool makes_id_;
+  const bool changes_request_;
+  ChangedRequests changed_;
+  std::array<unsigned char, 1024> random_{};
+  std::size_t used_random_ = random_.size();
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  // of values in the text of a changed request
+};
+
+}  // namespace sluice::gateway::headers

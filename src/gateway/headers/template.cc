@@ -1,0 +1,77 @@
+#include "gateway/headers/template.h"
+
+#include <algorithm>
+
+namespace sluice::gateway::headers {
+namespace {
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && byte != '\t') || byte == 0x7f;
+}
+
+}  // namespace
+
+std::expected<Template, std::string> Template::parse(std::string_view text) {
+  Template made;
+  std::string plain;
+  const auto add = [&](Source source, std::string part) {
+    if (!plain.empty()) made.parts_.push_back({Source::text, std::exchange(plain, {})});
+    made.parts_.push_back({source, std::move(part)});
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_control(c)) return std::unexpected("must have no control characters");
+    if ((c == '{' || c == '}') && text.substr(i + 1, 1) == text.substr(i, 1)) {
+      plain += c;
+      ++i;
+    } else if (c == '{') {
+      const auto end = text.find('}', i);
+      if (end == text.npos) return std::unexpected("has a \"{\" without its \"}\"; a brace itself is \"{{\"");
+      const std::string_view name = text.substr(i + 1, end - i - 1);
+      if (name == "request.id") {
+        add(Source::request_id, {});
+      } else if (name == "client.ip") {
+        add(Source::client_ip, {});
+      } else if (name.starts_with("claim.") && name.size() > 6) {
+        add(Source::claim, std::string(name.substr(6)));
+      } else {
+        return std::unexpected("has a place that nothing fills: there are {claim.NAME}, {request.id} and {client.ip}");
+      }
+      i = end;
+    } else if (c == '}') {
+      return std::unexpected("has a \"}\" without its \"{\"; a brace itself is \"}}\"");
+    } else {
+      plain += c;
+    }
+  }
+  if (!plain.empty()) made.parts_.push_back({Source::text, std::move(plain)});
+  return made;
+}
+
+bool Template::uses(Source source) const { return std::ranges::find(parts_, source, &Part::source) != parts_.end(); }
+
+std::optional<std::string_view> Template::constant() const {
+  if (parts_.empty()) return std::string_view{};
+  if (parts_.size() == 1 && parts_[0].source == Source::text) return parts_[0].text;
+  return std::nullopt;
+}
+
+bool Template::append(std::string& out, const http::Request& request) const {
+  for (const Part& part : parts_) {
+    std::string_view text = part.text;
+    if (part.source == Source::request_id) {
+      text = request.findings.request_id;
+    } else if (part.source == Source::client_ip) {
+      text = request.peer;
+    } else if (part.source == Source::claim) {
+      const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(part.text) : nullptr;
+      text = claim != nullptr && claim->kind != http::Claim::Kind::null ? claim->text : std::string_view{};
+    }
+    if (std::ranges::any_of(text, is_control)) return false;
+    out += text;
+  }
+  return true;
+}
+
+}  // namespace sluice::gateway::headers

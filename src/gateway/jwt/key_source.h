@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/reading.h"
+#include "core/alarm.h"
+#include "core/blocking_pool.h"
+#include "core/mailbox.h"
+#include "core/mesh.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "gateway/jwt/keys.h"
+#include "gateway/jwt/options.h"
+#include "http/client/pool.h"
+#include "net/resolver.h"
+#include "net/tls/context.h"
+
+namespace sluice::gateway {
+class Policy;
+}
+
+namespace sluice::gateway::jwt {
+
+class KeySource;
+
+// The parts of `jwks_url`.
+struct KeyUrl {
+  http::client::Origin origin;
+  std::string host;    // as in a Host field
+  std::string target;  // the path and the query
+  std::string name;    // for logs and metrics: without the query
+
+  [[nodiscard]] static std::expected<KeyUrl, std::string> parse(std::string_view text);
+};
+
+// The part of a JWK set at a URL that all cores share. Policies with the same options for the set share it.
+class SharedKeySource {
+ public:
+  // Reads the file of `jwks_ca`. Precondition: the options have `jwks_url`.
+  [[nodiscard]] static std::expected<std::shared_ptr<SharedKeySource>, KeyProblem> make(const Options& policy,
+                                                                                        unsigned cores);
+
+  // Whether a policy with these options uses this set.
+  [[nodiscard]] bool is_for(const Options& policy) const;
+  // Whether both have the same options and the same contents of `jwks_ca`.
+  [[nodiscard]] bool is_same(const SharedKeySource& other) const;
+  [[nodiscard]] bool needs_resolver() const;
+
+  const Options options;  // of one policy that uses it
+  const KeyUrl url;
+  net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
+
+ private:
+  friend class KeySource;
+  SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> tls, unsigned cores);
+
+  [[nodiscard]] std::shared_ptr<const KeySet> latest() const {
+    const std::lock_guard lock(mutex_);
+    return latest_;
+  }
+
+  const std::shared_ptr<const net::tls::ClientContext> tls_;  // null: the URL is http
+  // Each core has an entry for its part, which only this core touches. A message between cores looks up the part when
+  // it arrives.
+  std::vector<std::weak_ptr<KeySource>> parts_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const KeySet> latest_;  // for cores that start after the first fetch
+};
+
+// One core's part of a JWK set at a URL. The first core fetches the set at start, every `jwks_every`, and when a token
+// has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is retried.
+class KeySource {
+ public:
+  // On all cores together, tokens with unknown keys cause at most one fetch in this time.
+  static constexpr Duration unknown_every = 30s;
+  static constexpr std::size_t most_waiting = 1000;    // requests per core that wait for a fetch
+  static constexpr std::size_t largest_set = 1 << 20;  // bytes
+  static constexpr Duration first_pause = 1s;          // after a failure; doubled after each further one
+  static constexpr Duration longest_pause = 30s;
+
+  // All arguments outlive this object.
+  [[nodiscard]] static std::shared_ptr<KeySource> make(std::shared_ptr<SharedKeySource> shared, core::Reactor& reactor,
+                                                       core::Mailbox& mailbox, core::MeshPort& mesh,
+                                                       core::BlockingPool& threads);
+  KeySource(const KeySource&) = delete;
+
+  // Null before the first successful fetch.
+  [[nodiscard]] const std::shared_ptr<const KeySet>& keys() const { return keys_; }
+  [[nodiscard]] const KeyUrl& url() const { return shared_->url; }
+  // Passes the keys to the policy now, and new ones until leave().
+  void join(Policy& policy);
+  void leave(Policy& policy) { std::erase(policies_, &policy); }
+
+  // Whether a token with an unknown key may wait for a fetch.
+  [[nodiscard]] bool may_fetch() const { return reactor_.now() >= quiet_until_; }
+  [[nodiscard]] bool is_crowded() const { return waiting_.size() >= most_waiting; }
+  // Requests a fetch if none is running, and waits for its end, at most `jwks_timeout`.
+  [[nodiscard]] core::Task<void> fetch();
+
+  [[nodiscard]] Readings readings() const;
+
+ private:
+  static constexpr unsigned owner = 0;
+
+  KeySource(std::shared_ptr<SharedKeySource> shared, core::Reactor& reactor, core::Mailbox& mailbox,
+            core::MeshPort& mesh, core::BlockingPool& threads);
+
+  // A fetch has ended. Until `quiet_until`, tokens cause no other fetch.
+  void ended(Instant quiet_until);
+  // The message that tells another core about that.
+  [[nodiscard]] auto ending() const;
+
+  // The following are for the owner, the core that fetches.
+  void asked(unsigned by);
+  [[nodiscard]] core::Task<void> run();
+  [[nodiscard]] core::Task<void> ask();
+  // Receives the answer into body_. Returns what is wrong with it, or an empty string.
+  [[nodiscard]] core::Task<std::string> receive();
+  void report();
+
+  const std::shared_ptr<SharedKeySource> shared_;
+  core::Reactor& reactor_;
+  core::Mailbox& mailbox_;
+  core::MeshPort& mesh_;
+  core::BlockingPool& threads_;
+  std::shared_ptr<const KeySet> keys_;
+  std::vector<Policy*> policies_;
+  std::vector<core::Alarm*> waiting_;
+  Instant quiet_until_{};  // until then tokens cause no fetch
+  Instant asked_until_{};  // until then the owner's reply to this core's request is awaited
+
+  // Used by the owner only.
+  http::client::Pool pool_;
+  core::Alarm wanted_;
+  core::Alarm answered_;
+  bool is_fetching_ = true;
+  Instant next_unknown_{};  // from then on a token may cause a fetch
+  std::string fault_;       // of the last fetch; empty: it succeeded
+  bool is_failing_ = false;
+  Buffer body_;
+  std::string text_;  // of the current set
+  std::uint64_t fetched_ = 0;
+  std::uint64_t failed_ = 0;
+  core::TaskGroup asking_;
+  core::TaskGroup running_;
+};
+
+}  // namespace sluice::gateway::jwt

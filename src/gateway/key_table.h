@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sluice::gateway {
+
+// A table of credentials that is kept up to date elsewhere, such as a resident table. Each core has its own.
+class KeyTable {
+ public:
+  virtual ~KeyTable() = default;
+  // False if the table is stale.
+  [[nodiscard]] virtual bool is_fresh() const = 0;
+  // Puts the row with this digest (64 hexadecimal digits) into `row` as a JSON object. Returns false if there is no
+  // such row.
+  [[nodiscard]] virtual bool find(std::string_view digest, std::string& row) = 0;
+  // Differs whenever rows may have changed. The view is valid until the next change.
+  [[nodiscard]] virtual std::string_view version() const = 0;
+};
+
+}  // namespace sluice::gateway

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gateway/limits/key.h"
+#include "gateway/limits/options.h"
+#include "gateway/limits/rate_limiter.h"
+#include "gateway/policy.h"
+
+namespace sluice::gateway::limits {
+
+[[nodiscard]] Rate rate_of(const RateLimitOptions& options);
+
+// One core's [policy.NAME] of type "rate-limit": answers 429 if a key has no token left.
+class RateLimitPolicy final : public Policy {
+ public:
+  // `name`: of the policy.
+  RateLimitPolicy(const RateLimitOptions& options, std::string_view name, const std::shared_ptr<Shared>& shared,
+                  core::Reactor& reactor, core::MeshPort& port);
+
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
+  void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+
+  void used_by(std::uint16_t route, const http::Pattern& pattern) override { keys_.used_by(route, pattern); }
+  void begin() override { limiter_->serve(rate_, this); }
+  [[nodiscard]] Readings readings() const override;
+
+ private:
+  struct Counters {
+    std::uint64_t allowed = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t full = 0;
+    std::uint64_t late = 0;
+    std::uint64_t waited = 0;
+  };
+
+  [[nodiscard]] std::optional<http::Response> judge(const RateLimiter::Verdict& verdict, http::Slot& slot);
+  [[nodiscard]] core::Task<std::optional<http::Response>> judge_later(core::Task<RateLimiter::Verdict> taking,
+                                                                      http::Slot& slot);
+  void tell(std::uint32_t left, http::Response& response) const;
+
+  const Rate rate_;
+  const bool tells_always_;
+  std::string item_;    // the policy's name as in the RateLimit fields
+  std::string policy_;  // the value of RateLimit-Policy
+  KeyMaker keys_;
+  const std::shared_ptr<RateLimiter> limiter_;
+  Counters counters_;
+};
+
+}  // namespace sluice::gateway::limits

@@ -1,0 +1,81 @@
+#include "gateway/proxy/path_change.h"
+
+#include <algorithm>
+#include <array>
+
+#include <re2/re2.h>
+
+#include "http/target.h"
+
+namespace sluice::gateway {
+namespace {
+
+constexpr int groups = 10;  // `\0` to `\9`
+
+bool is_visible(char c) { return c > ' ' && c < '\x7f'; }
+
+}  // namespace
+
+PathChange::PathChange() = default;
+PathChange::~PathChange() = default;
+
+std::string RewriteOptions::check_to(std::string_view text) {
+  if (!text.starts_with('/') && !text.starts_with('\\'))
+    return "must begin with \"/\", or with a group such as \"\\\\1\"";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '?' || text[i] == '#') return "must be a path: the query string is kept as it is";
+    if (!is_visible(text[i])) return "takes visible ASCII: write other characters as %XX";
+    if (text[i] != '\\') continue;
+    ++i;
+    if (i == text.size() || text[i] < '0' || text[i] > '9') return "has a backslash without the number of a group";
+  }
+  return {};
+}
+
+std::expected<std::unique_ptr<const PathChange>, std::string> PathChange::make(const RouteOptions& options) {
+  auto change = std::unique_ptr<PathChange>(new PathChange);
+  if (options.strip) {
+    http::append_path(change->strip_, options.strip->value);
+    while (change->strip_.ends_with('/')) change->strip_.pop_back();
+    return change;
+  }
+  if (!options.rewrite) return nullptr;
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  quiet.set_encoding(RE2::Options::EncodingLatin1);
+  quiet.set_max_mem(1 << 20);
+  auto match = std::make_unique<RE2>(options.rewrite->match.value, quiet);
+  if (!match->ok()) return std::unexpected("not a regular expression: " + match->error());
+  change->to_ = options.rewrite->to.value;
+  std::string error;
+  if (!match->CheckRewriteString(change->to_, &error)) return std::unexpected(error);
+  change->match_ = std::move(match);
+  return change;
+}
+
+bool PathChange::apply(std::string& path) const {
+  if (match_ == nullptr) {
+    if (!path.starts_with(strip_)) return true;
+    path.erase(0, strip_.size());
+    if (path.empty()) path = "/";
+    return path.starts_with('/');
+  }
+  std::array<re2::StringPiece, groups> found;
+  if (!match_->Match(path, 0, path.size(), RE2::UNANCHORED, found.data(),
+                     match_->NumberOfCapturingGroups() + 1 < groups ? match_->NumberOfCapturingGroups() + 1 : groups)) {
+    return true;
+  }
+  std::string made;
+  for (std::size_t i = 0; i < to_.size(); ++i) {
+    if (to_[i] != '\\') {
+      made += to_[i];
+      continue;
+    }
+    const re2::StringPiece& group = found[static_cast<std::size_t>(to_[++i] - '0')];
+    made.append(group.data(), group.size());
+  }
+  path = std::move(made);
+  return path.starts_with('/') && !path.starts_with("//") && !http::has_dot_segment(path);
+}
+
+}  // namespace sluice::gateway

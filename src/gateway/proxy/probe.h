@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/alarm.h"
+#include "core/mailbox.h"
+#include "core/reactor.h"
+#include "core/task.h"
+#include "gateway/proxy/options.h"
+#include "http/client/pool.h"
+#include "net/resolver.h"
+
+namespace sluice::gateway {
+
+// Probes one server at regular intervals, each time on a new connection.
+class Probe {
+ public:
+  struct Counters {
+    std::uint64_t passed = 0;
+    std::uint64_t failed = 0;
+  };
+  // `fault`: why the server is not healthy; empty if it is.
+  using Told = std::function<void(std::string_view fault)>;
+
+  // `host`: as in a Host field. `pool`: options for connections to the servers of the upstream. All references outlive
+  // this object; so does `resolver`, as for http::client::Pool.
+  Probe(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* resolver, http::client::Origin origin,
+        http::client::PoolOptions pool, const HealthOptions& options, std::string host, Told told);
+  Probe(const Probe&) = delete;
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  [[nodiscard]] core::Task<void> run();
+  [[nodiscard]] core::Task<void> ask();
+  [[nodiscard]] core::Task<void> find_fault();
+
+  core::Reactor& reactor_;
+  const HealthOptions options_;
+  const StatusRange wanted_;
+  const std::string host_;
+  const Told told_;
+  http::client::Pool pool_;
+  core::Alarm asked_;
+  std::string fault_;           // of the last probe
+  bool has_no_memory_ = false;  // likewise
+  Counters counters_;
+  core::TaskGroup asking_;
+  core::TaskGroup running_;
+};
+
+}  // namespace sluice::gateway

@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "gateway/proxy/options.h"
+
+namespace sluice::gateway {
+
+std::string RouteOptions::check_method(std::string_view text) {
+  const bool is_known =
+      std::ranges::any_of(std::initializer_list<std::string_view>{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
+                          [&](std::string_view one) { return one == text; });
+  return is_known ? "" : "must be GET (with which HEAD goes), POST, PUT, PATCH, DELETE or OPTIONS";
+}
+
+std::vector<http::Condition> RouteOptions::conditions() const {
+  std::vector<http::Condition> all;
+  const auto add = [&](http::Condition::Of of, const std::vector<Named<std::string>>& wanted) {
+    for (const auto& [name, value] : wanted) {
+      all.push_back({of, name.value, value == "*" ? std::nullopt : std::optional(value)});
+    }
+  };
+  add(http::Condition::Of::field, headers);
+  add(http::Condition::Of::query, query);
+  return all;
+}
+
+std::vector<http::Method> RouteOptions::taken_methods() const {
+  using http::Method;
+  std::vector<Method> taken{Method::get, Method::post, Method::put, Method::patch, Method::delete_, Method::options};
+  if (!methods.empty()) {
+    taken.clear();
+    for (const auto& method : methods) taken.push_back(http::parse_method(method.value));
+  }
+  // A WebSocket over HTTP/2 (RFC 8441) uses CONNECT, over HTTP/1.1 it uses GET.
+  if ((upstream || !split.empty()) && std::ranges::find(taken, Method::get) != taken.end()) {
+    taken.push_back(Method::connect);
+  }
+  return taken;
+}
+
+bool RouteOptions::passes_to(std::string_view upstream_name) const {
+  if (upstream && upstream->value == upstream_name) return true;
+  return std::ranges::any_of(split, [&](const auto& share) { return share.name.value == upstream_name; });
+}
+
+}  // namespace sluice::gateway

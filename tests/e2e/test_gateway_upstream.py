@@ -1,0 +1,398 @@
+"""Which server of an upstream gets a request, and what happens when one fails: through the real program, with real servers."""
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from cluster import free_port
+from test_gateway import gateway, wait_until
+from tokens import Secret, soon
+from upstream import Upstream, response
+
+
+def named(name):
+    return Upstream(lambda *_: response(name.encode()))
+
+
+def state(server, back, name="back"):
+    """The server's state; None: no core knows it."""
+    for line in server.admin("/metrics")[1].splitlines():
+        if line.startswith(f'sluice_upstream_state{{upstream="{name}",server="127.0.0.1:{back}"') and line.endswith(" 1"):
+            return line.split('state="')[1].split('"')[0]
+    return None
+
+
+def of_server(server, metric, port):
+    return server.sample(f'sluice_upstream_{metric}{{upstream="back",server="127.0.0.1:{port}"}}')
+
+
+def entry(url, weight):
+    return f'{{ url = "{url}", weight = {weight} }}'
+
+
+def upstream_of(entries, more=""):
+    return f'[[upstream]]\nname = "back"\nservers = [{", ".join(entries)}]\n{more}\n[[route]]\npath = "/{{rest...}}"\nupstream = "back"\n'
+
+
+def test_weights(sluice):
+    with named("a") as a, named("b") as b:
+        server = sluice(upstream_of([entry(a.url, 3), f'"{b.url}"']), server="cores = 1")
+        with server.connect() as client:
+            assert b"".join(client.get("/").body for _ in range(8)) == b"aabaaaba"
+
+
+def test_least_keeps_away_from_a_server_that_is_slow(sluice):
+    go_on = threading.Event()
+
+    def wait(*_):
+        go_on.wait(30)
+        return response(b"slow")
+
+    with Upstream(wait) as slow, named("fast") as fast:
+        server = sluice(gateway(slow.url, fast.url, upstream='balance = "least"'), server="cores = 1")
+        with server.connect() as waiting:
+            waiting.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            # Until one waits for the slow one, which then has more than the other.
+            while not slow.requests:
+                assert waiting.read().body == b"fast"
+                waiting.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                time.sleep(0.02)
+            with server.connect() as client:
+                assert {client.get("/").body for _ in range(40)} == {b"fast"}
+            go_on.set()
+            assert waiting.read().body == b"slow"
+
+
+@pytest.mark.parametrize("key, field", [("header.X-User", "X-User: {}"), ("cookie.session", "Cookie: a=b; session={}; c=d"),
+                                        ("path", None)])
+def test_hash(sluice, key, field):
+    with named("a") as a, named("b") as b, named("c") as c:
+        options = f'balance = "hash"\nhash = "{key}"'
+        server = sluice(gateway(a.url, b.url, c.url, upstream=options))
+
+        def ask(number):
+            with server.connect() as client:
+                return client.get(f"/{number}" if field is None else "/", *([field.format(number)] if field else [])).body
+
+        first = [ask(number) for number in range(60)]
+        assert set(first) == {b"a", b"b", b"c"}
+        assert [ask(number) for number in range(60)] == first
+        # The list's order is nothing; another server takes keys, and others keep theirs.
+        with named("d") as d:
+            text = server.file.read_text()
+            server.file.write_text(text.replace(f'"{a.url}", "{b.url}"', f'"{d.url}", "{b.url}", "{a.url}"'))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "has been read again" in server.log)
+            second = [ask(number) for number in range(60)]
+            moved = [now for now, before in zip(second, first) if now != before]
+            assert set(moved) == {b"d"} and len(moved) < 30
+
+
+def test_hash_by_claim(sluice):
+    secret = Secret()
+    with named("a") as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='balance = "hash"\nhash = "claim.sub"', route='use = ["auth"]') +
+                        f'[policy.auth]\ntype = "jwt"\nsecret = "{secret.secret}"\n')
+
+        def ask(number):
+            return server.get("/", f"Authorization: Bearer {secret.token(soon(sub=f'user-{number}'))}").body
+
+        first = [ask(number) for number in range(20)]
+        assert set(first) == {b"a", b"b"}
+        assert [ask(number) for number in range(20)] == first
+
+
+def test_a_server_is_ejected_for_all_cores_and_comes_back(sluice):
+    ill = threading.Event()
+    ill.set()
+
+    def answer(*_):
+        return response(b"ill", status="503 Service Unavailable") if ill.is_set() else response(b"a")
+
+    with Upstream(answer) as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 3, for = "1s", slow_start = "200ms" }'),
+                        server="cores = 2")
+
+        def ask():
+            with server.connect() as client:  # a connection each, so that both cores get some
+                return client.get("/").status
+
+        while state(server, a.port) != "ejected":
+            assert ask() in (200, 503)
+        wait_until(lambda: ask() == 200)
+        before = len(a.requests)
+        # Within its time it gets none. It may be over while this is counted.
+        statuses = [ask() for _ in range(20)]
+        if state(server, a.port) == "ejected":
+            assert statuses == [200] * 20 and len(a.requests) == before
+        # One request tries it, fails, and the next ejection lasts twice as long.
+        wait_until(lambda: ask() == 503)
+        wait_until(lambda: "ejected for 2 s: the one request that it got failed" in server.log)
+        ill.clear()
+
+        def is_up():
+            assert ask() == 200
+            return state(server, a.port) == "up"
+
+        wait_until(is_up)
+        assert of_server(server, "ejections_total", a.port) >= 2
+        for text in ("ejected for 1 s: requests failed, one after the other", "the next request tries it",
+                     "it answers again", "up again"):
+            assert f"127.0.0.1:{a.port}: " in server.log and text in server.log
+        count = len(a.requests)
+        for _ in range(20):
+            ask()
+        assert len(a.requests) > count
+
+
+def test_the_only_server_is_never_ejected(sluice):
+    with Upstream(lambda *_: response(b"", status="503 Service Unavailable")) as a:
+        server = sluice(gateway(a.url, upstream="eject.after = 1"))
+        assert [server.get("/").status for _ in range(10)] == [503] * 10
+        assert len(a.requests) == 10 and state(server, a.port) == "up"
+
+
+def test_errors_of_clients_eject_nobody(sluice):
+    with Upstream(lambda *_: response(b"", status="404 Not Found")) as a, \
+            Upstream(lambda *_: response(b"", status="500 Internal Server Error")) as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 1, at_most = "100%" }'), server="cores = 1")
+        with server.connect() as client:
+            assert [client.get("/").status for _ in range(20)] == [404, 500] * 10
+            for _ in range(3):
+                with server.connect() as other:
+                    other.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+                    other.shut_sending()
+                    assert other.read().status == 400
+            time.sleep(0.1)
+            assert state(server, a.port) == state(server, b.port) == "up"
+        assert of_server(server, "ejections_total", a.port) == 0
+
+
+def test_which_statuses_eject(sluice):
+    with Upstream(lambda *_: response(b"", status="500 Internal Server Error")) as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 2, for = "1m", status = "500-599" }'))
+        wait_until(lambda: server.get("/").status and state(server, a.port) == "ejected")
+
+
+def test_when_all_are_ejected_all_are_tried(sluice):
+    with Upstream(lambda *_: response(b"", status="503 Service Unavailable")) as a, \
+            Upstream(lambda *_: response(b"", status="503 Service Unavailable")) as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 1, for = "1m", at_most = "100%" }'), server="cores = 1")
+        wait_until(lambda: server.get("/").status and state(server, a.port) == state(server, b.port) == "ejected")
+        counts = len(a.requests), len(b.requests)
+        assert [server.get("/").status for _ in range(4)] == [503] * 4
+        assert (len(a.requests), len(b.requests)) == (counts[0] + 2, counts[1] + 2)
+
+
+def test_active_probes(sluice):
+    well = threading.Event()
+    well.set()
+
+    def answer(request, _):
+        if request[1] == "/healthz":
+            return response(b"", status="200 OK" if well.is_set() else "500 Internal Server Error")
+        return response(b"a")
+
+    health = 'health = { path = "/healthz", every = "50ms", timeout = "2s", rise = 2, fall = 2 }\n' \
+             'eject = { for = "100ms", slow_start = "0s" }'
+    with Upstream(answer) as a, Upstream(lambda *_: response(b"b")) as b:
+        server = sluice(gateway(a.url, b.url, upstream=health), server="cores = 2")
+        wait_until(lambda: server.sample(f'sluice_upstream_probes_total{{upstream="back",server="127.0.0.1:{a.port}",result="passed"}}'))
+        probe = next(request for request in a.requests if request[1] == "/healthz")
+        assert probe[0] == "GET" and ("host", f"127.0.0.1:{a.port}") in probe[2]
+        well.clear()
+        wait_until(lambda: state(server, a.port) == "ejected")
+        assert "probes failed: it answered 500" in server.log
+        assert {server.get("/").body for _ in range(10)} == {b"b"}
+        well.set()
+        wait_until(lambda: server.get("/").body and state(server, a.port) == "up")
+        wait_until(lambda: server.get("/").body == b"a")
+
+
+def test_probes_that_only_connect(sluice):
+    port = free_port()
+    with named("b") as b:
+        health = 'health = { every = "50ms", fall = 2, rise = 1 }\neject = { for = "100ms", slow_start = "0s" }'
+        server = sluice(gateway(f"http://127.0.0.1:{port}", b.url, upstream=health))
+        wait_until(lambda: state(server, port) == "ejected")
+        assert "probes failed: it cannot be reached: Connection refused" in server.log
+        with Upstream(lambda *_: response(b"a"), port):
+            wait_until(lambda: server.get("/").body == b"a")
+            wait_until(lambda: server.get("/").body and state(server, port) == "up")
+
+
+def test_a_server_that_hangs_is_ejected(sluice):
+    ends = threading.Event()
+
+    def hang(*_):
+        ends.wait(30)
+
+    with Upstream(hang) as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='response_timeout = "100ms"\neject = { after = 2, for = "1m" }\nretries = 0'),
+                        server="cores = 1")
+        statuses = []
+        while state(server, a.port) != "ejected":
+            statuses.append(server.get("/").status)
+        assert set(statuses) == {200, 504}
+        assert {server.get("/").status for _ in range(10)} == {200}
+        ends.set()
+
+
+def broken(_, connection):
+    connection.sendall(b"HTTP/1.1 2")
+
+
+def resets(_, connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+@pytest.mark.parametrize("fault", [broken, resets])
+def test_what_is_sent_to_another_server(sluice, fault):
+    with Upstream(fault) as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream="eject.after = 0"), server="cores = 1")
+
+        def ask(method, body=None, *fields):
+            count = len(a.requests)
+            with server.connect() as client:
+                while True:  # until it was a's turn
+                    answer = client.call(method, "/", body, *fields) if body is not None else client.get("/", method=method)
+                    if len(a.requests) > count:
+                        assert len(a.requests) == count + 1
+                        return answer.status
+
+        assert ask("GET") == 200
+        assert ask("DELETE") == 200
+        assert ask("PUT", b"x" * 60_000) == 200
+        assert b.requests[-1][3] == b"x" * 60_000
+        assert ask("PUT", b"x" * 70_000) == 502
+        got = len(b.requests)
+        assert ask("POST", b"hello") == 502
+        assert ask("PATCH", b"hello") == 502
+        posts = [request for request in b.requests[got:] if request[0] in ("POST", "PATCH")]
+        assert len(posts) <= 2, "those that it got at its own turn"
+        assert of_server(server, "retries_total", a.port) == 3
+
+
+def test_retry_on(sluice):
+    with Upstream(lambda *_: response(b"full", status="503 Service Unavailable")) as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject.after = 0\nretry_on = "503"'), server="cores = 1")
+        with server.connect() as client:
+            assert [client.get("/").status for _ in range(8)] == [200] * 8
+            assert len(a.requests) == 4
+            # One of them at each server's turn: a POST is passed on as it was answered.
+            assert sorted(client.call("POST", "/", b"x").status for _ in range(2)) == [200, 503]
+
+
+def test_the_budget_of_retries(sluice):
+    def fail(*_):
+        return None
+
+    with Upstream(fail) as a, Upstream(fail) as b:
+        server = sluice(gateway(a.url, b.url, upstream="eject.after = 0"), server="cores = 1")
+        for _ in range(60):
+            assert server.get("/").status == 502
+        sent = len(a.requests) + len(b.requests)
+        # Ten, and one for each five requests after the first.
+        assert 60 + 10 <= sent <= 60 + 10 + 12
+        assert server.sample('sluice_upstream_retries_refused_total{upstream="back"}') == 120 - sent
+
+
+def test_reload_keeps_what_stays(sluice):
+    with Upstream(lambda *_: response(b"", status="503 Service Unavailable")) as a, named("b") as b, named("c") as c:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 2, for = "5m" }'), server="cores = 1")
+        with server.connect() as client:
+            wait_until(lambda: client.get("/").status and state(server, a.port) == "ejected")
+            requests = of_server(server, "requests_total", b.port)
+            text = server.file.read_text()
+            server.file.write_text(text.replace(f'"{b.url}"', f'"{c.url}", {entry(b.url, 2)}') .replace("[[route]]", "retries = 1\n[[route]]"))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: client.get("/").body == b"c")
+            assert state(server, a.port) == "ejected"
+            assert {client.get("/").body for _ in range(9)} == {b"b", b"c"}
+            assert b.connections == 1
+            assert of_server(server, "requests_total", b.port) > requests
+            # One that goes is forgotten; one that comes again begins anew.
+            server.file.write_text(text.replace(f'"{a.url}", ', ""))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: state(server, a.port) is None)
+            server.file.write_text(text)
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: state(server, a.port) is not None)
+            # Other options of connections or ejection: all begins anew.
+            server.file.write_text(text.replace("after = 2", "after = 3"))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: of_server(server, "ejections_total", a.port) == 0 or None)
+
+
+def test_a_server_that_dies_and_comes_back_under_load(sluice):
+    port = free_port()
+    answers = []
+    stop = threading.Event()
+    with named("a") as a:
+        dying = Upstream(lambda *_: response(b"b"), port)
+        server = sluice(gateway(a.url, dying.url, upstream='eject = { after = 2, for = "200ms", slow_start = "200ms" }'),
+                        server="cores = 2")
+
+        def load():
+            with server.connect() as client:
+                while not stop.is_set():
+                    answers.append(client.get("/").status)
+
+        clients = [threading.Thread(target=load) for _ in range(4)]
+        for client in clients:
+            client.start()
+        wait_until(lambda: len(answers) > 100)
+        dying.close()
+        wait_until(lambda: state(server, port) == "ejected")
+        with Upstream(lambda *_: response(b"b"), port) as back:
+            wait_until(lambda: state(server, port) == "up")
+            wait_until(lambda: len(back.requests) > 50)
+            stop.set()
+            for client in clients:
+                client.join()
+    assert set(answers) == {200}
+
+
+def test_a_server_that_does_not_wait_for_a_slow_client_stays(sluice):
+    def leave(listener):
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                received = b""
+                while not received.endswith(b"\r\n\r\nx") and (piece := connection.recv(65536)):
+                    received += piece
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, named("b") as b:
+        threading.Thread(target=leave, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        server = sluice(gateway(f"http://127.0.0.1:{port}", b.url, upstream='eject = { after = 1, at_most = "100%" }'),
+                        server="cores = 1")
+        for i in range(3):
+            with server.connect() as client:
+                client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+                wait_until(lambda: of_server(server, "failures_total", port) == i + 1)
+                client.send(b"123456789")
+                assert client.read().status == 502
+            assert server.get("/").body == b"b"
+        assert state(server, port) == "up" and of_server(server, "ejections_total", port) == 0
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("request_text", [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+                                          b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"])
+def test_a_server_that_leaves_while_nobody_is_slow_is_ejected(sluice, request_text):
+    with Upstream(lambda *_: None) as leaves, named("b") as b:
+        server = sluice(gateway(leaves.url, b.url, upstream='eject = { after = 1, for = "1m", at_most = "100%" }\nretries = 0'),
+                        server="cores = 1")
+
+        def is_ejected():
+            with server.connect() as client:
+                client.send(request_text)
+                assert client.read().status in (200, 502)
+            return state(server, leaves.port) == "ejected"
+        wait_until(is_ejected)

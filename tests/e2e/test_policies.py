@@ -1,0 +1,404 @@
+"""[policy.NAME] of the types ip, api-key, basic and headers, in front of each kind of route."""
+import base64
+import hashlib
+import json
+import signal
+import sqlite3
+import subprocess
+import threading
+
+import pytest
+
+from conftest import SLUICE
+from test_gateway import echo, gateway, said, wait_until
+from tokens import Secret, soon
+from upstream import Upstream
+
+KEY, OTHER = "the-key-of-acme-0123", "the-key-of-globex-45"
+PROXY = "127.0.0.2"
+
+
+def digest(key):
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def basic(user, password):
+    return "Authorization: Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def hash_of(password):
+    return subprocess.run([SLUICE, "hash-password"], input=password + "\n", capture_output=True, text=True, check=True,
+                          timeout=60).stdout.strip()
+
+
+def everywhere(back, use):
+    """A route of each kind that uses these policies; the paths that answer GET."""
+    return f'''
+[database.main]
+url = "sqlite:main.db"
+[[endpoint]]
+path = "/endpoint"
+get = "SELECT 1 AS one"
+use = {use}
+[[files]]
+path = "/site"
+root = "site"
+use = {use}
+[[resident]]
+name = "known"
+query = "SELECT 1 AS id"
+key = "id"
+use = {use}
+[[websocket]]
+path = "/ws"
+handler = "echo"
+use = {use}
+{gateway(back.url, path="/back/{rest...}", route=f"use = {use}")}
+'''
+
+
+PATHS = ("/endpoint", "/site/hello.txt", "/known", "/known/1", "/back/a")
+
+
+@pytest.fixture
+def main_db(tmp_path, site):
+    def run(script=""):
+        with sqlite3.connect(tmp_path / "main.db") as database:
+            database.executescript(script)
+        database.close()
+    run()
+    return run
+
+
+def statuses(client, *fields):
+    return {client.get(path, *fields).status for path in PATHS}
+
+
+def opens_websocket(server, *fields):
+    with server.connect() as client:
+        return client.get("/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+                          "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", *fields).status
+
+
+def test_keys_in_front_of_everything(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, '["partners"]') + f"""
+[policy.partners]
+type = "api-key"
+[policy.partners.keys]
+acme = "sha256:{digest(KEY)}"
+globex = "${{GLOBEX}}"
+""", server='access_log = "stdout"', env={"GLOBEX": OTHER})
+        with server.connect() as client:
+            for key in (KEY, OTHER):
+                assert statuses(client, f"X-API-Key: {key}") == {200}
+            for bad in ((), ("X-API-Key:",), (f"X-API-Key: {KEY.upper()}",), (f"X-API-Key: {digest(KEY)}",),
+                        (f"X-API-Key: {KEY}x",), (f"Authorization: Bearer {KEY}",)):
+                assert statuses(client, *bad) == {401}, bad
+            assert client.get("/endpoint").get("www-authenticate") == 'ApiKey realm="sluice"'
+            assert client.get("/endpoint", method="POST").status == 401
+            assert statuses(client, f"X-API-Key: {KEY}", f"X-API-Key: {KEY}") == {400}
+            assert "x-api-key" not in said(client.get("/back/a", f"X-API-Key: {KEY}"))[1]
+        assert opens_websocket(server, f"X-API-Key: {KEY}") == 101
+        assert opens_websocket(server) == 401
+        assert KEY not in server.log and OTHER not in server.log
+        assert server.sample('sluice_api_key_refusals_total{policy="partners",reason="repeated"}') == 5
+        assert all(KEY not in value for request in back.requests for _, value in request[2])
+
+
+def test_a_key_in_the_query_string_is_in_no_log_and_goes_nowhere(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, path="/back/{rest...}", route='use = ["partners"]') + f"""
+[policy.partners]
+type = "api-key"
+query = "k"
+keys.acme = "sha256:{digest(KEY)}"
+""", server='access_log = "stdout"')
+        with server.connect() as client:
+            assert said(client.get(f"/back/a?x=1&k={KEY}&y=2"))[0] == "GET /back/a?x=1&y=2"
+            assert said(client.get(f"/back/a%2fb?k={KEY}"))[0] == "GET /back/a%2Fb"
+            assert client.get(f"/back/a?k={KEY}&%6b={KEY}").status == 400
+            assert client.get(f"/back/a?k={OTHER}").status == 401
+            assert client.get(f"/nowhere?k={KEY}").status == 404
+            assert client.get("/back/a", f"X-API-Key: {KEY}").status == 401
+        wait_until(lambda: server.log.count('"target"') == 6)
+        assert KEY not in server.log and OTHER not in server.log
+
+
+def test_who_has_the_key_is_a_claim(sluice, main_db):
+    main_db("CREATE TABLE orders (owner text, what text); INSERT INTO orders VALUES ('acme', 'anvil'), ('globex', 'laser')")
+    server = sluice(f'''
+[database.main]
+url = "sqlite:main.db"
+[[endpoint]]
+path = "/orders"
+get = "SELECT what FROM orders WHERE owner = :owner"
+params.owner = {{ from = "claim.sub" }}
+use = ["partners"]
+[[endpoint]]
+path = "/admin"
+get = "SELECT 1 AS one"
+require = "eq(claim.sub, 'globex')"
+use = ["partners"]
+[policy.partners]
+type = "api-key"
+keys = {{ acme = "{KEY}", globex = "{OTHER}" }}
+''')
+    with server.connect() as client:
+        assert json.loads(client.get("/orders", f"X-API-Key: {KEY}").body) == [{"what": "anvil"}]
+        assert json.loads(client.get("/orders", f"X-API-Key: {OTHER}").body) == [{"what": "laser"}]
+        assert client.get("/admin", f"X-API-Key: {KEY}").status == 403
+        assert client.get("/admin", f"X-API-Key: {OTHER}").status == 200
+
+
+TABLE = '''
+[database.main]
+url = "sqlite:main.db"
+[[resident]]
+name = "keys"
+query = "SELECT digest, owner AS sub, tenant FROM keys"
+key = "digest"
+encode = "ENCODE"
+refresh = { every = "20ms" }
+serve = false
+[policy.partners]
+type = "api-key"
+table = "keys"
+[[endpoint]]
+path = "/who"
+get = "SELECT :sub AS sub, :tenant AS tenant"
+params.sub = { from = "claim.sub" }
+params.tenant = { from = "claim.tenant" }
+use = ["partners"]
+'''
+
+
+@pytest.mark.parametrize("encode", ["load", "on-demand"])
+def test_keys_in_a_table_change_with_it(sluice, main_db, encode):
+    main_db("CREATE TABLE keys (digest text PRIMARY KEY, owner text, tenant integer)")
+    server = sluice(TABLE.replace("ENCODE", encode), server="cores = 2")
+    clients = [server.connect() for _ in range(8)]  # on both cores
+
+    def all_say(key, status):
+        wait_until(lambda: {client.get("/who", f"X-API-Key: {key}").status for client in clients} == {status})
+
+    all_say(KEY, 401)
+    main_db(f"INSERT INTO keys VALUES ('{digest(KEY)}', 'acme', 7), ('{digest(OTHER).upper()}', 'globex', 8)")
+    all_say(KEY, 200)
+    assert clients[0].get("/who", f"X-API-Key: {OTHER}").status == 401  # digests are in lower case
+    assert json.loads(clients[0].get("/who", f"X-API-Key: {KEY}").body) == [{"sub": "acme", "tenant": "7"}]
+    main_db(f"UPDATE keys SET owner = 'emca' WHERE digest = '{digest(KEY)}'")
+    wait_until(lambda: {json.loads(client.get("/who", f"X-API-Key: {KEY}").body)[0]["sub"] for client in clients} == {"emca"})
+    main_db("DELETE FROM keys")
+    all_say(KEY, 401)
+    assert clients[0].get("/keys", f"X-API-Key: {KEY}").status == 404
+    # A table that is another one is read from then on, by the same policy.
+    main_db(f"CREATE TABLE keys2 AS SELECT '{digest(KEY)}' AS digest, 'new' AS owner, 1 AS tenant")
+    server.file.write_text(server.file.read_text().replace("FROM keys", "FROM keys2"))
+    server.process.send_signal(signal.SIGHUP)
+    all_say(KEY, 200)
+    for client in clients:
+        client.close()
+
+
+def test_a_reload_changes_keys(sluice, main_db):
+    with Upstream(echo) as back:
+        text = gateway(back.url, route='use = ["partners", "fields"]') + """
+[policy.fields]
+type = "headers"
+request.set = { X-Partner = "{claim.sub}" }
+[policy.partners]
+type = "api-key"
+keys.acme = """
+        server = sluice(text + f'"{KEY}"')
+        with server.connect() as client:
+            assert said(client.get("/", f"X-API-Key: {KEY}", "X-Partner: root"))[1]["x-partner"] == "acme"
+            server.file.write_text(server.file.read_text().replace(KEY, OTHER))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: client.get("/", f"X-API-Key: {OTHER}").status == 200)
+            assert client.get("/", f"X-API-Key: {KEY}").status == 401
+
+
+def test_passwords_in_front_of_everything(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, '["staff"]') + f"""
+[policy.staff]
+type = "basic"
+realm = "staff"
+users = {{ ada = "{hash_of("love:lace")}" }}
+""")
+        with server.connect() as client:
+            assert statuses(client, basic("ada", "love:lace")) == {200}
+            for bad in ((), ("Authorization: Basic",), (basic("ada", "Love:lace"),), (basic("bob", "love:lace"),), (basic("ada", ""),),
+                        ("Authorization: Bearer a",), (basic("ada", "love:lace") + "=",)):
+                answer = client.get("/endpoint", *bad)
+                assert answer.status == 401 and answer.get("www-authenticate") == 'Basic realm="staff", charset="UTF-8"', bad
+            assert statuses(client) == {401}
+            assert client.get("/endpoint", basic("ada", "love:lace"), basic("ada", "love:lace")).status == 400
+            assert "authorization" not in said(client.get("/back/a", basic("ada", "love:lace")))[1]
+        assert opens_websocket(server, basic("ada", "love:lace")) == 101
+        assert opens_websocket(server, basic("ada", "x")) == 401
+        assert subprocess.run(["curl", "-s", "-u", "ada:love:lace", "--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}",
+                               f"http://127.0.0.1:{server.port}/endpoint"], capture_output=True, timeout=60).stdout == b"200"
+
+
+def test_a_flood_of_passwords_is_bounded(sluice, main_db):
+    server = sluice(f'''
+[[files]]
+path = "/"
+root = "site"
+use = ["staff"]
+[policy.staff]
+type = "basic"
+queue = 1
+users = {{ ada = "{hash_of("lovelace")}" }}
+''', server="cores = 1")
+    seen = []
+
+    def ask(number):
+        with server.connect() as client:
+            for i in range(10):
+                answer = client.get("/hello.txt", basic("ada", f"{number}-{i}"))
+                seen.append((answer.status, answer.get("retry-after")))
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == {(401, None), (503, "1")}
+    assert server.get("/hello.txt", basic("ada", "lovelace")).status == 200
+    assert server.get("/hello.txt", basic("ada", "lovelace")).status == 200
+    assert server.sample('sluice_basic_cache_hits_total{policy="staff"}') == 1
+
+
+def test_addresses_in_front_of_everything(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, '["near", "not-that"]') + """
+[policy.near]
+type = "ip"
+allow = ["127.0.0.0/8", "10.0.0.0/8"]
+[policy.not-that]
+type = "ip"
+deny = ["127.0.0.3", "10.6.6.6", "2001:db8::/32"]
+""", server=f'trusted_proxies = ["{PROXY}"]')
+        with server.connect() as client:
+            assert statuses(client) == {200}
+            assert statuses(client, "X-Forwarded-For: 10.6.6.6") == {200}  # nobody believes that
+        with server.connect(source="127.0.0.3") as client:
+            assert statuses(client) == {403}
+            assert statuses(client, "X-Forwarded-For: 127.0.0.1") == {403}
+            assert client.get("/endpoint").media_type == "application/problem+json"
+        with server.connect(source=PROXY) as client:
+            assert statuses(client, "X-Forwarded-For: 10.1.1.1") == {200}
+            for bad in ("10.6.6.6", "11.0.0.1", "10.1.1.1, 10.6.6.6", "2001:db8::1", "::ffff:10.6.6.6"):
+                assert statuses(client, f"X-Forwarded-For: {bad}") == {403}, bad
+        assert opens_websocket(server) == 101
+
+
+def test_fields_of_requests_and_answers(sluice, main_db):
+    secret = Secret()
+    main_db("CREATE TABLE seen (request_id text, path text)")
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, '["auth", "fields"]') + f"""
+[request_log]
+table = "seen"
+[policy.auth]
+type = "jwt"
+secret = "{secret.secret}"
+[policy.fields]
+type = "headers"
+request_id = true
+request.set = {{ X-User = "{{claim.sub}}", X-From = "{{client.ip}}" }}
+request.add = {{ X-Seen = "{{request.id}}" }}
+request.remove = ["X-Debug"]
+response.set = {{ X-For = "{{claim.sub}}" }}
+response.remove = ["X-Back"]
+""", server=f'access_log = "stdout"\ntrusted_proxies = ["{PROXY}"]')
+        token = f"Authorization: Bearer {secret.token(soon(sub='ada'))}"
+        with server.connect() as client:
+            answer = client.get("/back/a", token, "X-User: root", "x-user: admin", "X-Debug: 1", "X-Request-Id: mine", "X-A: 1",
+                                "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+            fields = [line.split(": ", 1) for line in answer.body.decode().split("\n")[1:-1]]
+            passed = dict(fields)
+            assert len(fields) == len(passed)
+            given = answer.get("x-request-id")
+            assert len(given) == 32 and given != "mine"
+            assert {name: passed[name] for name in ("x-user", "x-from", "x-seen", "x-request-id", "x-a")} == {
+                "x-user": "ada", "x-from": "127.0.0.1", "x-seen": given, "x-request-id": given, "x-a": "1"}
+            assert passed["traceparent"].startswith("00-0af7651916cd43dd8448eb211c80319c") and "x-debug" not in passed
+            assert answer.get("x-for") == "ada" and answer.get("x-back") is None
+            ids = set()
+            for path in PATHS:
+                answer = client.get(path, token)
+                assert answer.status == 200 and answer.get("x-for") == "ada"
+                ids.add(answer.get("x-request-id"))
+            assert len(ids) == len(PATHS)
+            evil = f"Authorization: Bearer {secret.token(soon(sub='a' + chr(13) + chr(10) + 'X-Admin: 1'))}"
+            before = len(back.requests)
+            answer = client.get("/back/a", evil)
+            assert answer.status == 403 and answer.get("x-for") is None and len(back.requests) == before
+        with server.connect(source=PROXY) as client:
+            assert client.get("/endpoint", token, "X-Request-Id: theirs").get("x-request-id") == "theirs"
+            assert len(client.get("/endpoint", token, "X-Request-Id: a", "X-Request-Id: b").get("x-request-id")) == 32
+        wait_until(lambda: '"request_id":"theirs"' in server.log and f'"request_id":"{given}"' in server.log)
+        server.stop()
+        with sqlite3.connect(f"{server.file.parent}/main.db") as database:
+            rows = dict(database.execute("SELECT request_id, path FROM seen"))
+        database.close()
+        assert rows[given] == "/back/a" and rows["theirs"] == "/endpoint"
+
+
+@pytest.mark.parametrize("policy, what", [
+    ('type = "ip"', "names no addresses"),
+    ('type = "ip"\nallow = ["10.0.0.1/8"]', "has bits set behind its prefix"),
+    ('type = "ip"\nallow = ["10.0.0.1"]\nkeys = { a = "b" }', '"api-key"'),
+    ('type = "api-key"', "has no keys"),
+    ('type = "api-key"\nkeys = { a = "short" }', 'the key of "a" has at least 16 characters'),
+    ('type = "api-key"\nkeys = { a = "sha256:12" }', "64 hexadecimal digits"),
+    (f'type = "api-key"\nkeys = {{ a = "{KEY}", b = "sha256:{digest(KEY)}" }}', '"a" and "b" have the same key'),
+    (f'type = "api-key"\nkeys = {{ a = "sha256:{digest("")}" }}', "is the digest of nothing"),
+    (f'type = "api-key"\nquery = "k"\ncookie = "k"\nkeys = {{ a = "{KEY}" }}', "has more than one of"),
+    ('type = "api-key"\ntable = "kyes"', 'did you mean "keys"'),
+    ('type = "api-key"\ntable = "keys"', "everybody could read it at /keys"),
+    (f'type = "api-key"\ntable = "keys"\nkeys = {{ a = "{KEY}" }}', 'has "keys" as well'),
+    ('type = "basic"', "has no users"),
+    ('type = "basic"\nusers = { a = "secret" }', 'the hash of "a" must be a hash of argon2id'),
+    ('type = "auth-request"', 'needs the key "upstream"'),
+    ('type = "auth-request"\nupstream = "auth"', 'there is no [[upstream]] called "auth"'),
+    ('type = "auth-request"\nupstream = "auth"\npath = "auth"', 'must begin with "/"'),
+    ('type = "auth-request"\nupstream = "auth"\npath = "/a?b"', "must be a path"),
+    ('type = "auth-request"\nupstream = "auth"\ncopy = ["Host"]', "no policy changes this field"),
+    ('type = "headers"', "changes nothing"),
+    ('type = "headers"\nrequest.set = { Host = "a" }', "no policy changes this field"),
+    ('type = "headers"\nrequest.remove = ["X-Forwarded-For"]', "no policy changes this field"),
+    ('type = "headers"\nresponse.set = { Content-Length = "1" }', "no policy changes this field"),
+    ('type = "headers"\nrequest.set = { X-A = "{claims.sub}" }', "a place that nothing fills"),
+    ('type = "headers"\nrequest.set = { X-A = "{claim.sub}" }', "no policy before it gives any"),
+    ('type = "headers"\nresponse.set = { X-A = "a\\r\\nX-B: c" }', "no control characters"),
+    ('type = "headers"\nresponse.set = { "X A" = "a" }', "not the name of a header field"),
+    ('type = "headers"\nresponse.set = { X-A = "a", x-a = "b" }', "this field comes twice"),
+    ('type = "headers"\nrequest_id = true\nrequest.remove = ["x-request-id"]', '"request_id" sets this field'),
+])
+def test_what_cannot_work_is_refused(tmp_path, policy, what):
+    (tmp_path / "main.db").touch()
+    file = tmp_path / "bad.toml"
+    file.write_text(f'[policy.one]\n{policy}\n[database.main]\nurl = "sqlite:main.db"\n[[resident]]\nname = "keys"\n'
+                    f'query = "SELECT 1 AS id"\nkey = "id"\n[[endpoint]]\npath = "/a"\nget = "SELECT 1 AS one"\nuse = ["one"]\n')
+    run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert run.returncode == 3 and what in run.stderr, run.stderr
+    assert "bad.toml:" in run.stderr and "secret" not in run.stderr, run.stderr
+
+
+def test_claims_come_from_one_policy(tmp_path):
+    file = tmp_path / "bad.toml"
+    file.write_text(f'[policy.one]\ntype = "api-key"\nkeys.a = "{KEY}"\n[policy.two]\ntype = "jwt"\nsecret = "{"s" * 32}"\n'
+                    '[[files]]\npath = "/"\nroot = "."\nuse = ["one", "two"]\n')
+    run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert run.returncode == 3 and "a route takes its claims from one policy" in run.stderr, run.stderr
+
+
+def test_hash_password():
+    assert hash_of("a").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    for bad in ("", "a\tb"):
+        run = subprocess.run([SLUICE, "hash-password"], input=bad, capture_output=True, text=True, timeout=60)
+        assert run.returncode == 1 and run.stdout == "" and "sluice: " in run.stderr

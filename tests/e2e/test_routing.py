@@ -1,0 +1,169 @@
+"""Which route a request is for, and what a route does: hosts, methods, fields and parameters; paths changed for a server; shares;
+redirects and fixed answers."""
+import http2
+from test_gateway import echo
+from test_reload import reload, write
+from upstream import Upstream, response
+
+
+def ask(connection, target, host="test", method="GET", *fields):
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *fields, "", ""]
+    connection.send("\r\n".join(lines).encode())
+    return connection.read(head=method == "HEAD")
+
+
+def route(path, does, **keys):
+    lines = [f'path = "{path}"', *(f"{key} = {value}" for key, value in keys.items()), does]
+    return "[[route]]\n" + "\n".join(lines) + "\n"
+
+
+def says(text, path="/x", **keys):
+    return route(path, f'respond = {{body = "{text}"}}', **keys)
+
+
+def test_hosts_of_every_kind_of_route(sluice, small_sqlite, site):
+    (site / "page").write_text("a file")
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/x"
+host = "api.example.com"
+returns = "object"
+get = "SELECT 'endpoint' AS kind"
+[[resident]]
+name = "x"
+host = "tables.example.com"
+query = "SELECT 'resident' AS kind"
+[[files]]
+path = "/"
+host = "*.example.com"
+root = "{site}"
+[[websocket]]
+path = "/x"
+host = "talk.example.com"
+handler = "echo"
+''' + says("a route", host='"*.example.org"') + says("every host"))
+    with server.connect() as client:
+        assert ask(client, "/x", "api.example.com").body == b'{"kind":"endpoint"}\n'
+        assert ask(client, "/x", "API.Example.com.:80").body == b'{"kind":"endpoint"}\n'
+        assert b'"kind":"resident"' in ask(client, "/x", "tables.example.com").body
+        assert ask(client, "/page", "api.example.com").body == b"a file"
+        assert ask(client, "/x", "talk.example.com").status == 426
+        assert ask(client, "/x", "a.b.example.org").body == b"a route"
+        assert ask(client, "/x", "example.org").body == b"every host"
+        assert ask(client, "/page", "example.org").status == 404
+    with http2.Client(server.port) as client:
+        assert client.get("/x").body == b"every host"
+    metrics = server.admin("/metrics")[1]
+    assert 'http_route="api.example.com/x"' in metrics and 'http_route="/x"' in metrics
+
+
+def test_calls_of_a_batch_are_for_its_host(sluice, small_sqlite):
+    endpoint = '[[endpoint]]\npath = "/x"\nhost = "{0}"\nreturns = "object"\nget = "SELECT \'{0}\' AS host"\n'
+    server = sluice(f'[database.main]\nurl = "sqlite:{small_sqlite}"\n' + endpoint.format("a.example") + endpoint.format("b.example") +
+                    '[batch]\npath = "/batch"\n')
+    body = '[{"method": "GET", "path": "/x"}]'
+    with server.connect() as client:
+        for host in ("a.example", "b.example"):
+            client.send(f"POST /batch HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+                        f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            answer = client.read()
+            assert answer.status == 200 and f'"host":"{host}"'.encode() in answer.body, answer.body
+
+
+def test_methods_fields_and_parameters(sluice):
+    server = sluice(says("reads", methods='["GET"]') + says("writes", methods='["POST", "PUT"]') +
+                    says("second", headers='{X-Version = "2"}') + says("beta", headers='{X-Version = "2"}', query='{beta = "*"}') +
+                    says("rest", path="/{rest...}") + says("only", path="/y", query='{k = "a b"}'))
+    with server.connect() as client:
+        assert ask(client, "/x").body == b"reads"
+        assert ask(client, "/x", method="HEAD").status == 200
+        assert ask(client, "/x", "test", "PUT", "Content-Length: 0").body == b"writes"
+        refused = ask(client, "/x", "test", "DELETE")
+        assert refused.status == 405 and refused.get("allow") == "GET, HEAD, POST, PUT, OPTIONS"
+        assert ask(client, "/x", "test", "DELETE", "x-version: 2").body == b"second"
+        assert ask(client, "/x?beta", "test", "GET", "x-version: 2").body == b"beta"
+        assert ask(client, "/x?beta", "test", "GET", "x-version: 3").body == b"reads"
+        assert ask(client, "/y?k=a+b").body == b"only"
+        assert ask(client, "/y?k=a").body == b"rest"
+        assert ask(client, "/x", "test", "OPTIONS").status == 204  # no route without conditions takes it
+        assert ask(client, "/x", "test", "OPTIONS", "x-version: 2").body == b"second"
+
+
+def test_paths_are_changed_for_the_server_alone(sluice):
+    with Upstream(echo) as back:
+        server = sluice(f'[[upstream]]\nname = "back"\nservers = ["{back.url}"]\n' +
+                        route("/billing/{rest...}", 'upstream = "back"', strip='"/billing"') +
+                        route("/v1/{rest...}", 'upstream = "back"', rewrite="{match = '^/v1/(.*)$', to = '/api/\\1'}") +
+                        route("/plain/{rest...}", 'upstream = "back"'))
+        with server.connect() as client:
+            def asked(target):
+                answer = ask(client, target)
+                return answer.body.decode().split("\n")[0] if answer.status == 200 else answer.status
+
+            assert asked("/billing/a%2Fb?x=1") == "GET /a%2Fb?x=1"
+            assert asked("/b%69lling//a/./b?x") == 404  # an empty segment
+            assert asked("/b%69lling/a/./b?x") == "GET /a/b?x"
+            assert asked("/billing/") == "GET /"
+            assert b"x-forwarded-prefix: /billing" in ask(client, "/billing/a").body
+            assert asked("/v1/users?y=%20") == "GET /api/users?y=%20"
+            for target in ("/plain/..%2Fa", "/plain/a%2F..%2Fb", "/plain/..;/a", "/plain/..%5Ca", "/v1/..%2F..%2Fa", "/billing/..%2Fx"):
+                assert asked(target) == 400, target
+            assert asked("/plain/a%2Fb;c=1") == "GET /plain/a%2Fb;c=1"
+
+
+def test_shares_are_kept(sluice):
+    with Upstream(lambda *_: response(b"a")) as a, Upstream(lambda *_: response(b"b")) as b:
+        server = sluice(f'[[upstream]]\nname = "a"\nservers = ["{a.url}"]\n[[upstream]]\nname = "b"\nservers = ["{b.url}"]\n' +
+                        route("/x", "split = {a = 9, b = 1}"), server="cores = 1")
+        with server.connect() as client:
+            answers = b"".join(client.get("/x").body for _ in range(40))
+    assert (answers.count(b"a"), answers.count(b"b")) == (36, 4)
+
+
+def test_redirects(sluice):
+    server = sluice(route("/old/{rest...}", 'redirect = "https://www.example.com/{rest}"') +
+                    route("/gone", 'redirect = {to = "/here", status = 301}'))
+    with server.connect() as client:
+        answer = ask(client, "/old/a%2Fb/c?x=%20")
+        assert (answer.status, answer.get("location")) == (307, "https://www.example.com/a%2Fb/c?x=%20")
+        answer = ask(client, "/gone", "test", "POST", "Content-Length: 0")
+        assert (answer.status, answer.get("location")) == (301, "/here")
+        assert ask(client, "/old/..%2Fx").status == 400
+
+
+def test_fixed_answers(sluice):
+    server = sluice(route("/robots.txt", 'respond = {body = "User-agent: *", headers = {Cache-Control = "max-age=60"}}') +
+                    route("/old", "respond = 410") + route("/down", 'respond = {status = 503, body = "{}", type = "application/json"}'))
+    with server.connect() as client:
+        answer = ask(client, "/robots.txt")
+        assert (answer.status, answer.body, answer.get("content-type"), answer.get("cache-control")) == (
+            200, b"User-agent: *", "text/plain; charset=utf-8", "max-age=60")
+        assert ask(client, "/robots.txt", method="HEAD").get("content-length") == "13"
+        answer = ask(client, "/old")
+        assert (answer.status, answer.body, answer.get("content-type")) == (410, b"", None)
+        answer = ask(client, "/down")
+        assert (answer.status, answer.body, answer.get("content-type")) == (503, b"{}", "application/json")
+
+
+def test_policies_see_the_path_before_it_is_changed_and_stand_in_front_of_fixed_answers(sluice):
+    server = sluice('''
+[policy.auth]
+type = "jwt"
+secret = "0123456789012345678901234567890123456789"
+''' + says("secret", use='["auth"]') + says("open", methods='["POST"]', headers='{A = "1"}'))
+    with server.connect() as client:
+        assert ask(client, "/x").status == 401
+        assert ask(client, "/x", "test", "POST", "Content-Length: 0", "A: 1").status == 200
+
+
+def test_a_reload_changes_routes(sluice):
+    server = sluice("# routes\n" + says("one", host='"a.example"'))
+    with server.connect() as client:
+        assert ask(client, "/x", "a.example").body == b"one"
+        assert ask(client, "/x", "b.example").status == 404
+        write(server, says("two", host='"*.example"'))
+        assert reload(server)[0] == 200
+        assert ask(client, "/x", "a.example").body == b"two"
+        assert ask(client, "/x", "b.example").body == b"two"

@@ -1,0 +1,85 @@
+"""[server] trusted_proxies: whose word about a client's address and scheme is taken. Peers are addresses of the loopback."""
+import json
+import signal
+import subprocess
+
+import pytest
+
+from cluster import free_port
+from conftest import SLUICE
+from test_gateway import echo, gateway, said, wait_until
+from upstream import Upstream
+
+PROXY, OTHER = "127.0.0.2", "127.0.0.1"
+SAYS = ("X-Forwarded-For: 6.6.6.6, 1.2.3.4", "X-Forwarded-For: 127.0.0.3", "X-Forwarded-Proto: https", "X-Forwarded-Host: b",
+        "X-Forwarded-Port: 7")
+
+
+def forwarded(answer):
+    return {name[12:]: value for name, value in said(answer)[1].items() if name.startswith("x-forwarded-")}
+
+
+def logged(server):
+    return [line["client"] for line in map(json.loads, (line for line in server.log.splitlines() if line.startswith("{")))]
+
+
+def test_a_trusted_proxy_says_who_the_client_is(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url), server='access_log = "stdout"\ntrusted_proxies = ["127.0.0.2/31", "2001:db8::/32"]')
+        with server.connect(source=PROXY) as client:
+            assert forwarded(client.get("/", *SAYS)) == {"for": "6.6.6.6, 1.2.3.4, 127.0.0.3, 127.0.0.2", "proto": "https",
+                                                         "host": "b", "port": "7"}
+            assert forwarded(client.get("/")) == {"for": "127.0.0.2", "proto": "http", "host": "test"}
+            assert forwarded(client.get("/", "X-Forwarded-For: 1.2.3.4, unknown")) == {
+                "for": "1.2.3.4, unknown, 127.0.0.2", "proto": "http", "host": "test"}
+        # Nobody else is believed.
+        with server.connect(source=OTHER) as client:
+            assert forwarded(client.get("/", *SAYS)) == {"for": "127.0.0.1", "proto": "http", "host": "test"}
+        subprocess.run(["curl", "-s", "--http2-prior-knowledge", "--interface", PROXY, "-H", "X-Forwarded-For: 1.2.3.5",
+                        f"http://127.0.0.1:{server.port}/"], check=True, timeout=60, capture_output=True)
+        wait_until(lambda: logged(server) == ["1.2.3.4", "127.0.0.2", "127.0.0.2", "127.0.0.1", "1.2.3.5"])
+
+
+def test_the_redirect_to_https_sees_the_clients_scheme(sluice, localhost, site):
+    file = site.parent / "both.toml"
+    file.write_text(f'''
+[server]
+listen = ["http://${{LISTEN}}", "https://127.0.0.1:{free_port()}"]
+trusted_proxies = ["{PROXY}"]
+[server.tls]
+cert = "{localhost[0]}"
+key = "{localhost[1]}"
+redirect = true
+[admin]
+listen = "${{ADMIN}}"
+[[files]]
+path = "/"
+root = "site"
+''')
+    server = sluice(file=file)
+    with server.connect(source=PROXY) as client:
+        assert client.get("/hello.txt", "X-Forwarded-Proto: https").status == 200
+        assert client.get("/hello.txt", "X-Forwarded-Proto: http").status == 301
+        assert client.get("/hello.txt").status == 301
+    with server.connect(source=OTHER) as client:
+        assert client.get("/hello.txt", "X-Forwarded-Proto: https").status == 301
+
+
+def test_a_reload_holds_from_the_next_request(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url), server='trusted_proxies = ["127.0.0.9"]')
+        with server.connect(source=PROXY) as client:
+            assert forwarded(client.get("/", *SAYS))["for"] == PROXY
+            text = server.file.read_text()
+            server.file.write_text(text.replace("127.0.0.9", PROXY))
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: forwarded(client.get("/", *SAYS))["for"].startswith("6.6.6.6, "))
+
+
+@pytest.mark.parametrize("bad, what", [("127.0.0.1/8", "has bits set behind its prefix"), ("localhost", "must be an address"),
+                                       ("10.0.0.0/33", "0 to 32"), ("", "must be an address")])
+def test_what_is_no_proxy_is_refused(tmp_path, bad, what):
+    file = tmp_path / "bad.toml"
+    file.write_text(f'[server]\ntrusted_proxies = ["10.0.0.1", "{bad}"]\n[[files]]\npath = "/"\nroot = "."\n')
+    run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 3 and what in run.stderr and ":2:" in run.stderr, run.stderr

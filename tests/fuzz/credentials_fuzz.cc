@@ -1,0 +1,62 @@
+// What requests bring to policies: `Authorization: Basic`, keys in headers, query strings and cookies, and templates of
+// fields. A key that is hidden is found no more, and no value ends a line.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fuzzing.h"
+#include "gateway/apikey/place.h"
+#include "gateway/basic/credentials.h"
+#include "gateway/basic/password.h"
+#include "gateway/headers/template.h"
+#include "http/claims.h"
+
+namespace {
+
+using namespace sluice;
+using namespace sluice::gateway;
+using sluice::fuzz::require;
+using In = apikey::Place::In;
+using Count = apikey::FoundKey::Count;
+
+void look_for_key(In in, std::string_view text) {
+  const apikey::Place place{.in = in, .name = "key"};
+  const std::string target = "/path?" + std::string(text);
+  const std::vector<http::Field> fields = {{"Cookie", text}, {"Key", text}, {"A", text}};
+  http::Request request;
+  request.target = target;
+  request.query = std::string_view(target).substr(6);
+  request.fields = fields;
+  std::string scratch;
+  const auto found = find_key(place, request, scratch);
+  ChangedRequest changed;
+  if (found.count != Count::none) hide_key(place, request, changed);
+  require(find_key(place, request, scratch).count == Count::none, "a key is left");
+  require(request.target.ends_with(request.query), "the query string is another one");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  std::string decoded;
+  if (const auto basic = basic::parse_credentials(text, decoded)) {
+    require(!basic->user.empty() && !basic->user.contains(':'), "a user");
+    require(decoded.size() == basic->user.size() + 1 + basic->password.size(), "something is lost");
+  }
+  (void)basic::check_hash(text);
+  for (const In in : {In::header, In::query, In::cookie}) look_for_key(in, text);
+  http::Request request;
+  request.peer = "1.2.3.4";
+  request.findings.claims = http::Claims::parse(text);
+  if (request.findings.claims == nullptr) request.findings.claims = http::Claims::parse(R"({"sub":"a\nb","x":"y"})");
+  for (const std::string& tried : {text, std::string("{claim.sub}")}) {
+    const auto value = headers::Template::parse(tried);
+    std::string out;
+    if (value && value->append(out, request))
+      require(out.find_first_of(std::string_view("\r\n\0", 3)) == out.npos, "a line ends");
+  }
+  return 0;
+}
