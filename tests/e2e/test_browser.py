@@ -156,7 +156,10 @@ root = "{site}"
 
 
 def log_entries(server):
-    return [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    """The access log's entries of requests. A request that the browser resets before the server starts it has no target
+    there: Chromium does so while it seeks in a sound."""
+    entries = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    return [entry for entry in entries if "target" in entry]
 
 
 @pytest.mark.parametrize("scheme, protocol", (("https", "h2"), ("https", "http/1.1"), ("http", "http/1.1")))

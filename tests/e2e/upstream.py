@@ -122,8 +122,10 @@ def read_request(stream):
         assert not length
         while size := int(stream.readline(), 16):
             body += stream.read(size)
-            assert stream.readline() == b"\r\n"
-        assert stream.readline() == b"\r\n"
+            if stream.readline() != b"\r\n":
+                raise ValueError("the request's body breaks off")
+        if stream.readline() != b"\r\n":
+            raise ValueError("the request's body breaks off")
     elif length:
         body = stream.read(int(length[0]))
         if len(body) != int(length[0]):
