@@ -2,7 +2,7 @@
 add_library(sluice_options INTERFACE)
 target_compile_options(sluice_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror=return-type
-  -fno-strict-aliasing -fno-omit-frame-pointer)
+  -fno-strict-aliasing -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 target_include_directories(sluice_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_definitions(sluice_options INTERFACE SLUICE_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -71,6 +71,23 @@ function(sluice_keep_threaded module list)
   set(${list} ${kept} PARENT_SCOPE)
 endfunction()
 
+# Writes sources that include those of the list, twelve each, and puts them into the list. They name no folder of this
+# machine, unlike those of CMake's UNITY_BUILD, so the compiler's cache serves every checkout.
+function(sluice_batches module list)
+  set(batches)
+  set(rest ${${list}})
+  while(rest)
+    list(SUBLIST rest 0 12 batch)
+    list(REMOVE_ITEM rest ${batch})
+    list(TRANSFORM batch REPLACE "^${PROJECT_SOURCE_DIR}/src/(.*)$" "#include \"\\1\"\n")
+    list(LENGTH batches index)
+    list(JOIN batch "" text)
+    list(APPEND batches ${PROJECT_BINARY_DIR}/unity/${module}_${index}.cc)
+    file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/unity/${module}_${index}.cc CONTENT "${text}")
+  endwhile()
+  set(${list} ${batches} PARENT_SCOPE)
+endfunction()
+
 # One folder of src/ is one static library; the tests and micro benchmarks that lie in it become test_NAME and bench_NAME.
 function(sluice_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${name}/*.cc)
@@ -84,6 +101,9 @@ function(sluice_module name)
   endif()
 
   if(sources)
+    if(SLUICE_UNITY)
+      sluice_batches(${name} sources)
+    endif()
     add_library(sluice_${name} STATIC ${sources})
     target_link_libraries(sluice_${name} PRIVATE sluice_options)
     target_link_libraries(sluice_${name} ${ARGN})

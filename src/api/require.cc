@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/decimal.h"
+#include "base/json.h"
 
 namespace sluice::api {
 namespace {
@@ -27,7 +28,6 @@ constexpr std::array functions{
     Function{"exists", Kind::exists, false, 1, 1},
 };
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
@@ -54,7 +54,7 @@ class Parser {
     return false;
   }
   void skip_blanks() {
-    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_json_blank(text_[at_])) ++at_;
   }
   bool take(char c) {
     skip_blanks();
@@ -115,7 +115,7 @@ class Parser {
       return true;
     }
     const std::size_t begin = at_;
-    while (at_ < text_.size() && !is_blank(text_[at_]) &&
+    while (at_ < text_.size() && !is_json_blank(text_[at_]) &&
            std::string_view(",()'\"").find(text_[at_]) == std::string_view::npos) {
       ++at_;
     }

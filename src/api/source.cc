@@ -6,6 +6,7 @@
 
 #include "api/column_value.h"
 #include "api/decimal.h"
+#include "base/ascii.h"
 #include "base/buffer.h"
 #include "base/credentials.h"
 #include "base/json.h"
@@ -482,13 +483,11 @@ std::optional<std::size_t> differing_echo(std::span<const Echo> echoes, const ht
 }
 
 std::size_t field_of(std::span<const std::string> columns, std::span<const Source> sources) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
   std::size_t found = SIZE_MAX;
   for (const Source& source : sources) {
     if (source.from != From::body) continue;
     const bool is_meant = std::ranges::any_of(columns, [&](const std::string& column) {
-      return std::ranges::equal(column, source.name, {}, lower, lower) ||
-             std::ranges::equal(column, source.key, {}, lower, lower);
+      return equal_ignoring_case(column, source.name) || equal_ignoring_case(column, source.key);
     });
     if (!is_meant || source.body_index == found) continue;
     if (found != SIZE_MAX) return SIZE_MAX;

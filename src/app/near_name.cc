@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/config/text.h"
+#include "base/ascii.h"
 
 namespace sluice::app {
 namespace {
@@ -37,14 +38,6 @@ std::optional<Missing> missing_in(const sql::Error& error) {
     return Missing{std::string(name), is_table};
   }
   return std::nullopt;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
 }
 
 using Names = std::vector<std::pair<std::string, std::string>>;  // a table, and one of its columns
@@ -79,12 +72,12 @@ std::string near_name(Loop& loop, sql::Database& database, sql::Dialect dialect,
   if (!missing || error.message.contains("Perhaps you meant")) return {};  // PostgreSQL's message has a hint
   Names names;
   if (!loop.run(read_names(database, dialect, names))) return {};
-  const std::string text = lower(statement);
+  const std::string text = to_lower(statement);
   std::vector<std::string_view> candidates;
   for (const auto& [table, column] : names) {
     if (missing->is_table) {
       candidates.push_back(table);
-    } else if (text.contains(lower(table))) {
+    } else if (text.contains(to_lower(table))) {
       candidates.push_back(column);
     }
   }

@@ -4,19 +4,12 @@
 #include <utility>
 
 #include "app/log_text.h"
+#include "base/ascii.h"
 #include "base/credentials.h"
 #include "base/hex.h"
 
 namespace sluice::app {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
-}
 
 // A character of an address. It may be escaped several times: '@' is "%40" or "%2540".
 struct Character {
@@ -120,7 +113,7 @@ void Redaction::append_fields(std::string& out, std::span<const http::Field> fie
     if (std::ranges::any_of(fields.first(i), same)) continue;
     if (!first) out += ',';
     first = false;
-    append_log_string(out, lower(fields[i].name));
+    append_log_string(out, to_lower(fields[i].name));
     out += ':';
     const bool hide = hides(fields[i].name);
     const bool several = std::ranges::any_of(fields.subspan(i + 1), same);

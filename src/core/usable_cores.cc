@@ -69,7 +69,7 @@ Limit smallest_limit(const fs::path& hierarchy, std::string_view group, Limit (*
   return limit;
 }
 
-bool lists(std::string_view controllers, std::string_view wanted) {
+bool has_controller(std::string_view controllers, std::string_view wanted) {
   while (!controllers.empty()) {
     const std::size_t end = std::min(controllers.find(','), controllers.size());
     if (controllers.substr(0, end) == wanted) return true;
@@ -92,7 +92,7 @@ Limit group_limit(const fs::path& root, const fs::path& membership, std::string_
     const std::string_view group = std::string_view(line).substr(second + 1);
     if (controllers.empty()) {
       limit = smaller_limit(limit, smallest_limit(root, group, of_v2));
-    } else if (lists(controllers, controller)) {
+    } else if (has_controller(controllers, controller)) {
       std::error_code ignored;
       const fs::path joint = root / controllers;
       const fs::path hierarchy = fs::exists(joint, ignored) ? joint : root / controller;

@@ -22,7 +22,7 @@ namespace sluice::files {
 namespace {
 
 constexpr const char* incoming = "incoming";
-constexpr int most_attempts = 16;  // to find an unused temporary name
+constexpr int most_names_tried = 16;  // to find an unused temporary name
 constexpr mode_t file_mode = 0640;
 constexpr mode_t folder_mode = 0750;
 
@@ -201,7 +201,7 @@ std::expected<void, int> BlobFolder::Incoming::open_file() {
     folder_->temporaries_.store(Temporaries::named, std::memory_order_relaxed);
   }
   if (::mkdirat(folder_->root_.get(), incoming, folder_mode) != 0 && errno != EEXIST) return std::unexpected(errno);
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < most_names_tried; ++attempt) {
     const std::string name = std::string(incoming) + "/" + random_name();
     Descriptor file(::openat(folder_->root_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file_mode));
     if (!file.open()) {

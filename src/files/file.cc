@@ -18,7 +18,7 @@
 namespace sluice::files {
 namespace {
 
-constexpr int most_attempts = 3;  // to read a file that is being written
+constexpr int most_reads_tried = 3;  // to read a file that is being written
 
 // O_NONBLOCK: opening a FIFO without a writer must not block.
 constexpr int open_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -91,7 +91,7 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
   auto opened = lookup.root->open_beneath(path, patience);
   if (!opened) return std::unexpected(opened.error());
   struct stat status{};
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < most_reads_tried; ++attempt) {
     if (::fstat(opened->get(), &status) != 0) return std::unexpected(errno);
     if (S_ISDIR(status.st_mode)) return nullptr;
     if (!S_ISREG(status.st_mode)) return std::unexpected(ENOENT);
@@ -164,7 +164,7 @@ std::expected<Descriptor, int> Root::open_beneath(const std::string& path, Patie
     if (opened.open()) return opened;
     if (errno == ENOSYS || errno == EPERM) return walk_beneath(descriptor_.get(), path);
     // EAGAIN: a part of the path was renamed meanwhile.
-    if (errno != EAGAIN || attempt == most_attempts) return std::unexpected(errno);
+    if (errno != EAGAIN || attempt == most_reads_tried) return std::unexpected(errno);
   }
 }
 

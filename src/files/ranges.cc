@@ -4,18 +4,13 @@
 #include <limits>
 #include <optional>
 
+#include "base/ascii.h"
 #include "http/fields.h"
 
 namespace sluice::files {
 namespace {
 
 constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return text;
-}
 
 // One or more digits. Larger numbers are reduced to the largest possible one.
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -38,7 +33,7 @@ RangeSet::RangeSet(std::string_view field, std::uint64_t size) {
   bool satisfiable = false;
   for (std::string_view rest = field.substr(equals + 1);;) {
     const auto comma = rest.find(',');
-    const std::string_view spec = trimmed(rest.substr(0, comma));
+    const std::string_view spec = trim_blanks(rest.substr(0, comma));
     if (!spec.empty()) {  // empty list elements are ignored (RFC 9110, 5.6.1.2)
       if (++asked > most_ranges) return;
       const auto dash = spec.find('-');

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
+
 namespace sluice::http {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // Removes the part before the separator, and the separator, from `rest` and returns the part.
 std::string_view next_part(std::string_view& rest, char separator) {
   const auto end = rest.find(separator);
   const std::string_view part = rest.substr(0, end);
   rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
-  return trimmed(part);
+  return trim_blanks(part);
 }
 
 // "0.85" gives 850. An invalid weight counts as 1000, as if it were missing.

@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/ascii.h"
+
 namespace sluice::http {
 namespace {
 
 constexpr std::size_t most_proxies = 64;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // Calls `each` with the elements of all fields with this name, the last one first, until it returns false.
 template <class Each>
@@ -22,7 +18,7 @@ void for_each_from_last(const Request& request, std::string_view name, Each each
     std::string_view list = request.fields[i].value;
     for (;;) {
       const auto comma = list.rfind(',');
-      if (!each(trimmed(comma == list.npos ? list : list.substr(comma + 1)))) return;
+      if (!each(trim_blanks(comma == list.npos ? list : list.substr(comma + 1)))) return;
       if (comma == list.npos) break;
       list = list.substr(0, comma);
     }

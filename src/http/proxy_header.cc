@@ -32,7 +32,7 @@ std::optional<std::string> address_of(std::string_view text, int family) {
   return address->ip();
 }
 
-bool is_port(std::string_view text) {
+bool is_proxy_port(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   return error == std::errc{} && end == text.data() + text.size() && (text.size() == 1 || text[0] != '0');
@@ -51,7 +51,7 @@ ProxyHeader parse_line(std::string_view line) {
   if (words[0] != "TCP4" && words[0] != "TCP6") return {};
   const int family = words[0] == "TCP4" ? AF_INET : AF_INET6;
   auto client = address_of(words[1], family);
-  if (!client || !address_of(words[2], family) || !is_port(words[3]) || !is_port(words[4])) return {};
+  if (!client || !address_of(words[2], family) || !is_proxy_port(words[3]) || !is_proxy_port(words[4])) return {};
   return complete(*std::move(client));
 }
 

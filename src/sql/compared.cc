@@ -39,9 +39,9 @@ bool is_among(const std::array<std::string_view, size>& words, std::string_view 
   return std::ranges::find(words, word) != words.end();
 }
 
-class Reader {
+class ComparedReader {
  public:
-  Reader(std::string_view sql, Mentions wanted) : tokens_(sql), any_(wanted == Mentions::any) {}
+  ComparedReader(std::string_view sql, Mentions wanted) : tokens_(sql), any_(wanted == Mentions::any) {}
 
   std::vector<Compared> read() {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -363,7 +363,7 @@ class Reader {
 }  // namespace
 
 std::vector<Compared> compared_columns(std::string_view statement, Mentions mentions) {
-  return Reader(statement, mentions).read();
+  return ComparedReader(statement, mentions).read();
 }
 
 }  // namespace sluice::sql

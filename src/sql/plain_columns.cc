@@ -26,9 +26,9 @@ bool is_odd(std::string_view sql) {
   return false;
 }
 
-class Reader {
+class PlainColumnsReader {
  public:
-  Reader(std::string_view sql, Dialect dialect) : tokens_(sql, Tokens::Case::kept), dialect_(dialect) {}
+  PlainColumnsReader(std::string_view sql, Dialect dialect) : tokens_(sql, Tokens::Case::kept), dialect_(dialect) {}
 
   std::optional<PlainColumns> read() {
     constexpr std::array<std::string_view, 8> not_read{"with", "union", "except", "intersect",
@@ -142,7 +142,7 @@ bool is_never_null(const TableColumn& column) { return column.not_null || column
 }  // namespace
 
 std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect) {
-  return is_odd(statement) ? std::nullopt : Reader(statement, dialect).read();
+  return is_odd(statement) ? std::nullopt : PlainColumnsReader(statement, dialect).read();
 }
 
 core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,

@@ -13,17 +13,9 @@ using Kind = Token::Kind;
 
 constexpr std::array<std::string_view, 9> double_signs{"==", "<>", "!=", "<=", ">=", "||", "->", "<<", ">>"};
 
-bool is_name(char c) {
+bool is_word_part(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
 }
 
 }  // namespace
@@ -52,12 +44,12 @@ void Tokens::step() {
     const std::size_t begin = ++at_;
     while (at_ < sql_.size() && is_digit(sql_[at_])) ++at_;
     add(Kind::parameter, std::string(sql_.substr(begin, at_ - begin)));
-  } else if (is_name(c)) {
+  } else if (is_word_part(c)) {
     const std::size_t begin = at_;
-    while (at_ < sql_.size() && (is_name(sql_[at_]) || (is_digit(c) && sql_[at_] == '.'))) ++at_;
+    while (at_ < sql_.size() && (is_word_part(sql_[at_]) || (is_digit(c) && sql_[at_] == '.'))) ++at_;
     const std::string_view word = sql_.substr(begin, at_ - begin);
     if ((word == "E" || word == "e") && at_ < sql_.size() && sql_[at_] == '\'') return quoted('\'', true);
-    add(is_digit(c) ? Kind::literal : Kind::word, lower(word));
+    add(is_digit(c) ? Kind::literal : Kind::word, to_lower(word));
   } else {
     const std::string_view two = sql_.substr(at_, 2);
     const std::size_t size = sql_.substr(at_).starts_with("->>")                          ? 3
@@ -96,7 +88,7 @@ void Tokens::quoted(char close, bool escapes) {
     text += sql_[at_];
   }
   at_ = std::min(at_ + 1, sql_.size());
-  add(is_text ? Kind::literal : Kind::quoted, quoted_ == Case::lower ? lower(text) : std::move(text));
+  add(is_text ? Kind::literal : Kind::quoted, quoted_ == Case::lower ? to_lower(text) : std::move(text));
 }
 
 }  // namespace sluice::sql

@@ -47,14 +47,6 @@ bool is_field_value(std::string_view text) {
                              [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F); });
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
-}
-
 class Parser {
  public:
   Parser(const CallLimits& limits, std::span<const std::string> own) : limits_(limits), own_(own) {}
@@ -152,7 +144,7 @@ class Parser {
   // A string is the body itself, with another type than JSON.
   bool take_body(Call& call) {
     const auto type = std::ranges::find(call.fields, "content-type", &std::pair<std::string, std::string>::first);
-    const std::string named = type == call.fields.end() ? "application/json" : lower(type->second);
+    const std::string named = type == call.fields.end() ? "application/json" : to_lower(type->second);
     const bool is_json = named.starts_with("application/json") || named.contains("+json");
     if (is_json) {
       if (type == call.fields.end()) call.fields.emplace_back("content-type", "application/json");
@@ -180,7 +172,7 @@ class Parser {
       std::string_view text;
       if (field.unescaped_key().get(name) != simdjson::SUCCESS) return wrong("/headers", "it cannot be read");
       const std::string pointer = "/headers/" + pointer_of(name);
-      std::string small = lower(name);
+      std::string small = to_lower(name);
       if (!http::is_token(small)) return wrong(pointer, "it is no name of a header");
       if (field.value().get_string().get(text) != simdjson::SUCCESS) return wrong(pointer, "it is no string");
       if (!is_field_value(text)) return wrong(pointer, "it has characters that no header may have");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ascii.h"
 #include "http/fields.h"
 
 namespace sluice::api {
@@ -13,24 +14,6 @@ using http::same_name;
 
 constexpr std::size_t longest_boundary = 70;  // RFC 2046, 5.1.1
 constexpr std::size_t longest_padding = 64;   // of blanks after a boundary
-
-void skip_blanks(std::string_view& text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-}
-
-std::string_view trimmed(std::string_view text) {
-  skip_blanks(text);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
-}
 
 // A quoted string. Browsers write a quote as %22 and leave a backslash unchanged (WHATWG); other clients write \" and
 // \\.
@@ -112,11 +95,11 @@ std::string unescaped(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> bare_media_type(std::string_view content_type) {
-  const std::string_view media = trimmed(content_type.substr(0, content_type.find(';')));
+  const std::string_view media = trim_blanks(content_type.substr(0, content_type.find(';')));
   const auto slash = media.find('/');
   if (slash == media.npos || !is_token(media.substr(0, slash)) || !is_token(media.substr(slash + 1)))
     return std::nullopt;
-  return lower(media);
+  return to_lower(media);
 }
 
 std::optional<std::string> form_data_boundary(std::string_view content_type) {
@@ -259,11 +242,11 @@ std::string FormDataReader::parse_header(std::string_view lines) {
     const auto colon = line.find(':');
     if (colon == line.npos || !is_token(line.substr(0, colon))) return "a part's header has a line that is no field";
     const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trimmed(line.substr(colon + 1));
+    const std::string_view value = trim_blanks(line.substr(colon + 1));
     if (same_name(name, "content-disposition")) {
       if (std::exchange(has_disposition, true)) return "a part has two fields Content-Disposition";
       std::string_view rest = value.substr(std::min(value.find(';'), value.size()));
-      if (!same_name(trimmed(value.substr(0, value.size() - rest.size())), "form-data")) {
+      if (!same_name(trim_blanks(value.substr(0, value.size() - rest.size())), "form-data")) {
         return "a part is no form-data";
       }
       bool has_name = false;

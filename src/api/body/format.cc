@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/ascii.h"
 #include "http/request.h"
 
 namespace sluice::api {
@@ -9,10 +10,6 @@ namespace {
 
 using http::is_token;
 using http::same_name;
-
-void skip_blanks(std::string_view& text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-}
 
 // A token, or the content of a quoted string without escapes. Returns nullopt if there is neither.
 std::optional<std::string> next_value(std::string_view& rest) {

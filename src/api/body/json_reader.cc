@@ -3,14 +3,13 @@
 #include <bit>
 #include <string>
 
+#include "base/json.h"
 #include "sql/encode/scan.h"
 
 namespace sluice::api {
 namespace {
 
 using sql::encode::Chunk;
-
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 }  // namespace
 
@@ -68,7 +67,7 @@ const char* ElementScan::run(const char* at, const char* end) {
 
 void JsonReader::skip_blanks() {
   char* at = text_.begin();
-  while (is_blank(*at)) ++at;  // stops at the end, because the byte there is not a blank
+  while (is_json_blank(*at)) ++at;  // stops at the end, because the byte there is not a blank
   text_.use_to(at);
 }
 
@@ -221,7 +220,7 @@ RowReader::Next NdjsonReader::step() {
     }
     char* begin = text_.begin();
     LineScan::next_line(text_, end);
-    while (begin != end && is_blank(*begin)) ++begin;
+    while (begin != end && is_json_blank(*begin)) ++begin;
     if (begin != end) return line(begin, end);
   }
 }

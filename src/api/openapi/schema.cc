@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/ascii.h"
 #include "sql/parameters.h"
 
 namespace sluice::api::openapi {
@@ -86,14 +87,6 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
       break;
   }
   return string();
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
 }
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> all) {
@@ -194,7 +187,7 @@ Schema schema_of_oid(std::uint32_t oid) {
 
 Schema schema_of_type_name(std::string_view name, sql::Dialect dialect) {
   const bool is_sqlite = dialect == sql::Dialect::sqlite;
-  std::string type = lower(name);
+  std::string type = to_lower(name);
   if (type.ends_with("[]")) return anything();
   if (const auto open = type.find('('); open != type.npos) {  // "timestamp(3) with time zone"
     const auto close = type.find(')', open);

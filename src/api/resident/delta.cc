@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
+
 namespace sluice::api::resident {
 namespace {
 
@@ -20,8 +22,7 @@ std::optional<std::size_t> find(std::span<const sql::Column> columns, std::strin
 bool same_type(const sql::Column& a, const sql::Column& b) {
   if (a.type_id != b.type_id || (a.type == nullptr) != (b.type == nullptr)) return false;
   if (a.type && a.type->form != b.type->form) return false;
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::ranges::equal(a.declared_type, b.declared_type, {}, lower, lower);
+  return equal_ignoring_case(a.declared_type, b.declared_type);
 }
 
 // False for false, 0 and NULL. Any other value is true, such as a timestamp in `deleted_at`.

@@ -11,8 +11,6 @@
 namespace sluice::api::resident {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 // The size of the string at the beginning of the text, with its quotes.
 std::size_t string_size(std::string_view text) {
   for (std::size_t at = 1; at < text.size();) {
@@ -73,8 +71,8 @@ std::size_t value_size(std::string_view text) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_json_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_json_blank(text.back())) text.remove_suffix(1);
   return text;
 }
 

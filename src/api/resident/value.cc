@@ -155,7 +155,7 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
 
 // Accepts PostgreSQL's notations: optional braces, and a hyphen after any group of four digits. Appends the canonical
 // form.
-bool append_uuid(std::string_view text, std::string& out) {
+bool append_canonical_uuid(std::string_view text, std::string& out) {
   if (text.starts_with('{')) {
     if (!text.ends_with('}')) return false;
     text = text.substr(1, text.size() - 2);
@@ -420,7 +420,7 @@ bool make_key(Kind kind, std::string_view text, std::string& scratch, Key& key) 
       return true;
     case Kind::uuid:
       scratch.clear();
-      if (!append_uuid(text, scratch)) return false;
+      if (!append_canonical_uuid(text, scratch)) return false;
       key.bytes = scratch;
       return true;
     case Kind::dynamic:

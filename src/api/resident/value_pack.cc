@@ -148,7 +148,7 @@ constexpr std::size_t uuid_size = 36;
 
 bool is_dash(std::size_t at) { return at == 8 || at == 13 || at == 18 || at == 23; }
 
-bool append_uuid(std::string_view text, std::string& out) {
+bool pack_uuid(std::string_view text, std::string& out) {
   unsigned char bytes[16] = {};
   std::size_t nibble = 0;
   for (std::size_t i = 0; i < uuid_size; ++i) {
@@ -248,7 +248,7 @@ bool append_packed_time_or_uuid(std::string_view text, std::string& out) {
     append_integer(*days, 3, out);
     return true;
   }
-  if (text.size() == uuid_size) return append_uuid(text, out);
+  if (text.size() == uuid_size) return pack_uuid(text, out);
   return text.size() < uuid_size && append_timestamp(text, out);
 }
 

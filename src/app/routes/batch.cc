@@ -36,7 +36,7 @@ class BatchRoute final : public Route {
   const std::vector<api::openapi::Security> security_;
 };
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_batch(Preparation& preparation) {
   const Options& options = preparation.options();
   if (!options.batch) return {};
   Plan& plan = preparation.plan;
@@ -61,6 +61,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind batch_kind{prepare};
+extern const Kind batch_kind{prepare_batch};
 
 }  // namespace sluice::app

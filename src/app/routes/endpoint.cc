@@ -126,7 +126,7 @@ std::uint64_t most_body(const PreparedEndpoint& endpoint, const Options& options
   return most;
 }
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_endpoint(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::EndpointOptions& options : plan.options.endpoints) {
     auto security = preparation.security(options.use);
@@ -144,6 +144,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind endpoint_kind{prepare};
+extern const Kind endpoint_kind{prepare_endpoint};
 
 }  // namespace sluice::app

@@ -29,7 +29,7 @@ class FilesRoute final : public Route {
   const Plan::RouteId id_;
 };
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_files(Preparation& preparation) {
   for (const files::FilesOptions& options : preparation.options().files) {
     (void)preparation.security(options.use);
     preparation.plan.routes.push_back(
@@ -40,6 +40,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind files_kind{prepare};
+extern const Kind files_kind{prepare_files};
 
 }  // namespace sluice::app

@@ -26,7 +26,7 @@ class OpenApiRoute final : public Route {
   const std::shared_ptr<const api::openapi::Published> document_;
 };
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_openapi(Preparation& preparation) {
   if (!preparation.options().openapi) return {};
   const api::openapi::Options& options = *preparation.options().openapi;
   (void)preparation.security(options.use);
@@ -43,6 +43,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind openapi_kind{prepare};
+extern const Kind openapi_kind{prepare_openapi};
 
 }  // namespace sluice::app

@@ -55,7 +55,7 @@ class GatewayRoute final : public Route {
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_proxy(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const auto& upstream : preparation.options().upstreams) {
     const auto added = plan.add_upstream(upstream, preparation.previous);
@@ -72,6 +72,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind proxy_kind{prepare};
+extern const Kind proxy_kind{prepare_proxy};
 
 }  // namespace sluice::app

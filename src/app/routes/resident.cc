@@ -168,7 +168,7 @@ std::shared_ptr<const api::resident::Plan> add_resident(Plan& plan, Plan::Reside
   return plan.residents.emplace_back(std::make_shared<Plan::Resident>(std::move(resident)))->plan;
 }
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_resident(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::resident::ResidentOptions& options : plan.options.residents) {
     auto security = preparation.security(options.use);
@@ -203,6 +203,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind resident_kind{prepare};
+extern const Kind resident_kind{prepare_resident};
 
 }  // namespace sluice::app

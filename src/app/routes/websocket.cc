@@ -27,7 +27,7 @@ class WebSocketRoute final : public Route {
   const Plan::RouteId id_;
 };
 
-std::expected<void, Away> prepare(Preparation& preparation) {
+std::expected<void, Away> prepare_websocket(Preparation& preparation) {
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
     (void)preparation.security(options.use);
     Plan& plan = preparation.plan;
@@ -40,6 +40,6 @@ std::expected<void, Away> prepare(Preparation& preparation) {
 
 }  // namespace
 
-extern const Kind websocket_kind{prepare};
+extern const Kind websocket_kind{prepare_websocket};
 
 }  // namespace sluice::app

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "base/hex.h"
 
@@ -10,12 +11,6 @@ namespace {
 
 using Count = FoundKey::Count;
 using In = Place::In;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // Decodes a form-encoded value. Returns false if an escape is invalid.
 bool decode(std::string_view text, std::string& out) {
@@ -43,7 +38,7 @@ struct Pair {
 Pair next_pair(std::string_view& list, char separator) {
   const std::string_view whole = list.substr(0, list.find(separator));
   list.remove_prefix(std::min(whole.size() + 1, list.size()));
-  const std::string_view pair = separator == ';' ? trimmed(whole) : whole;
+  const std::string_view pair = separator == ';' ? trim_blanks(whole) : whole;
   const auto equals = std::min(pair.find('='), pair.size());
   return {whole, pair.substr(0, equals), pair.substr(std::min(equals + 1, pair.size()))};
 }
@@ -126,7 +121,7 @@ void hide_key(const Place& place, http::Request& request, ChangedRequest& change
       const Pair pair = next_pair(rest, ';');
       if (pair.name == place.name) continue;
       if (changed.text.size() != begin) changed.text += "; ";
-      changed.text += trimmed(pair.whole);
+      changed.text += trim_blanks(pair.whole);
     }
     if (changed.text.size() != begin) changed.keep(request, field, std::string_view(changed.text).substr(begin));
   }

@@ -6,6 +6,8 @@
 
 #include <openssl/rand.h>
 
+#include "base/ascii.h"
+
 namespace sluice::gateway::headers {
 namespace {
 
@@ -35,12 +37,6 @@ std::string_view only_value(std::span<const http::Field> fields, std::string_vie
     value = field.value;
   }
   return value;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 }  // namespace
@@ -142,7 +138,7 @@ core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange&
   }
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const auto [begin, end] = places_[i];
-    const std::string_view value = trimmed(std::string_view(text).substr(begin, end - begin));
+    const std::string_view value = trim_blanks(std::string_view(text).substr(begin, end - begin));
     if (!value.empty()) changed.set(request_.add[i].name, value);
   }
   if (request_id_) changed.set(id_field, request.findings.request_id);
@@ -160,12 +156,12 @@ void HeadersPolicy::after(http::Exchange& exchange, http::Slot&, http::Response&
   for (const Change& change : response_.add) {
     if (!has_room()) return;
     if (const auto constant = change.value.constant()) {
-      if (!trimmed(*constant).empty()) fields.add(change.name, trimmed(*constant));
+      if (!trim_blanks(*constant).empty()) fields.add(change.name, trim_blanks(*constant));
       continue;
     }
     std::string value;
     if (!change.value.append(value, exchange.request)) continue;
-    value = trimmed(value);
+    value = trim_blanks(value);
     if (!value.empty()) fields.add_owned(change.name, std::move(value));
   }
   if (request_id_ && has_room()) fields.add(id_field, exchange.request.findings.request_id);

@@ -8,11 +8,7 @@
 #include "base/assert.h"
 
 namespace sluice::gateway::limits {
-namespace {
-
-constexpr Duration try_again = std::chrono::milliseconds(1);  // for messages for which a ring had no room
-
-}  // namespace
+namespace {}  // namespace
 
 // A request that waits on this core, in its coroutine's frame. `co_await waiter` returns at the answer or the deadline.
 class Permits::Waiter : core::Timer {
@@ -223,12 +219,12 @@ void Permits::send(unsigned to, const Message& message) {
   const Letter letter{to, message};
   if (letters_.empty() && post(letter)) return;
   letters_.push_back(letter);
-  if (!clock_.armed()) reactor_.timers().schedule(clock_, reactor_.now() + try_again);
+  if (!clock_.armed()) reactor_.timers().schedule(clock_, reactor_.now() + full_ring_delay);
 }
 
 void Permits::send_letters() {
   while (!letters_.empty() && post(letters_.front())) letters_.pop_front();
-  if (!letters_.empty()) reactor_.timers().schedule(clock_, reactor_.now() + try_again);
+  if (!letters_.empty()) reactor_.timers().schedule(clock_, reactor_.now() + full_ring_delay);
 }
 
 bool Permits::post(const Letter& letter) {

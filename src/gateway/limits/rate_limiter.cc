@@ -6,8 +6,6 @@
 namespace sluice::gateway::limits {
 namespace {
 
-constexpr Duration try_again = std::chrono::milliseconds(1);  // for messages for which a ring had no room
-
 std::uint64_t bit_of(unsigned core) { return std::uint64_t{1} << (core % 64); }
 
 }  // namespace
@@ -203,7 +201,7 @@ void RateLimiter::send_returns() {
     auto give = [shared = shared_, what](core::MeshPort& there) {
       if (const auto part = shared->part<RateLimiter>(there.core())) part->repaid(what);
     };
-    if (!port_.try_post(owner, std::move(give))) return arm(reactor_.now() + try_again);
+    if (!port_.try_post(owner, std::move(give))) return arm(reactor_.now() + full_ring_delay);
   }
 }
 

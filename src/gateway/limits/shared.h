@@ -4,9 +4,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/time.h"
 #include "gateway/limits/key.h"
 
 namespace sluice::gateway::limits {
+
+inline constexpr Duration full_ring_delay = 1ms;  // before a message is sent again for which a ring had no room
 
 // The part of a limit that all cores share. It is immutable, except that each core has an entry for its part, which
 // only this core touches. Messages between the parts carry this object and look up the part when they arrive.

@@ -29,7 +29,7 @@ Tunnel::Tunnel(std::shared_ptr<Upstream> upstream, Upstream::Attempt attempt, ht
       connection_(std::move(connection)),
       route_(std::move(route)),
       timeouts_(timeouts),
-      findings_{.claims = {}, .claims_end_s = findings.claims_end_s},
+      findings_{.claims = {}, .claims_end_s = findings.claims_end_s, .request_id = {}},
       next_(upstream_->tunnels.newest_) {
   if (next_ != nullptr) next_->previous_ = this;
   upstream_->tunnels.newest_ = this;

@@ -1,16 +1,12 @@
 #include "http/compress/negotiate.h"
 
+#include "base/ascii.h"
+
 namespace sluice::http::compress {
 namespace {
 
 constexpr std::array<std::string_view, coding_count> names{"gzip", "br", "zstd"};
 constexpr std::uint16_t unsaid = 0xFFFF;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // "q=0.85" gives 850 (RFC 9110, 12.4.2). Returns nothing if the text is not a weight.
 std::optional<std::uint16_t> parse_weight(std::string_view text) {
@@ -41,12 +37,12 @@ Acceptance parse_accept_encoding(std::span<const Field> fields) {
     if (field.name.size() != 15 || !same_name(field.name, "accept-encoding")) continue;
     for (std::string_view rest = field.value; !rest.empty();) {
       const auto comma = rest.find(',');
-      const std::string_view item = trimmed(rest.substr(0, comma));
+      const std::string_view item = trim_blanks(rest.substr(0, comma));
       rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
       const auto semicolon = item.find(';');
-      const std::string_view name = trimmed(item.substr(0, semicolon));
+      const std::string_view name = trim_blanks(item.substr(0, semicolon));
       std::optional<std::uint16_t> quality = 1000;
-      if (semicolon != std::string_view::npos) quality = parse_weight(trimmed(item.substr(semicolon + 1)));
+      if (semicolon != std::string_view::npos) quality = parse_weight(trim_blanks(item.substr(semicolon + 1)));
       if (!quality) continue;
       std::uint16_t* place = nullptr;
       switch (name.size()) {

@@ -157,12 +157,12 @@ std::uint64_t hash_more(std::uint64_t hash, std::string_view text, std::uint64_t
 
 // Sets the bit that distinguishes lower case from upper case. Among the other token characters, this makes only '^' and
 // '~' equal.
-constexpr std::uint64_t lower_case = 0x2020'2020'2020'2020;
+constexpr std::uint64_t case_bits = 0x2020'2020'2020'2020;
 bool has_no_case(char c) { return c == '^' || c == '~'; }
 
 std::uint64_t hash_of(std::string_view name, std::string_view value) {
   const std::uint64_t seed = name.size() << 32 | value.size();
-  return hash_more(hash_more(seed, name, lower_case), value, 0);
+  return hash_more(hash_more(seed, name, case_bits), value, 0);
 }
 
 // Whether the b.size() bytes at `a` equal `b`.
@@ -241,7 +241,7 @@ std::size_t FieldEncoder::find(std::uint64_t hash, std::string_view name, std::s
     if (hashes_[at] != static_cast<std::uint32_t>(hash)) continue;
     const Entry& entry = entries_[at];
     if (entry.name_size != name.size() || entry.value_size != value.size()) continue;
-    if (same(entry.text, name, lower_case) && same(entry.text + entry.name_size, value, 0)) return n;
+    if (same(entry.text, name, case_bits) && same(entry.text + entry.name_size, value, 0)) return n;
   }
   return none;
 }

@@ -62,7 +62,7 @@ class Endpoint::Conversation final : public Upgrade {
         peer_(request.peer),
         protocol_(std::move(handshake.protocol)),
         deflate_(handshake.deflate),
-        findings_{.claims = {}, .claims_end_s = request.findings.claims_end_s},
+        findings_{.claims = {}, .claims_end_s = request.findings.claims_end_s, .request_id = {}},
         next_(endpoint_->newest_) {
     if (next_ != nullptr) next_->previous_ = this;
     endpoint_->newest_ = this;

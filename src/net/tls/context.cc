@@ -17,6 +17,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/ascii.h"
 #include "base/free.h"
 #include "core/whole_file.h"
 
@@ -119,12 +120,6 @@ std::expected<PrivateKey, std::string> read_key(const std::string& path) {
                          (has_passphrase ? " holds a key that needs a passphrase" : " holds no PEM private key"));
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
-
 // The host names of a certificate, in lower case and sorted.
 std::vector<std::string> names_of(X509* certificate) {
   std::vector<std::string> names;
@@ -136,13 +131,13 @@ std::vector<std::string> names_of(X509* certificate) {
     const ASN1_STRING* text = name->d.dNSName;
     const std::string_view view(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
                                 static_cast<std::size_t>(ASN1_STRING_length(text)));
-    if (view.find('\0') == view.npos) names.push_back(lower(view));
+    if (view.find('\0') == view.npos) names.push_back(to_lower(view));
   }
   if (!alternatives) {
     char common_name[256];
     const int size =
         X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, common_name, sizeof common_name);
-    if (size > 0) names.push_back(lower({common_name, static_cast<std::size_t>(size)}));
+    if (size > 0) names.push_back(to_lower({common_name, static_cast<std::size_t>(size)}));
   }
   ERR_clear_error();
   std::ranges::sort(names);
@@ -412,7 +407,7 @@ ServerContext::~ServerContext() {
 }
 
 ssl_ctx_st* ServerContext::find(std::string_view host) const {
-  std::string name = lower(host);
+  std::string name = to_lower(host);
   if (name.ends_with('.')) name.pop_back();
   const auto look_up = [this](const std::string& text) -> SSL_CTX* {
     const auto found = names_.find(text);

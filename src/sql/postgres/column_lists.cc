@@ -11,7 +11,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr Duration patience = 10s;
+constexpr Duration catalog_timeout = 10s;
 
 bool is_same(const Column& column, const FieldDescription& field) {
   if (column.name != field.name) return false;
@@ -72,7 +72,7 @@ bool ColumnLists::is_looking_up(StatementId id) const {
 core::Task<void> ColumnLists::find_out(StatementId id, List columns) {
   Result<void> resolved;
   {
-    Query conversation(pool_, pool_.reactor().now() + patience);
+    Query conversation(pool_, pool_.reactor().now() + catalog_timeout);
     while (!conversation.advance()) co_await conversation.progress();
     if (conversation.failed()) {
       resolved = std::unexpected(std::move(conversation.error()));

@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "sql/postgres/messages.h"
+#include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
 namespace {
-
-Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
 
 core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
   Connection& connection = conversation.connection();
@@ -24,11 +23,11 @@ core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
       Field fields[7];
       const bool fits = cut_row(message->payload, 7, fields);
       auto row = fits ? parse_catalog_row(fields) : std::nullopt;
-      if (!row) co_return std::unexpected(malformed());
+      if (!row) co_return std::unexpected(malformed_message());
       rows.push_back(std::move(*row));
     } else if (message->type == 'E') {
       const auto notice = parse_notice(message->payload);
-      if (!notice) co_return std::unexpected(malformed());
+      if (!notice) co_return std::unexpected(malformed_message());
       const ServerError error(*notice);
       refused = {Failure::statement, error.sqlstate, "looking up types: " + error.message, 0};
     } else if (message->type == 'Z') {
@@ -56,7 +55,7 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
     switch (message->type) {
       case 'E': {
         const auto notice = parse_notice(message->payload);
-        if (!notice) co_return std::unexpected(malformed());
+        if (!notice) co_return std::unexpected(malformed_message());
         const ServerError error(*notice);
         const bool server_is_away = error.sqlstate.starts_with("53") || error.sqlstate.starts_with("57P");
         refused = {server_is_away ? Failure::unavailable : Failure::statement, error.sqlstate, error.message,
@@ -65,13 +64,13 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
       }
       case 't': {
         auto parameters = parse_parameter_description(message->payload);
-        if (!parameters) co_return std::unexpected(malformed());
+        if (!parameters) co_return std::unexpected(malformed_message());
         description.parameters = std::move(*parameters);
         break;
       }
       case 'T': {
         const auto fields = parse_row_description(message->payload);
-        if (!fields) co_return std::unexpected(malformed());
+        if (!fields) co_return std::unexpected(malformed_message());
         for (const FieldDescription& field : *fields) {
           description.columns.push_back({std::string(field.name), nullptr, field.type});
         }

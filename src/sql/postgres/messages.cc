@@ -4,9 +4,9 @@ namespace sluice::sql::postgres {
 namespace {
 
 // Reads values from the front of a payload. After one failure all later reads fail too.
-class Reader {
+class PayloadReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  explicit PayloadReader(std::string_view bytes) : rest_(bytes) {}
 
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }
@@ -87,7 +87,7 @@ std::uint32_t parse_number(std::string_view digits) {
 }  // namespace
 
 std::optional<ServerNotice> parse_notice(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   ServerNotice notice;
   bool has_untranslated_severity = false;
   for (;;) {
@@ -141,7 +141,7 @@ std::optional<ServerNotice> parse_notice(std::string_view payload) {
 }
 
 std::optional<std::vector<FieldDescription>> parse_row_description(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   const std::uint16_t count = reader.u16();
   // A field takes at least 19 bytes, so the payload's size limits the allocation, whatever count the server sends.
   if (!reader.ok() || reader.rest().size() / 19 < count) return std::nullopt;
@@ -160,7 +160,7 @@ std::optional<std::vector<FieldDescription>> parse_row_description(std::string_v
 }
 
 std::optional<std::vector<std::uint32_t>> parse_parameter_description(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   const std::uint16_t count = reader.u16();
   if (!reader.ok() || reader.rest().size() != std::size_t{count} * 4) return std::nullopt;
   std::vector<std::uint32_t> types(count);
@@ -169,7 +169,7 @@ std::optional<std::vector<std::uint32_t>> parse_parameter_description(std::strin
 }
 
 std::optional<ParameterStatus> parse_parameter_status(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   ParameterStatus status;
   status.name = reader.string();
   status.value = reader.string();
@@ -177,7 +177,7 @@ std::optional<ParameterStatus> parse_parameter_status(std::string_view payload) 
 }
 
 std::optional<BackendKey> parse_backend_key(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   BackendKey key;
   key.process = reader.u32();
   key.secret = reader.u32();
@@ -185,7 +185,7 @@ std::optional<BackendKey> parse_backend_key(std::string_view payload) {
 }
 
 std::optional<Notification> parse_notification(std::string_view payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   Notification notification;
   notification.process = reader.u32();
   notification.channel = reader.string();
@@ -195,7 +195,7 @@ std::optional<Notification> parse_notification(std::string_view payload) {
 
 std::optional<AuthenticationRequest> parse_authentication(std::string_view payload) {
   using Kind = AuthenticationRequest::Kind;
-  Reader reader(payload);
+  PayloadReader reader(payload);
   AuthenticationRequest request;
   request.code = reader.u32();
   if (!reader.ok()) return std::nullopt;

@@ -15,6 +15,8 @@
 // readers turn the server's bytes into views. No reader trusts a length or a count that the server sent.
 namespace sluice::sql::postgres {
 
+inline constexpr std::uint32_t text_oid = 25;
+
 [[nodiscard]] inline std::uint16_t load_u16(const char* bytes) {
   std::uint16_t value;
   std::memcpy(&value, bytes, sizeof value);

@@ -5,6 +5,7 @@
 
 #include <simdjson.h>
 
+#include "base/ascii.h"
 #include "sql/parallel.h"
 
 namespace sluice::sql::postgres {
@@ -14,14 +15,13 @@ using simdjson::dom::element;
 
 constexpr int most_depth = 64;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 void trim_end(std::string_view& text) {
   while (!text.empty() && (text.back() == ' ' || (text.back() >= '\t' && text.back() <= '\r'))) text.remove_suffix(1);
 }
 
 bool is_name(char c) {
-  return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80) != 0;
+  return (to_lower(c) >= 'a' && to_lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+         (c & 0x80) != 0;
 }
 
 // Whether `before` ends with `ctid >=` or `ctid <`, according to `direction`.
@@ -34,7 +34,8 @@ bool compares_ctid(std::string_view before, char direction) {
   constexpr std::string_view name = "ctid";
   if (before.size() < name.size()) return false;
   const std::string_view last = before.substr(before.size() - name.size());
-  if (!std::equal(name.begin(), name.end(), last.begin(), [](char a, char b) { return a == lower(b); })) return false;
+  if (!std::equal(name.begin(), name.end(), last.begin(), [](char a, char b) { return a == to_lower(b); }))
+    return false;
   return before.size() == name.size() || !is_name(before[before.size() - name.size() - 1]);
 }
 

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "sql/postgres/messages.h"
+
 namespace sluice::sql::postgres {
 namespace {
-
-constexpr std::uint32_t text_oid = 25;
 
 std::uint32_t oid_of(ParameterType type) {
   switch (type) {

@@ -12,7 +12,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr Duration patience = 30s;
+constexpr Duration preparation_timeout = 30s;
 constexpr std::uint32_t tid_oid = 27;
 
 Error refused(std::string why) { return {Failure::statement, {}, "parallel: " + std::move(why), 0}; }
@@ -37,7 +37,7 @@ core::Task<Result<std::string>> names_of_types(Pool& pool, const Statement& stat
       "place) FROM unnest('{" +
           numbers + "}'::oid[]) WITH ORDINALITY AS types (type, place)",
       "string_agg", 25);
-  auto asking = Transaction::reading(pool, {.deadline = pool.reactor().now() + patience, .settings = {}});
+  auto asking = Transaction::reading(pool, {.deadline = pool.reactor().now() + preparation_timeout, .settings = {}});
   auto names = co_await asking.finish(ask, {}, SIZE_MAX);
   if (!names) co_return std::unexpected(std::move(names.error()));
   if (names->rows.rows != 1) co_return std::unexpected(refused("the server does not know the parameters' types"));
@@ -63,7 +63,8 @@ core::Task<Result<std::string>> explain(Pool& pool, std::string name, std::strin
   const Statement ask =
       own("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) EXECUTE " + name + "(" + values + ")", "QUERY PLAN", 114);
   const Statement forget = own("DEALLOCATE " + name);
-  auto transaction = Transaction::reading(pool, {.deadline = pool.reactor().now() + patience, .settings = settings});
+  auto transaction =
+      Transaction::reading(pool, {.deadline = pool.reactor().now() + preparation_timeout, .settings = settings});
   auto prepared = co_await transaction.execute(prepare, {});
   if (!prepared) co_return std::unexpected(std::move(prepared.error()));
   auto explained = co_await transaction.execute(ask, {});
@@ -109,7 +110,8 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
         own("SELECT rolname::text FROM pg_catalog.pg_roles WHERE rolname <> current_user AND NOT rolsuper AND "
             "pg_catalog.pg_has_role(current_user, oid, 'MEMBER') ORDER BY 1 LIMIT 16",
             "rolname", 25);
-    auto asking = Transaction::reading(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
+    auto asking =
+        Transaction::reading(pool_, {.deadline = pool_.reactor().now() + preparation_timeout, .settings = {}});
     auto known = co_await asking.finish(roles, {}, SIZE_MAX);
     for (std::size_t i = 0; known && i < known->rows.rows && !plan && plan.error().sqlstate == "42501"; ++i) {
       const std::string role(known->rows.row(i)[0].view());
@@ -125,7 +127,7 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
   auto table = check_plan(*plan, *range);
   if (!table) co_return std::unexpected(refused(std::move(table.error())));
   const Statement state = own("SELECT pg_catalog.pg_is_in_recovery()", "pg_is_in_recovery", 16);
-  auto looking = Transaction::reading(pool_, {.deadline = pool_.reactor().now() + patience, .settings = {}});
+  auto looking = Transaction::reading(pool_, {.deadline = pool_.reactor().now() + preparation_timeout, .settings = {}});
   const auto standby = co_await looking.finish(state, {}, SIZE_MAX);
   if (!standby) co_return std::unexpected(standby.error());
   if (standby->rows.rows == 1 && standby->rows.row(0)[0].view() == "t") {

@@ -7,6 +7,7 @@
 
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -46,8 +47,6 @@ std::vector<Setting> with_own(std::span<const Setting> settings) {
   all.insert(all.end(), settings.begin(), settings.end());
   return all;
 }
-
-Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
 
 // Whether `id` has the form that pg_export_snapshot() writes. It becomes part of a statement, because SET TRANSACTION
 // takes no parameters.
@@ -161,7 +160,7 @@ void RangeReader::describe(const Message& message) {
   }
   const auto fields = parse_row_description(message.payload);
   if (!fields) {
-    fail(State::lost, malformed());
+    fail(State::lost, malformed_message());
     return;
   }
   described_ = connection.step_described(request_.statement, *fields);
@@ -171,7 +170,7 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
   if (refused_) return;
   const auto notice = parse_notice(message.payload);
   if (!notice) {
-    fail(State::lost, malformed());
+    fail(State::lost, malformed_message());
     return;
   }
   ServerError error(*notice);
@@ -220,12 +219,12 @@ void RangeReader::handle_start(const Message& message) {
 void RangeReader::take_share(std::string_view row) {
   Field fields[2];
   if (!cut_row(row, 2, fields) || fields[1].is_null() || (!fields[0].is_null() && !is_snapshot(fields[0].view()))) {
-    fail(State::lost, malformed());
+    fail(State::lost, malformed_message());
     return;
   }
   const std::string_view blocks = fields[1].view();
   if (std::from_chars(blocks.data(), blocks.data() + blocks.size(), share_.blocks).ec != std::errc{}) {
-    fail(State::lost, malformed());
+    fail(State::lost, malformed_message());
     return;
   }
   if (!fields[0].is_null()) share_.snapshot = fields[0].view();

@@ -13,8 +13,8 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t message_limit = 64 << 20;  // one row, which is dropped; an error is far shorter
-constexpr std::size_t read_size = 64 << 10;
+constexpr std::size_t script_message_limit = 64 << 20;  // one row, which is dropped; an error is far shorter
+constexpr std::size_t script_read_size = 64 << 10;
 
 Error lost(std::string why) { return {Failure::lost, {}, "the connection broke: " + std::move(why), 0}; }
 
@@ -43,9 +43,9 @@ core::Task<Result<void>> run_script(Options options, core::Reactor& reactor, std
   std::size_t complete = 0;  // statements completed
   for (;;) {
     Message message;
-    const Framing framing = frame(in.data(), in.size(), message_limit, message);
+    const Framing framing = frame(in.data(), in.size(), script_message_limit, message);
     if (framing == Framing::need_more) {
-      const auto got = co_await stream.read(in, read_size, deadline);
+      const auto got = co_await stream.read(in, script_read_size, deadline);
       if (!got && got.error().code == Errc::timed_out) {
         co_return std::unexpected(Error{Failure::timed_out, {}, "it takes too long", 0});
       }

@@ -23,4 +23,7 @@ struct ServerError {
   explicit ServerError(const ServerNotice& notice);
 };
 
+// A message of the server that breaks the protocol. The connection cannot be used any more.
+[[nodiscard]] inline Error malformed_message() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
+
 }  // namespace sluice::sql::postgres

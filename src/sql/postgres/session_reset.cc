@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sql/postgres/messages.h"
+#include "sql/postgres/server_error.h"
 #include "sql/postgres/settings.h"
 
 namespace sluice::sql::postgres {
@@ -76,8 +77,6 @@ SELECT strpos(lower($1), 'u&"') > 0
   OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_cast c ON c.castfunc = s.oid)
   OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_amproc a ON a.amproc = s.oid))";
 
-constexpr std::uint32_t text_oid = 25;
-
 }  // namespace
 
 void write_session_reset(Buffer& out) {
@@ -105,12 +104,12 @@ core::Task<Result<bool>> may_change_session(Query& conversation, std::string_vie
     if (message->type == 'D') {
       Field field;
       if (!cut_row(message->payload, 1, &field)) {
-        co_return std::unexpected(Error{Failure::lost, {}, "the server sent a malformed message", 0});
+        co_return std::unexpected(malformed_message());
       }
       may = field.is_null() || field.view() != "f";
     } else if (message->type == 'E') {
       const auto notice = parse_notice(message->payload);
-      if (!notice) co_return std::unexpected(Error{Failure::lost, {}, "the server sent a malformed message", 0});
+      if (!notice) co_return std::unexpected(malformed_message());
       const ServerError error(*notice);
       refused = {Failure::statement, error.sqlstate, "looking up functions: " + error.message, 0};
     } else if (message->type == 'Z') {

@@ -12,7 +12,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t message_limit = 64 << 10;  // no message before the session is ready is longer
+constexpr std::size_t start_message_limit = 64 << 10;  // no message before the session is ready is longer
 constexpr std::string_view other_protocol = "the server does not speak PostgreSQL's protocol";
 constexpr std::string_view rejected = "28000";  // usually refused by pg_hba.conf; trying again is useless
 constexpr std::string_view no_proof = "the server did not prove that it knows the password";
@@ -228,7 +228,7 @@ core::Task<bool> SessionStart::write(Buffer& bytes) {
 
 core::Task<bool> SessionStart::read(Message& message) {
   for (;;) {
-    switch (frame(in_.data(), in_.size(), message_limit, message)) {
+    switch (frame(in_.data(), in_.size(), start_message_limit, message)) {
       case Framing::complete:
         co_return true;
       case Framing::need_more:

@@ -7,6 +7,7 @@
 #include "core/back_off.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/server_error.h"
 #include "sql/set/fault_text.h"
 
 namespace sluice::sql::postgres {
@@ -108,7 +109,7 @@ core::Task<Result<void>> Staging::begin() {
 void Staging::take_error(const Message& message) {
   const auto notice = parse_notice(message.payload);
   if (!notice) {
-    error_ = Error{Failure::lost, {}, "the server sent a malformed message", 0};
+    error_ = malformed_message();
     return;
   }
   ServerError error(*notice);
@@ -418,8 +419,7 @@ core::Task<Result<void>> Staging::roll_back() {
     if (!answer) co_return std::unexpected(std::move(answer.error()));
     if (answer->type == 'E') {
       const auto notice = parse_notice(answer->payload);
-      done = std::unexpected(notice ? conversation_.error_of(ServerError(*notice))
-                                    : Error{Failure::lost, {}, "the server sent a malformed message", 0});
+      done = std::unexpected(notice ? conversation_.error_of(ServerError(*notice)) : malformed_message());
     }
     if (answer->type == 'Z') co_return done;
   }

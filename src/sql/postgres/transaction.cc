@@ -7,12 +7,11 @@
 #include "base/buffer.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/server_error.h"
 #include "sql/postgres/session_reset.h"
 
 namespace sluice::sql::postgres {
 namespace {
-
-Error malformed() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }
 
 std::string begin_of(const TransactionOptions& options) {
   const std::string access = options.reads_only ? "READ ONLY" : "READ WRITE";
@@ -221,7 +220,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     switch (message->type) {
       case 'T': {
         const auto fields = parse_row_description(message->payload);
-        if (!fields || statement == nullptr) co_return std::unexpected(malformed());
+        if (!fields || statement == nullptr) co_return std::unexpected(malformed_message());
         described = connection.step_described(*statement, *fields);
         break;
       }
@@ -246,7 +245,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         break;
       case 'E': {
         const auto notice = parse_notice(message->payload);
-        if (!notice) co_return std::unexpected(malformed());
+        if (!notice) co_return std::unexpected(malformed_message());
         if (refused) break;
         ServerError error(*notice);
         error.at_bind = ended == place;
@@ -269,7 +268,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         }
         written.rows.columns = connection.step_columns(*statement);
         const auto fields = rows->cut(written.rows.columns.size());
-        if (!fields) co_return std::unexpected(malformed());
+        if (!fields) co_return std::unexpected(malformed_message());
         written.rows.fields = *fields;
         written.rows.rows = rows->count();
         written.rows.last = true;

@@ -25,17 +25,14 @@ constexpr std::string_view postgres_constraints =
 constexpr std::string_view sqlite_tables =
     "SELECT name, sql, '' FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%CHECK%'";
 
-bool is_name_start(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0; }
-
-bool same(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
+bool is_check_name_start(char c) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0;
 }
 
 // Splits SQL into names, parentheses and other tokens; comments are skipped.
-class Tokens {
+class CheckTokens {
  public:
-  explicit Tokens(std::string_view text) : text_(text) {}
+  explicit CheckTokens(std::string_view text) : text_(text) {}
 
   enum class Kind : std::uint8_t { name, open, close, other };
   struct Token {
@@ -47,9 +44,10 @@ class Tokens {
     skip();
     if (at_ == text_.size()) return std::nullopt;
     const char c = text_[at_];
-    if (is_name_start(c)) {
+    if (is_check_name_start(c)) {
       const std::size_t begin = at_;
-      while (at_ < text_.size() && (is_name_start(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '$')) ++at_;
+      while (at_ < text_.size() && (is_check_name_start(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '$'))
+        ++at_;
       return Token{.kind = Kind::name, .text = std::string(text_.substr(begin, at_ - begin)), .word = true};
     }
     if (c == '"' || c == '`' || c == '[') return Token{.kind = Kind::name, .text = quoted(c == '[' ? ']' : c)};
@@ -111,33 +109,33 @@ std::span<const std::string> broken_columns(const BrokenRule& rule, const Constr
 
 std::vector<std::string> names_in(std::string_view expression) {
   std::vector<std::string> names;
-  Tokens tokens(expression);
+  CheckTokens tokens(expression);
   while (auto token = tokens.next()) {
-    if (token->kind == Tokens::Kind::name) names.push_back(std::move(token->text));
+    if (token->kind == CheckTokens::Kind::name) names.push_back(std::move(token->text));
   }
   return names;
 }
 
 std::vector<Constraints::Constraint> named_checks(std::string_view table, std::string_view create) {
   std::vector<Constraints::Constraint> checks;
-  Tokens tokens(create);
+  CheckTokens tokens(create);
   std::optional<std::string> name;  // the name after CONSTRAINT
   for (auto token = tokens.next(); token; token = tokens.next()) {
-    if (token->word && same(token->text, "constraint")) {
+    if (token->word && equal_ignoring_case(token->text, "constraint")) {
       auto named = tokens.next();
-      if (named && named->kind == Tokens::Kind::name) name = std::move(named->text);
+      if (named && named->kind == CheckTokens::Kind::name) name = std::move(named->text);
       continue;
     }
     if (!name) continue;
-    if (!token->word || !same(token->text, "check")) {
+    if (!token->word || !equal_ignoring_case(token->text, "check")) {
       name.reset();
       continue;
     }
     const std::size_t begin = tokens.at();
     std::size_t depth = 0;
     while (auto inner = tokens.next()) {
-      if (inner->kind == Tokens::Kind::open) ++depth;
-      if (inner->kind == Tokens::Kind::close && --depth == 0) break;
+      if (inner->kind == CheckTokens::Kind::open) ++depth;
+      if (inner->kind == CheckTokens::Kind::close && --depth == 0) break;
       if (depth == 0) break;
     }
     checks.push_back({.table = std::string(table),

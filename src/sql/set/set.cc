@@ -10,7 +10,7 @@
 namespace sluice::sql {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\n\f\v;";
+constexpr std::string_view blanks_and_semicolons = " \t\r\n\f\v;";
 
 std::unexpected<Error> refuse(std::string message) {
   return std::unexpected(Error{Failure::statement, {}, std::move(message), 0});
@@ -358,7 +358,8 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
       }
     }
     existing_columns = std::move(existing->columns);
-    while (!options.existing.empty() && blanks.contains(options.existing.back())) options.existing.pop_back();
+    while (!options.existing.empty() && blanks_and_semicolons.contains(options.existing.back()))
+      options.existing.pop_back();
   }
 
   Builder builder(dialect, table, options, existing_columns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/buffer.h"
 #include "base/json.h"
 
@@ -10,11 +11,6 @@ namespace sluice::sql {
 namespace {
 
 // Compares names as SQLite does.
-bool same_table(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
 struct Place {
   std::size_t topic = 0;
   std::size_t table = 0;
@@ -46,7 +42,7 @@ class CommitListener::Post final : public CommitObserver,
     bool found = false;
     for (const std::string& changed : tables) {
       for (const auto& [name, place] : tables_) {
-        if (!same_table(name, changed)) continue;
+        if (!equal_ignoring_case(name, changed)) continue;
         pending_[place.topic][place.table] = true;
         found = true;
       }

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 2> passing{"coalesce", "ifnull"};
 constexpr std::array<std::string_view, 11> behind_list{"from",  "where", "group",     "having", "window", "order",
                                                        "limit", "union", "intersect", "except", "values"};
 
-class Reader {
+class JsonResultsReader {
  public:
-  explicit Reader(std::string_view sql) : tokens_(sql) {}
+  explicit JsonResultsReader(std::string_view sql) : tokens_(sql) {}
 
   std::vector<bool> read(std::size_t count) const {
     std::vector<bool> json(count);
@@ -113,6 +113,8 @@ class Reader {
 
 }  // namespace
 
-std::vector<bool> json_results(std::string_view statement, std::size_t count) { return Reader(statement).read(count); }
+std::vector<bool> json_results(std::string_view statement, std::size_t count) {
+  return JsonResultsReader(statement).read(count);
+}
 
 }  // namespace sluice::sql::sqlite
