@@ -24,23 +24,26 @@ if(SLUICE_SANITIZE MATCHES "undefined")
 endif()
 
 # Half of a test's compile time is its headers: the standard's, GoogleTest's and the loop's are read once for all tests.
-# Sanitized, most of the rest is the optimiser's, and a test gains nothing by it: what is tested keeps its own flags.
+# Sanitized, most of the rest is the optimiser's, and a test gains nothing by it: the modules that it tests keep their flags.
 if(SLUICE_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   find_package(GTest REQUIRED)
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)  # without the path of the header
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "")
   function(sluice_add_precompiled target)
     add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/precompile)
     target_link_libraries(${target} PRIVATE sluice_options GTest::gtest)
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp" ${ARGN})
     target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <cstring> <deque> <expected>
       <functional> <map> <memory> <optional> <random> <span> <string> <string_view> <thread> <variant> <vector>
-      "${PROJECT_SOURCE_DIR}/src/core/reactor.h" "${PROJECT_SOURCE_DIR}/src/core/task.h")
+      <core/reactor.h> <core/task.h>)
   endfunction()
   if(SLUICE_SANITIZE)
     sluice_add_precompiled(sluice_modules_pch)
     sluice_add_precompiled(sluice_tests_pch -O0)
   else()
     sluice_add_precompiled(sluice_tests_pch)
+    add_library(sluice_modules_pch ALIAS sluice_tests_pch)
   endif()
 endif()
 # The headers of `from`, sluice_tests_pch or sluice_modules_pch.
@@ -107,11 +110,11 @@ function(sluice_module name)
     add_library(sluice_${name} STATIC ${sources})
     target_link_libraries(sluice_${name} PRIVATE sluice_options)
     target_link_libraries(sluice_${name} ${ARGN})
-    # Twice built for the tests; what is shipped shows that every file includes what it needs. Not optimised, a module compiles
-    # in half the time: those that do little for each request, and all where threads are looked for.
+    # Not optimised, a module compiles in half the time: those that do little for each request, and all where threads are
+    # looked for.
     if(SLUICE_SANITIZE STREQUAL "thread" OR (SLUICE_SANITIZE AND name MATCHES "^(files|gateway|app)$"))
       sluice_precompiled(sluice_${name} sluice_tests_pch)
-    elseif(SLUICE_SANITIZE)
+    else()
       sluice_precompiled(sluice_${name} sluice_modules_pch)
     endif()
   else()
