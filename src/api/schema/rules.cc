@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
-#include <unordered_map>
+#include <variant>
 
 #include <re2/re2.h>
 #include <simdjson.h>
 
+#include "api/schema/subschema.h"
 #include "base/buffer.h"
 #include "base/json.h"
 
@@ -21,17 +21,19 @@ enum class Kind : std::uint8_t {
   annotation,  // does not affect validity
   text,        // an annotation that is a string
   subschema,
+  others,        // a schema for what other keywords do not name
   items,         // a schema, or a list of them
   list,          // a list of schemas
-  named,         // an object of schemas
+  properties,    // an object of schemas
   patterned,     // an object of schemas, by regular expressions
   definitions,   // an object of schemas, which apply only where they are referenced
   dependencies,  // an object of schemas and lists of names
   reference,
   type,
+  constant,
   values,  // a nonempty list
   number,
-  positive,
+  multiple,
   count,
   pattern,
   format,
@@ -39,9 +41,14 @@ enum class Kind : std::uint8_t {
   boolean,
 };
 
+using Target = std::variant<std::monostate, const Subschema * Subschema::*, Subschema::Schemas Subschema::*,
+                            double Subschema::*, Subschema::Count Subschema::*>;
+
 struct Keyword {
   std::string_view name;
   Kind kind;
+  Check check = Check::none;
+  Target target = {};     // the member that receives it, unless its kind has only one keyword
   bool in_place = false;  // its subschemas apply to the same value
 };
 
@@ -57,43 +64,41 @@ constexpr std::array keywords{
     Keyword{"deprecated", Kind::annotation},
     Keyword{"definitions", Kind::definitions},
     Keyword{"$defs", Kind::definitions},
-    Keyword{"$ref", Kind::reference, true},
-    Keyword{"allOf", Kind::list, true},
-    Keyword{"anyOf", Kind::list, true},
-    Keyword{"oneOf", Kind::list, true},
-    Keyword{"not", Kind::subschema, true},
-    Keyword{"if", Kind::subschema, true},
-    Keyword{"then", Kind::subschema, true},
-    Keyword{"else", Kind::subschema, true},
-    Keyword{"dependencies", Kind::dependencies, true},
-    Keyword{"properties", Kind::named},
-    Keyword{"patternProperties", Kind::patterned},
-    Keyword{"additionalProperties", Kind::subschema},
-    Keyword{"propertyNames", Kind::subschema},
-    Keyword{"required", Kind::names},
-    Keyword{"minProperties", Kind::count},
-    Keyword{"maxProperties", Kind::count},
-    Keyword{"items", Kind::items},
-    Keyword{"additionalItems", Kind::subschema},
-    Keyword{"contains", Kind::subschema},
-    Keyword{"minItems", Kind::count},
-    Keyword{"maxItems", Kind::count},
-    Keyword{"uniqueItems", Kind::boolean},
-    Keyword{"type", Kind::type},
-    Keyword{"enum", Kind::values},
-    Keyword{"const", Kind::annotation},
-    Keyword{"minimum", Kind::number},
-    Keyword{"maximum", Kind::number},
-    Keyword{"exclusiveMinimum", Kind::number},
-    Keyword{"exclusiveMaximum", Kind::number},
-    Keyword{"multipleOf", Kind::positive},
-    Keyword{"minLength", Kind::count},
-    Keyword{"maxLength", Kind::count},
-    Keyword{"pattern", Kind::pattern},
-    Keyword{"format", Kind::format},
+    Keyword{"$ref", Kind::reference, Check::none, {}, true},
+    Keyword{"allOf", Kind::list, Check::all_of, &Subschema::all_of, true},
+    Keyword{"anyOf", Kind::list, Check::any_of, &Subschema::any_of, true},
+    Keyword{"oneOf", Kind::list, Check::one_of, &Subschema::one_of, true},
+    Keyword{"not", Kind::subschema, Check::excluded, &Subschema::excluded, true},
+    Keyword{"if", Kind::subschema, Check::condition, &Subschema::condition, true},
+    Keyword{"then", Kind::subschema, Check::condition, &Subschema::if_true, true},
+    Keyword{"else", Kind::subschema, Check::condition, &Subschema::if_false, true},
+    Keyword{"dependencies", Kind::dependencies, Check::dependencies, {}, true},
+    Keyword{"properties", Kind::properties, Check::properties},
+    Keyword{"patternProperties", Kind::patterned, Check::properties},
+    Keyword{"additionalProperties", Kind::others, Check::properties, &Subschema::other_properties},
+    Keyword{"propertyNames", Kind::subschema, Check::property_names, &Subschema::property_names},
+    Keyword{"required", Kind::names, Check::required},
+    Keyword{"minProperties", Kind::count, Check::min_size, &Subschema::min_properties},
+    Keyword{"maxProperties", Kind::count, Check::max_size, &Subschema::max_properties},
+    Keyword{"items", Kind::items, Check::items},
+    Keyword{"additionalItems", Kind::others, Check::items, &Subschema::other_items},
+    Keyword{"contains", Kind::subschema, Check::contains, &Subschema::contains},
+    Keyword{"minItems", Kind::count, Check::min_size, &Subschema::min_items},
+    Keyword{"maxItems", Kind::count, Check::max_size, &Subschema::max_items},
+    Keyword{"uniqueItems", Kind::boolean, Check::unique_items},
+    Keyword{"type", Kind::type, Check::type},
+    Keyword{"enum", Kind::values, Check::one_of_values},
+    Keyword{"const", Kind::constant, Check::constant},
+    Keyword{"minimum", Kind::number, Check::minimum, &Subschema::minimum},
+    Keyword{"maximum", Kind::number, Check::maximum, &Subschema::maximum},
+    Keyword{"exclusiveMinimum", Kind::number, Check::exclusive_minimum, &Subschema::exclusive_minimum},
+    Keyword{"exclusiveMaximum", Kind::number, Check::exclusive_maximum, &Subschema::exclusive_maximum},
+    Keyword{"multipleOf", Kind::multiple, Check::multiple_of},
+    Keyword{"minLength", Kind::count, Check::min_size, &Subschema::min_length},
+    Keyword{"maxLength", Kind::count, Check::max_size, &Subschema::max_length},
+    Keyword{"pattern", Kind::pattern, Check::pattern},
+    Keyword{"format", Kind::format, Check::format},
 };
-
-constexpr std::array types{"array", "boolean", "integer", "null", "number", "object", "string"};
 
 #define SLUICE_DATE "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 #define SLUICE_TIME \
@@ -120,22 +125,24 @@ std::string escaped(std::string_view name) {
 }
 
 // A fault is thrown and caught at its keyword. The check then continues with the next keyword.
-class Rules {
+class Compiler {
  public:
-  explicit Rules(element root) : root_(root) {}
+  Compiler(element root, Compiled& compiled) : root_(root), compiled_(compiled) {}
 
-  std::expected<std::vector<std::string>, std::vector<Fault>> run() {
+  std::vector<Fault> run() {
     attempt([&] { subschema(root_, "", 0); });
-    std::map<std::string, Color> colors;
-    for (const auto& [pointer, edges] : in_place_) {
-      if (faults_.empty()) attempt([&] { find_loop(pointer, colors); });
+    for (const auto& [pointer, place] : places_) {
+      if (faults_.empty()) attempt([&] { find_loop(pointer); });
     }
-    if (!faults_.empty()) return std::unexpected(std::move(faults_));
-    return std::move(patterns_);
+    return std::move(faults_);
   }
 
  private:
-  enum class Color : std::uint8_t { open, closed };
+  struct Place {
+    const Subschema* schema = nullptr;
+    std::vector<std::string> in_place;  // the subschemas that apply to the same value
+    enum class Color : std::uint8_t { unseen, open, closed } color = Color::unseen;
+  };
 
   [[noreturn]] static void fail(std::string pointer, std::string reason) {
     throw Fault{std::move(pointer), std::move(reason)};
@@ -151,16 +158,22 @@ class Rules {
     }
   }
 
-  void subschema(element schema, const std::string& pointer, std::size_t depth) {
-    if (!in_place_.emplace(pointer, std::vector<std::string>{}).second) return;
-    if (in_place_.size() > most_subschemas) {
+  const Subschema* subschema(element schema, const std::string& pointer, std::size_t depth) {
+    const auto [place, is_new] = places_.try_emplace(pointer);
+    if (!is_new) return place->second.schema;
+    Subschema& made = compiled_.subschemas.emplace_back();
+    place->second.schema = &made;
+    if (places_.size() > most_subschemas) {
       fail(pointer, "there are more than " + std::to_string(most_subschemas) + " subschemas");
     }
     if (depth > deepest_schema) {
       fail(pointer,
            "subschemas are nested deeper than " + std::to_string(deepest_schema) + " levels, references included");
     }
-    if (schema.is_bool()) return;
+    if (schema.is_bool()) {
+      made.nothing = !bool(schema);
+      return &made;
+    }
     simdjson::dom::object object;
     if (schema.get_object().get(object) != simdjson::SUCCESS) fail(pointer, "a schema is an object, true or false");
     std::vector<std::string_view> seen;
@@ -175,7 +188,8 @@ class Rules {
         if (known == keywords.end()) {
           fail(at, "the keyword \"" + std::string(key) + "\" is not known, and would not be enforced");
         }
-        keyword(*known, value, pointer, at, depth);
+        if (known->check != Check::none) made.checks |= 1U << static_cast<unsigned>(known->check);
+        keyword(*known, value, made, place->second.in_place, at, depth);
       });
     }
     const auto has = [&](std::string_view key) { return std::ranges::find(seen, key) != seen.end(); };
@@ -184,9 +198,7 @@ class Rules {
         const auto known = std::ranges::find(keywords, key, &Keyword::name);
         const bool harmless = known == keywords.end() || known->kind == Kind::annotation || known->kind == Kind::text ||
                               known->kind == Kind::definitions || known->kind == Kind::reference;
-        if (!harmless || key == "const") {
-          fail(pointer + escaped(key), "beside \"$ref\" it would be passed over: put both into \"allOf\"");
-        }
+        if (!harmless) fail(pointer + escaped(key), "beside \"$ref\" it would be passed over: put both into \"allOf\"");
       }
     }
     if ((has("then") || has("else")) && !has("if")) fail(pointer, "\"then\" and \"else\" need an \"if\"");
@@ -196,13 +208,15 @@ class Rules {
         fail(pointer + "/additionalItems", "it is for \"items\" that is a list");
       }
     }
+    return &made;
   }
 
-  void keyword(const Keyword& keyword, element value, const std::string& pointer, const std::string& at,
-               std::size_t depth) {
+  void keyword(const Keyword& keyword, element value, Subschema& made, std::vector<std::string>& in_place,
+               const std::string& at, std::size_t depth) {
     const auto inner = [&](element schema, const std::string& place) {
-      subschema(schema, place, depth + 1);
-      if (keyword.in_place) in_place_[pointer].push_back(place);
+      const Subschema* const compiled = subschema(schema, place, depth + 1);
+      if (keyword.in_place) in_place.push_back(place);
+      return compiled;
     };
     const auto each = [&](const auto& of_member) {
       simdjson::dom::object object;
@@ -223,138 +237,192 @@ class Rules {
       for (const element item : array) of_item(item, at + "/" + std::to_string(index++));
       return index;
     };
+    const auto nonempty = [&](const auto& of_item) {
+      if (list(of_item) == 0) fail(at, "must not be empty");
+    };
     switch (keyword.kind) {
       case Kind::annotation:
         return;
       case Kind::text:
-        if (!value.is_string()) fail(at, "must be a string");
+        (void)string(value, at);
         return;
       case Kind::subschema:
-        return inner(value, at);
+        target<const Subschema*>(keyword, made) = inner(value, at);
+        return;
+      case Kind::others: {
+        const Subschema* const others = inner(value, at);
+        target<const Subschema*>(keyword, made) = others->nothing ? nullptr : others;
+        return;
+      }
       case Kind::items:
-        if (!value.is_array()) return inner(value, at);
-        list([&](element item, const std::string& place) { inner(item, place); });
-        return;
-      case Kind::list:
-        if (list([&](element item, const std::string& place) { inner(item, place); }) == 0)
-          fail(at, "must not be empty");
-        return;
-      case Kind::named:
-      case Kind::definitions:
-        return each([&](std::string_view, element member, const std::string& place) { inner(member, place); });
-      case Kind::patterned:
-        return each([&](std::string_view key, element member, const std::string& place) {
-          take_pattern(key, place);
-          inner(member, place);
-        });
-      case Kind::dependencies:
-        return each([&](std::string_view, element member, const std::string& place) {
-          if (!member.is_array()) return inner(member, place);
-          names(member, place);
-        });
-      case Kind::reference:
-        return reference(value, pointer, at, depth);
-      case Kind::type: {
-        const auto check = [&](element name, const std::string& place) {
-          std::string_view text;
-          if (name.get_string().get(text) != simdjson::SUCCESS || std::ranges::find(types, text) == types.end()) {
-            fail(place, "a type is one of array, boolean, integer, null, number, object and string");
-          }
-        };
-        if (!value.is_array()) return check(value, at);
-        if (list(check) == 0) fail(at, "must not be empty");
-        return;
-      }
-      case Kind::values:
-        if (list([](element, const std::string&) {}) == 0) fail(at, "must not be empty");
-        return;
-      case Kind::number:
-      case Kind::positive:
-        if (!value.is_number()) fail(at, "must be a number");
-        if (double number = 0;
-            keyword.kind == Kind::positive && (value.get_double().get(number) != simdjson::SUCCESS || !(number > 0))) {
-          fail(at, "must be more than 0");
-        }
-        return;
-      case Kind::count:
-        if (std::int64_t number = 0; value.get_int64().get(number) != simdjson::SUCCESS || number < 0) {
-          fail(at, "must be an integer of at least 0");
-        }
-        return;
-      case Kind::pattern: {
-        std::string_view text;
-        if (value.get_string().get(text) != simdjson::SUCCESS) fail(at, "must be a string");
-        return take_pattern(text, at);
-      }
-      case Kind::format: {
-        std::string_view name;
-        if (value.get_string().get(name) != simdjson::SUCCESS) fail(at, "must be a string");
-        if (const auto pattern = format_pattern(name); !pattern.empty()) {
-          patterns_.emplace_back(pattern);
+        if (!value.is_array()) {
+          made.other_items = inner(value, at);
           return;
         }
-        std::string all;
-        for (const Format& format : formats) all += (all.empty() ? "" : ", ") + std::string(format.name);
-        fail(at, "the format \"" + std::string(name) + "\" is none that is checked: " + all);
+        list([&](element item, const std::string& place) { made.first_items.push_back(inner(item, place)); });
+        return;
+      case Kind::list: {
+        auto& schemas = target<Subschema::Schemas>(keyword, made);
+        return nonempty([&](element item, const std::string& place) { schemas.push_back(inner(item, place)); });
+      }
+      case Kind::definitions:
+        return each([&](std::string_view, element member, const std::string& place) { inner(member, place); });
+      case Kind::properties:
+        each([&](std::string_view key, element member, const std::string& place) {
+          made.properties.emplace_back(key, inner(member, place));
+        });
+        std::ranges::sort(made.properties);
+        return;
+      case Kind::patterned:
+        each([&](std::string_view key, element member, const std::string& place) {
+          const re2::RE2* const pattern = compile_pattern(key, place);
+          made.pattern_properties.emplace_back(pattern, inner(member, place));
+        });
+        std::ranges::sort(made.pattern_properties, {}, [](const auto& member) { return member.first->pattern(); });
+        return;
+      case Kind::dependencies:
+        each([&](std::string_view key, element member, const std::string& place) {
+          if (member.is_array()) {
+            made.dependent_names.emplace_back(key, names(member, place));
+          } else {
+            made.dependent_schemas.emplace_back(key, inner(member, place));
+          }
+        });
+        std::ranges::sort(made.dependent_names);
+        std::ranges::sort(made.dependent_schemas);
+        return;
+      case Kind::reference: {
+        const std::string path = path_of_reference(value, at);
+        element target = root_;
+        if (!path.empty() && root_.at_pointer(path).get(target) != simdjson::SUCCESS) {
+          fail(at, "there is no \"#" + path + "\"");
+        }
+        made.reference = inner(target, path);
+        return;
+      }
+      case Kind::type: {
+        const auto allow = [&](element name, const std::string& place) {
+          std::string_view text;
+          const auto error = name.get_string().get(text);
+          const auto type = std::ranges::find(type_names, text);
+          if (error != simdjson::SUCCESS || type == type_names.end()) {
+            fail(place, "a type is one of array, boolean, integer, null, number, object and string");
+          }
+          made.types |= static_cast<std::uint8_t>(1U << (type - type_names.begin()));
+        };
+        return value.is_array() ? nonempty(allow) : allow(value, at);
+      }
+      case Kind::constant:
+        made.constant = value;
+        return;
+      case Kind::values:
+        return nonempty([&](element item, const std::string&) { made.values.push_back(item); });
+      case Kind::number:
+        target<double>(keyword, made) = number(value, at);
+        return;
+      case Kind::multiple:
+        if (!(number(value, at) > 0)) fail(at, "must be more than 0");
+        made.multiple_of = value;
+        return;
+      case Kind::count: {
+        std::int64_t count = 0;
+        if (value.get_int64().get(count) != simdjson::SUCCESS || count < 0) {
+          fail(at, "must be an integer of at least 0");
+        }
+        target<Subschema::Count>(keyword, made) = static_cast<std::uint64_t>(count);
+        return;
+      }
+      case Kind::pattern:
+        made.pattern = compile_pattern(string(value, at), at);
+        return;
+      case Kind::format: {
+        const std::string_view name = string(value, at);
+        const auto format = std::ranges::find(formats, name, &Format::name);
+        if (format == formats.end()) {
+          std::string all;
+          for (const Format& known : formats) all += (all.empty() ? "" : ", ") + std::string(known.name);
+          fail(at, "the format \"" + std::string(name) + "\" is none that is checked: " + all);
+        }
+        made.format = compile_pattern(format->pattern, at);
+        made.format_name = format->name;
+        return;
       }
       case Kind::names:
-        return names(value, at);
+        made.required = names(value, at);
+        return;
       case Kind::boolean:
-        if (!value.is_bool()) fail(at, "must be true or false");
+        if (value.get_bool().get(made.unique_items) != simdjson::SUCCESS) fail(at, "must be true or false");
         return;
     }
   }
 
-  static void names(element value, const std::string& at) {
-    simdjson::dom::array array;
-    if (value.get_array().get(array) != simdjson::SUCCESS) fail(at, "must be a list of names");
-    for (const element name : array) {
-      if (!name.is_string()) fail(at, "must be a list of names");
-    }
+  template <class T>
+  static T& target(const Keyword& keyword, Subschema& made) {
+    return made.*std::get<T Subschema::*>(keyword.target);
   }
 
-  void reference(element value, const std::string& pointer, const std::string& at, std::size_t depth) {
+  static std::string_view string(element value, const std::string& at) {
     std::string_view text;
     if (value.get_string().get(text) != simdjson::SUCCESS) fail(at, "must be a string");
+    return text;
+  }
+  static double number(element value, const std::string& at) {
+    double number = 0;
+    if (!value.is_number() || value.get_double().get(number) != simdjson::SUCCESS) fail(at, "must be a number");
+    return number;
+  }
+  static Subschema::Names names(element value, const std::string& at) {
+    simdjson::dom::array array;
+    if (value.get_array().get(array) != simdjson::SUCCESS) fail(at, "must be a list of names");
+    Subschema::Names names;
+    for (const element name : array) {
+      if (!name.is_string()) fail(at, "must be a list of names");
+      names.push_back(string(name, at));
+    }
+    std::ranges::sort(names);
+    const auto repeated = std::ranges::unique(names);
+    names.erase(repeated.begin(), repeated.end());
+    return names;
+  }
+
+  static std::string path_of_reference(element value, const std::string& at) {
+    std::string_view text = string(value, at);
     if (!text.starts_with('#')) fail(at, "only references within the schema (\"#/definitions/...\") are followed");
     text.remove_prefix(1);
     if (!text.empty() && !text.starts_with('/')) fail(at, "a reference is a path (\"#/definitions/...\"), not a name");
     if (text.contains('%') || text.ends_with('/')) fail(at, "a reference holds no \"%\" and does not end with \"/\"");
-    element target = root_;
-    if (!text.empty() && root_.at_pointer(text).get(target) != simdjson::SUCCESS) {
-      fail(at, "there is no \"#" + std::string(text) + "\"");
-    }
-    const std::string place(text);
-    subschema(target, place, depth + 1);
-    in_place_[pointer].push_back(place);
+    return std::string(text);
   }
 
-  void take_pattern(std::string_view pattern, const std::string& at) {
-    re2::RE2::Options options(re2::RE2::Quiet);
-    const re2::RE2 compiled(re2::StringPiece(pattern.data(), pattern.size()), options);
-    if (!compiled.ok()) {
+  const re2::RE2* compile_pattern(std::string_view pattern, const std::string& at) {
+    auto& compiled = compiled_.patterns[std::string(pattern)];
+    if (compiled == nullptr) {
+      compiled = std::make_unique<const re2::RE2>(re2::StringPiece(pattern.data(), pattern.size()), re2::RE2::Quiet);
+    }
+    if (!compiled->ok()) {
       fail(at,
            "this regular expression cannot be taken (it is RE2's syntax, which has no look-around and no "
            "back-references): " +
-               compiled.error());
+               compiled->error());
     }
-    patterns_.emplace_back(pattern);
+    return compiled.get();
   }
 
   // Finds references that would apply a schema to the same value endlessly.
-  void find_loop(const std::string& pointer, std::map<std::string, Color>& colors) {
-    const auto [color, is_new] = colors.emplace(pointer, Color::open);
-    if (!is_new) {
-      if (color->second == Color::open) fail(pointer, "this schema applies itself to the same value, without end");
-      return;
+  void find_loop(const std::string& pointer) {
+    Place& place = places_.at(pointer);
+    if (place.color == Place::Color::open) {
+      fail(pointer, "this schema applies itself to the same value, without end");
     }
-    for (const std::string& next : in_place_[pointer]) find_loop(next, colors);
-    color->second = Color::closed;
+    if (place.color == Place::Color::closed) return;
+    place.color = Place::Color::open;
+    for (const std::string& next : place.in_place) find_loop(next);
+    place.color = Place::Color::closed;
   }
 
   element root_;
-  std::map<std::string, std::vector<std::string>> in_place_;  // for each subschema, those that apply to the same value
-  std::vector<std::string> patterns_;
+  Compiled& compiled_;
+  std::map<std::string, Place> places_;  // by JSON pointer
   std::vector<Fault> faults_;
 };
 
@@ -377,6 +445,7 @@ class Relocation {
       const Kind kind = known == keywords.end() ? Kind::annotation : known->kind;
       switch (kind) {
         case Kind::subschema:
+        case Kind::others:
           members.add(key == "additionalItems" ? "items" : key, this->schema(value, false));
           break;
         case Kind::items:
@@ -385,7 +454,7 @@ class Relocation {
         case Kind::list:
           members.add(key, list(value));
           break;
-        case Kind::named:
+        case Kind::properties:
         case Kind::patterned:
         case Kind::definitions:
           members.add(key, named(value, false));
@@ -453,21 +522,17 @@ std::string relocated(std::string_view json, std::string_view place) {
   return Relocation(place).schema(root, true);
 }
 
-std::string_view format_pattern(std::string_view format) {
-  const auto found = std::ranges::find(formats, format, &Format::name);
-  return found == formats.end() ? std::string_view{} : found->pattern;
-}
-
-std::expected<std::vector<std::string>, std::vector<Fault>> check_rules(std::string_view json) {
+std::expected<std::unique_ptr<const Compiled>, std::vector<Fault>> compile(std::string_view json) {
   if (json.size() > longest_schema) {
     return std::unexpected(std::vector{Fault{"", "a schema has at most " + std::to_string(longest_schema) + " bytes"}});
   }
-  simdjson::dom::parser parser;
+  auto compiled = std::make_unique<Compiled>();
   element root;
-  if (const auto error = parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
+  if (const auto error = compiled->parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
     return std::unexpected(std::vector{Fault{"", std::string("it is not JSON: ") + simdjson::error_message(error)}});
   }
-  return Rules(root).run();
+  if (auto faults = Compiler(root, *compiled).run(); !faults.empty()) return std::unexpected(std::move(faults));
+  return compiled;
 }
 
 }  // namespace sluice::api::schema

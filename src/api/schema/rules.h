@@ -1,6 +1,7 @@
 #pragma once
 
 #include <expected>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +19,16 @@ inline constexpr std::size_t most_subschemas = 2000;
 inline constexpr std::size_t deepest_schema = 100;  // nesting of subschemas, including references
 inline constexpr std::size_t most_faults = 20;      // reported for one schema
 
-// Checks that a schema can be fully enforced: JSON Schema draft 7, and keywords of later drafts with the same meaning.
-// It refuses keywords and formats that are unknown and would be silently ignored, a $ref that does not begin with "#",
-// and endless recursion (a subschema that applies itself to the same value). Returns the schema's regular expressions,
-// including those of its formats. All of them are valid for RE2, which needs no exponential time.
-[[nodiscard]] std::expected<std::vector<std::string>, std::vector<Fault>> check_rules(std::string_view json);
+struct Compiled;
+
+// Compiles a schema and checks that it can be fully enforced: JSON Schema draft 7, and keywords of later drafts with
+// the same meaning. It refuses keywords and formats that are unknown and would be silently ignored, a $ref that does
+// not begin with "#", and endless recursion (a subschema that applies itself to the same value). Regular expressions
+// are RE2's, which need no exponential time.
+[[nodiscard]] std::expected<std::unique_ptr<const Compiled>, std::vector<Fault>> compile(std::string_view json);
 
 // Rewrites the schema for use in another document at `place` ("#/components/schemas/Film"), in draft 2020-12, as
-// OpenAPI 3.1 requires. Precondition: check_rules() accepts it.
+// OpenAPI 3.1 requires. Precondition: compile() accepts it.
 [[nodiscard]] std::string relocated(std::string_view json, std::string_view place);
-
-// The RE2 regular expression of a format. Empty if the format is not checked by one.
-[[nodiscard]] std::string_view format_pattern(std::string_view format);
 
 }  // namespace sluice::api::schema

@@ -1,19 +1,17 @@
 #include "api/schema/schema.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
-#include <exception>
+#include <functional>
 #include <optional>
-#include <unordered_map>
 
 #include <fmt/format.h>
 #include <re2/re2.h>
 #include <simdjson.h>
-#include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
 
-#include "api/schema/simdjson_adapter.h"
+#include "api/schema/subschema.h"
 #include "base/buffer.h"
 #include "base/json.h"
 #include "sql/parameters.h"
@@ -22,13 +20,6 @@ namespace sluice::api::schema {
 namespace {
 
 using simdjson::dom::element;
-using valijson::Subschema;
-
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
-using Patterns = std::unordered_map<std::string, std::unique_ptr<const re2::RE2>, TextHash, std::equal_to<>>;
 
 std::string_view text_of(element value) {
   std::string_view text;
@@ -111,42 +102,18 @@ void append_canonical(element value, std::string& out) {
 
 }  // namespace
 
-struct Schema::Parsed {
-  simdjson::dom::parser parser;  // owns the memory of the constants
-  valijson::Schema schema;
-  Patterns patterns;
-};
-
-Schema::Schema(std::string text, std::unique_ptr<const Parsed> parsed)
-    : text_(std::move(text)), parsed_(std::move(parsed)) {}
+Schema::Schema(std::string text, std::unique_ptr<const Compiled> compiled)
+    : text_(std::move(text)), compiled_(std::move(compiled)) {
+  simdjson::dom::array names;
+  if (compiled_->parser.doc.root().at_key("required").get(names) != simdjson::SUCCESS) return;
+  for (const element name : names) required_.emplace_back(text_of(name));
+}
 Schema::~Schema() = default;
 
 std::expected<std::shared_ptr<const Schema>, std::vector<Fault>> Schema::parse(std::string_view json) {
-  const auto patterns = check_rules(json);
-  if (!patterns) return std::unexpected(patterns.error());
-  auto parsed = std::make_unique<Parsed>();
-  element root;
-  if (const auto error = parsed->parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS) {
-    return std::unexpected(std::vector{Fault{"", simdjson::error_message(error)}});
-  }
-  try {
-    valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
-    parser.populateSchema(SchemaAdapter(root), parsed->schema);
-  } catch (const std::exception& error) {
-    return std::unexpected(std::vector{Fault{"", error.what()}});
-  }
-  const auto compile = [&](std::string_view pattern) {
-    if (parsed->patterns.contains(pattern)) return;
-    parsed->patterns.emplace(
-        pattern, std::make_unique<const re2::RE2>(re2::StringPiece(pattern.data(), pattern.size()), re2::RE2::Quiet));
-  };
-  for (const std::string& pattern : *patterns) compile(pattern);  // including those of formats
-  const std::shared_ptr<Schema> made(new Schema(std::string(json), std::move(parsed)));
-  simdjson::dom::array required;
-  if (root["required"].get(required) == simdjson::SUCCESS) {
-    for (const element name : required) made->required_.emplace_back(std::string_view(name));
-  }
-  return made;
+  auto compiled = compile(json);
+  if (!compiled) return std::unexpected(std::move(compiled.error()));
+  return std::shared_ptr<const Schema>(new Schema(std::string(json), std::move(*compiled)));
 }
 
 struct Validator::State {
@@ -155,13 +122,12 @@ struct Validator::State {
   simdjson::dom::parser parser;
 };
 
-// Applies the schema to one value. A constraint that does not hold adds a fault with its position. Faults are not
-// reported within `not`, `if` and alternatives.
-class Validator::Application final : public valijson::constraints::ConstraintVisitor {
+// Applies the schema to one value. A keyword that does not hold adds a fault with its position. Faults are not reported
+// within `not`, `if` and alternatives.
+class Validator::Application {
  public:
-  Application(const Patterns& patterns, Scalars scalars, std::size_t steps, std::size_t most,
-              std::vector<Fault>& faults)
-      : patterns_(patterns), scalars_(scalars), steps_(steps), most_(most), faults_(faults) {}
+  Application(Scalars scalars, std::size_t steps, std::size_t most, std::vector<Fault>& faults)
+      : scalars_(scalars), steps_(steps), most_(most), faults_(faults) {}
 
   bool run(const Subschema& schema, element value) {
     const bool good = holds(schema, value);
@@ -174,28 +140,69 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   }
 
  private:
-  using Constraint = valijson::constraints::Constraint;
-
   // --- Common parts.
 
-  bool holds(const Subschema& schema, element value) {
+  bool holds(const Subschema& given, element value) {
+    const Subschema* schema = &given;
+    while (schema->reference != nullptr) schema = schema->reference;
     if (!spend(1)) return false;
     if (depth_ == deepest_application) return stop("is nested too deeply for its schema");
-    if (schema.getAlwaysInvalid()) return fail("is not allowed");
+    if (schema->nothing) return fail("is not allowed");
     const element before = std::exchange(value_, value);
     ++depth_;
-    const bool good = silent_ ? schema.applyStrict(apply_) : schema.apply(apply_);
+    const bool good = apply(*schema);
     --depth_;
     value_ = before;
     return good && stopped_ == nullptr;
   }
-  bool holds_at(const Subschema& schema, element value, std::string_view step) {
+  bool apply(const Subschema& schema) {
+    using A = Application;
+    // In the order of Check.
+    static constexpr bool (A::* checks[])(const Subschema&) = {
+        &A::all_of,
+        &A::any_of,
+        &A::constant,
+        &A::contains,
+        &A::dependencies,
+        &A::one_of_values,
+        &A::format,
+        &A::items,
+        &A::condition,
+        &A::exclusive_maximum,
+        &A::maximum,
+        &A::max_size,
+        &A::exclusive_minimum,
+        &A::minimum,
+        &A::min_size,
+        &A::multiple_of,
+        &A::excluded,
+        &A::one_of,
+        &A::pattern,
+        &A::properties,
+        &A::property_names,
+        &A::required,
+        &A::type,
+        &A::unique_items,
+    };
+    static_assert(std::size(checks) == static_cast<std::size_t>(Check::none));
+    bool good = true;
+    for (auto left = schema.checks; left != 0 && (good || !silent_); left &= left - 1) {
+      good &= (this->*checks[static_cast<std::size_t>(std::countr_zero(left))])(schema);
+    }
+    return good;
+  }
+  // Takes one step into the value for as long as `act` runs.
+  template <class Act>
+  bool below(std::string_view step, const Act& act) {
     const std::size_t size = pointer_.size();
     pointer_ += '/';
-    pointer_ += escaped(step);
-    const bool good = holds(schema, value);
+    append_pointer_escaped(pointer_, step);
+    const bool good = act();
     pointer_.resize(size);
     return good;
+  }
+  bool holds_at(const Subschema& schema, element value, std::string_view step) {
+    return below(step, [&] { return holds(schema, value); });
   }
   // Whether the schema holds, without reporting faults.
   bool holds_silently(const Subschema& schema, element value) {
@@ -208,6 +215,9 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     if (!silent_) add(std::move(reason));
     return false;
   }
+  bool fail_at(std::string_view step, std::string reason) {
+    return below(step, [&] { return fail(std::move(reason)); });
+  }
   void add(std::string reason) {
     if (faults_.size() < most_) faults_.push_back({pointer_, std::move(reason)});
   }
@@ -215,6 +225,10 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   bool stop(const char* reason) {
     if (stopped_ == nullptr) stopped_ = reason;
     return false;
+  }
+  // Whether the result is certain, so that the rest can be skipped.
+  [[nodiscard]] bool enough(bool good) const {
+    return stopped_ != nullptr || (!good && (silent_ || faults_.size() == most_));
   }
   bool spend(std::size_t steps) {
     if (stopped_ != nullptr) return false;
@@ -238,27 +252,24 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
     return read;
   }
-  [[nodiscard]] bool is(valijson::constraints::TypeConstraint::JsonType type) const {
-    using Types = valijson::constraints::TypeConstraint;
+  [[nodiscard]] bool is(Type type) const {
     switch (type) {
-      case Types::kAny:
-        return true;
-      case Types::kArray:
+      case Type::array:
         return value_.is_array();
-      case Types::kBoolean:
+      case Type::boolean:
         return value_.is_bool() || written_as(sql::ParameterType::boolean);
-      case Types::kInteger: {
+      case Type::integer: {
         if (value_.is_int64() || value_.is_uint64()) return true;
         if (const auto real = value_.is_number() ? number_of(value_) : std::nullopt) return std::trunc(*real) == *real;
         return written_as(sql::ParameterType::integer);
       }
-      case Types::kNull:
+      case Type::null:
         return value_.is_null();
-      case Types::kNumber:
+      case Type::number:
         return value_.is_number() || written_as(sql::ParameterType::real);
-      case Types::kObject:
+      case Type::object:
         return value_.is_object();
-      case Types::kString:
+      case Type::string:
         return value_.is_string();
     }
     return false;
@@ -297,46 +308,40 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
   static bool has(simdjson::dom::object object, std::string_view name) {
     return object.at_key(name).error() == simdjson::SUCCESS;
   }
-  [[nodiscard]] bool matches(std::string_view pattern, std::string_view text) {
-    if (!spend_on(text)) return false;
-    const auto found = patterns_.find(pattern);
-    return found != patterns_.end() &&
-           re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *found->second);
-  }
-  template <class String>
-  static std::string_view view(const String& text) {
-    return {text.data(), text.size()};
+  [[nodiscard]] bool matches(const re2::RE2& pattern, std::string_view text) {
+    return spend_on(text) && re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), pattern);
   }
 
   // --- Keywords.
 
-  bool visit(const valijson::constraints::TypeConstraint& constraint) override {
-    bool good = false;
+  bool type(const Subschema& schema) {
+    const unsigned types = schema.types;
+    static constexpr std::string_view all[] = {"an array", "true or false", "an integer", "null",
+                                               "a number", "an object",     "a string"};
     std::string names;
-    constraint.applyToNamedTypes([&](auto type) {
-      good |= is(type);
-      static constexpr std::string_view all[] = {"anything", "an array", "true or false", "an integer",
-                                                 "null",     "a number", "an object",     "a string"};
-      names += (names.empty() ? "" : " or ") + std::string(all[static_cast<std::size_t>(type)]);
-      return true;
-    });
-    return good || fail("must be " + names);
+    for (std::uint8_t i = 0; i != std::size(all); ++i) {
+      if ((types >> i & 1) != 0 && is(Type(i))) return true;
+    }
+    for (std::uint8_t i = 0; i != std::size(all) && !silent_; ++i) {
+      if ((types >> i & 1) != 0) names += (names.empty() ? "" : " or ") + std::string(all[i]);
+    }
+    return fail("must be " + names);
   }
-  bool visit(const valijson::constraints::EnumConstraint& constraint) override {
-    bool good = false;
+  bool one_of_values(const Subschema& schema) {
+    std::size_t tried = 0;
+    for (const element value : schema.values) {
+      ++tried;
+      if (equals(value)) return true;
+      if (stopped_ != nullptr) break;
+    }
     std::string all;
-    std::size_t listed = 0;
-    constraint.applyToValues([&](const valijson::adapters::FrozenValue& frozen) {
-      const element constant = static_cast<const SchemaConstant&>(frozen).element();
-      good = equals(constant);
-      if (!silent_ && listed++ < 10) all += (all.empty() ? "" : ", ") + shown(constant);
-      return !good && stopped_ == nullptr;
-    });
-    return good || fail("must be one of " + all + (listed > 10 ? " ..." : ""));
+    for (std::size_t i = 0; !silent_ && i != std::min<std::size_t>(tried, 10); ++i) {
+      all += (i == 0 ? "" : ", ") + shown(schema.values[i]);
+    }
+    return fail("must be one of " + all + (tried > 10 ? " ..." : ""));
   }
-  bool visit(const valijson::constraints::ConstConstraint& constraint) override {
-    const element constant = static_cast<const SchemaConstant&>(*constraint.getValue()).element();
-    return equals(constant) || fail("must be " + shown(constant));
+  bool constant(const Subschema& schema) {
+    return equals(schema.constant) || fail("must be " + shown(schema.constant));
   }
   static std::string shown(element constant) {
     std::string text = simdjson::minify(constant);
@@ -349,75 +354,66 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     return text;
   }
 
-  bool visit(const valijson::constraints::MinimumConstraint& constraint) override {
+  template <class Compare>
+  bool compares(double bound, std::string_view how, Compare compare) {
     const auto found = number();
-    const double least = constraint.getMinimum();
-    if (!found || (constraint.getExclusiveMinimum() ? *found > least : *found >= least)) return true;
-    return fail(fmt::format("must be {} {}", constraint.getExclusiveMinimum() ? "more than" : "at least", least));
+    return !found || compare(*found, bound) || fail(fmt::format("must be {} {}", how, bound));
   }
-  bool visit(const valijson::constraints::MaximumConstraint& constraint) override {
-    const auto found = number();
-    const double most = constraint.getMaximum();
-    if (!found || (constraint.getExclusiveMaximum() ? *found < most : *found <= most)) return true;
-    return fail(fmt::format("must be {} {}", constraint.getExclusiveMaximum() ? "less than" : "at most", most));
+  bool exclusive_maximum(const Subschema& schema) {
+    return compares(schema.exclusive_maximum, "less than", std::less());
   }
-  bool is_multiple(double divisor) {
+  bool maximum(const Subschema& schema) { return compares(schema.maximum, "at most", std::less_equal()); }
+  bool exclusive_minimum(const Subschema& schema) {
+    return compares(schema.exclusive_minimum, "more than", std::greater());
+  }
+  bool minimum(const Subschema& schema) { return compares(schema.minimum, "at least", std::greater_equal()); }
+  bool multiple_of(const Subschema& schema) {
+    constexpr auto message = "must be a multiple of {}";
+    if (std::int64_t exact = 0; value_.is_int64() && schema.multiple_of.get(exact) == simdjson::SUCCESS) {
+      return std::int64_t(value_) % exact == 0 || fail(fmt::format(message, exact));
+    }
     const auto found = number();
     if (!found) return true;
-    const double quotient = *found / divisor;
+    const double rounded = double(schema.multiple_of);
+    const double quotient = *found / rounded;
     // Allows for rounding, because decimal fractions are meant: 0.3 is a multiple of 0.1.
     if (std::isfinite(quotient) &&
         std::abs(quotient - std::round(quotient)) <= 1e-9 * std::max(1.0, std::abs(quotient)))
       return true;
-    return fail(fmt::format("must be a multiple of {}", divisor));
-  }
-  bool visit(const valijson::constraints::MultipleOfDoubleConstraint& constraint) override {
-    return is_multiple(constraint.getDivisor());
-  }
-  bool visit(const valijson::constraints::MultipleOfIntConstraint& constraint) override {
-    const std::int64_t divisor = constraint.getDivisor();
-    if (value_.is_int64()) {
-      return std::int64_t(value_) % divisor == 0 || fail(fmt::format("must be a multiple of {}", divisor));
-    }
-    return is_multiple(static_cast<double>(divisor));
+    return fail(fmt::format(message, rounded));
   }
 
-  bool visit(const valijson::constraints::MinLengthConstraint& constraint) override {
-    if (!value_.is_string()) return true;
-    if (!spend_on(text_of(value_))) return false;
-    return length_of(text_of(value_)) >= constraint.getMinLength() ||
-           fail(fmt::format("must have at least {} characters", constraint.getMinLength()));
+  // The size of a list, a text or an object, each of which has a limit of its own.
+  template <class Compare>
+  bool has_size(Subschema::Count items, Subschema::Count length, Subschema::Count members, std::string_view how,
+                Compare compare) {
+    const auto within = [&](Subschema::Count limit, std::size_t size, std::string_view unit) {
+      return compare(size, *limit) || fail(fmt::format("must have {} {} {}", how, *limit, unit));
+    };
+    if (items && value_.is_array()) return within(items, count(*array()), "items");
+    if (members && value_.is_object()) return within(members, count(*object()), "fields");
+    if (!length || !value_.is_string()) return true;
+    return spend_on(text_of(value_)) && within(length, length_of(text_of(value_)), "characters");
   }
-  bool visit(const valijson::constraints::MaxLengthConstraint& constraint) override {
-    if (!value_.is_string()) return true;
-    if (!spend_on(text_of(value_))) return false;
-    return length_of(text_of(value_)) <= constraint.getMaxLength() ||
-           fail(fmt::format("must have at most {} characters", constraint.getMaxLength()));
+  bool max_size(const Subschema& schema) {
+    return has_size(schema.max_items, schema.max_length, schema.max_properties, "at most", std::less_equal());
   }
-  bool visit(const valijson::constraints::PatternConstraint& constraint) override {
-    if (!value_.is_string()) return true;
-    const auto pattern = constraint.getPattern<std::string::allocator_type>();
-    return matches(view(pattern), text_of(value_)) || fail("must match " + std::string(view(pattern)));
+  bool min_size(const Subschema& schema) {
+    return has_size(schema.min_items, schema.min_length, schema.min_properties, "at least", std::greater_equal());
   }
-  bool visit(const valijson::constraints::FormatConstraint& constraint) override {
+  bool pattern(const Subschema& schema) {
+    return !value_.is_string() || matches(*schema.pattern, text_of(value_)) ||
+           fail("must match " + schema.pattern->pattern());
+  }
+  bool format(const Subschema& schema) {
     if (!value_.is_string()) return true;
-    const std::string& format = constraint.getFormat();
-    return matches(format_pattern(format), text_of(value_)) ||
-           fail("must be " + std::string(format.starts_with("e") || format.starts_with("i") ? "an " : "a ") + format);
+    const std::string_view name = schema.format_name;
+    return matches(*schema.format, text_of(value_)) ||
+           fail(fmt::format("must be {} {}", name.starts_with("e") || name.starts_with("i") ? "an" : "a", name));
   }
 
-  bool visit(const valijson::constraints::MinItemsConstraint& constraint) override {
-    const auto items = array();
-    return !items || count(*items) >= constraint.getMinItems() ||
-           fail(fmt::format("must have at least {} items", constraint.getMinItems()));
-  }
-  bool visit(const valijson::constraints::MaxItemsConstraint& constraint) override {
-    const auto items = array();
-    return !items || count(*items) <= constraint.getMaxItems() ||
-           fail(fmt::format("must have at most {} items", constraint.getMaxItems()));
-  }
-  bool visit(const valijson::constraints::UniqueItemsConstraint&) override {
-    const auto items = array();
+  bool unique_items(const Subschema& schema) {
+    const auto items = schema.unique_items ? array() : std::nullopt;
     if (!items) return true;
     std::vector<std::string> texts;
     for (const element item : *items) {
@@ -427,122 +423,71 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
     std::ranges::sort(texts);
     return std::ranges::adjacent_find(texts) == texts.end() || fail("must not have an item twice");
   }
-  bool visit(const valijson::constraints::SingularItemsConstraint& constraint) override {
+  bool items(const Subschema& schema) {
+    const Subschema::Schemas& first = schema.first_items;
     const auto items = array();
-    const Subschema* const schema = constraint.getItemsSubschema();
-    if (!items || schema == nullptr) return true;
+    if (!items) return true;
     bool good = true;
     std::size_t index = 0;
     for (const element item : *items) {
-      good &= holds_at(*schema, item, std::to_string(index++));
+      const Subschema* const of_item = index < first.size() ? first[index] : schema.other_items;
+      if (of_item == nullptr) return fail(fmt::format("must have at most {} items", first.size()));
+      good &= holds_at(*of_item, item, std::to_string(index++));
       if (enough(good)) break;
     }
     return good;
   }
-  bool visit(const valijson::constraints::LinearItemsConstraint& constraint) override {
-    const auto items = array();
-    if (!items) return true;
-    std::vector<const Subschema*> schemas;
-    constraint.applyToItemSubschemas([&](unsigned int, const Subschema* schema) {
-      schemas.push_back(schema);
-      return true;
-    });
-    const Subschema* const others = constraint.getAdditionalItemsSubschema();
-    bool good = true;
-    std::size_t index = 0;
-    for (const element item : *items) {
-      const Subschema* const schema = index < schemas.size() ? schemas[index] : others;
-      if (schema == nullptr) return fail(fmt::format("must have at most {} items", schemas.size()));
-      good &= holds_at(*schema, item, std::to_string(index++));
-      if (enough(good)) break;
-    }
-    return good;
-  }
-  bool visit(const valijson::constraints::ContainsConstraint& constraint) override {
+  bool contains(const Subschema& schema) {
     const auto items = array();
     if (!items) return true;
     for (const element item : *items) {
-      if (holds_silently(*constraint.getSubschema(), item)) return true;
+      if (holds_silently(*schema.contains, item)) return true;
       if (stopped_ != nullptr) return false;
     }
     return fail("has no item that it must have (contains)");
   }
 
-  bool visit(const valijson::constraints::MinPropertiesConstraint& constraint) override {
-    const auto members = object();
-    return !members || count(*members) >= constraint.getMinProperties() ||
-           fail(fmt::format("must have at least {} fields", constraint.getMinProperties()));
-  }
-  bool visit(const valijson::constraints::MaxPropertiesConstraint& constraint) override {
-    const auto members = object();
-    return !members || count(*members) <= constraint.getMaxProperties() ||
-           fail(fmt::format("must have at most {} fields", constraint.getMaxProperties()));
-  }
-  bool visit(const valijson::constraints::RequiredConstraint& constraint) override {
+  bool required(const Subschema& schema) {
     const auto members = object();
     if (!members) return true;
     bool good = true;
-    constraint.applyToRequiredProperties([&](const auto& name) {
-      if (!spend(1 + members->size() / 16)) return good = false;
-      if (!has(*members, view(name))) {
-        good = false;
-        fail_at(view(name), "is missing");
-      }
-      return !enough(good);
-    });
+    for (const std::string_view name : schema.required) {
+      if (!spend(1 + members->size() / 16)) return false;
+      if (!has(*members, name)) good = fail_at(name, "is missing");
+      if (enough(good)) break;
+    }
     return good;
   }
-  void fail_at(std::string_view step, std::string reason) {
-    if (silent_) return;
-    const std::size_t size = pointer_.size();
-    pointer_ += '/';
-    pointer_ += escaped(step);
-    add(std::move(reason));
-    pointer_.resize(size);
-  }
-  bool visit(const valijson::constraints::PropertiesConstraint& constraint) override {
+  bool properties(const Subschema& schema) {
     const auto members = object();
     if (!members) return true;
     bool good = true;
     for (const auto& [key, value] : *members) {
       const std::string_view name = key;
-      const element of_member = value;
-      bool known = false;
-      std::size_t looked = 1;
-      constraint.applyToProperties([&](const auto& property, const Subschema* schema) {
-        ++looked;
-        if (view(property) != name) return true;
+      const auto found = std::ranges::find_if(schema.properties, [&](const auto& one) { return one.first == name; });
+      bool known = found != schema.properties.end();
+      if (known) good &= holds_at(*found->second, value, name);
+      if (!spend(static_cast<std::size_t>(1 + (found - schema.properties.begin()) + (known ? 1 : 0)) / 8)) return false;
+      for (const auto& [pattern, of_member] : schema.pattern_properties) {
+        if (!matches(*pattern, name)) continue;
         known = true;
-        good &= holds_at(*schema, of_member, name);
-        return false;
-      });
-      if (!spend(looked / 8)) return false;
-      constraint.applyToPatternProperties([&](const auto& pattern, const Subschema* schema) {
-        if (!matches(view(pattern), name)) return stopped_ == nullptr;
-        known = true;
-        good &= holds_at(*schema, of_member, name);
-        return !enough(good);
-      });
+        good &= holds_at(*of_member, value, name);
+        if (enough(good)) break;
+      }
       if (stopped_ != nullptr) return false;
       if (!known) {
-        const Subschema* const others = constraint.getAdditionalPropertiesSubschema();
-        if (others == nullptr) {
-          good = false;
-          fail_at(name, "is not allowed");
-        } else {
-          good &= holds_at(*others, of_member, name);
-        }
+        good &= schema.other_properties == nullptr ? fail_at(name, "is not allowed")
+                                                   : holds_at(*schema.other_properties, value, name);
       }
       if (enough(good)) break;
     }
     return good;
   }
-  bool visit(const valijson::constraints::PropertyNamesConstraint& constraint) override {
+  bool property_names(const Subschema& schema) {
     const auto members = object();
     if (!members) return true;
+    simdjson::dom::parser parser;  // a name is validated as a separate value
     for (const auto& [key, value] : *members) {
-      // A name is validated as a separate value.
-      simdjson::dom::parser parser;
       element name;
       Buffer quoted;
       quoted.append("\"");
@@ -551,95 +496,70 @@ class Validator::Application final : public valijson::constraints::ConstraintVis
       const std::string_view json = quoted.view();
       if (parser.parse(json.data(), json.size()).get(name) != simdjson::SUCCESS)
         return fail("has a name that is not allowed");
-      if (!holds_silently(*constraint.getSubschema(), name)) {
-        if (stopped_ != nullptr) return false;
-        fail_at(key, "is not allowed as a name");
-        return false;
-      }
+      if (!holds_silently(*schema.property_names, name))
+        return stopped_ == nullptr && fail_at(key, "is not allowed as a name");
     }
     return true;
   }
-  bool visit(const valijson::constraints::DependenciesConstraint& constraint) override {
+  bool dependencies(const Subschema& schema) {
     const auto members = object();
     if (!members) return true;
     bool good = true;
-    constraint.applyToPropertyDependencies([&](const auto& name, const auto& needed) {
-      if (!spend(1 + members->size() / 16)) return good = false;
-      if (!has(*members, view(name))) return true;
-      for (const auto& one : needed) {
-        if (has(*members, view(one))) continue;
-        good = false;
-        fail_at(view(one), "is missing beside \"" + std::string(view(name)) + "\"");
+    for (const auto& [name, needed] : schema.dependent_names) {
+      if (!spend(1 + members->size() / 16)) return false;
+      if (!has(*members, name)) continue;
+      for (const std::string_view one : needed) {
+        if (!has(*members, one)) good = fail_at(one, "is missing beside \"" + std::string(name) + "\"");
       }
-      return true;
-    });
-    constraint.applyToSchemaDependencies([&](const auto& name, const Subschema* schema) {
-      if (has(*members, view(name))) good &= holds(*schema, value_);
-      return !enough(good);
-    });
-    return good && stopped_ == nullptr;
+    }
+    for (const auto& [name, dependent] : schema.dependent_schemas) {
+      if (has(*members, name)) good &= holds(*dependent, value_);
+      if (enough(good)) break;
+    }
+    return good;
   }
 
-  bool visit(const valijson::constraints::AllOfConstraint& constraint) override {
+  bool all_of(const Subschema& schema) {
     bool good = true;
-    constraint.applyToSubschemas([&](unsigned int, const Subschema* schema) {
-      good &= holds(*schema, value_);
-      return !enough(good);
-    });
+    for (const Subschema* const one : schema.all_of) {
+      good &= holds(*one, value_);
+      if (enough(good)) break;
+    }
     return good;
   }
-  template <class Alternatives>
-  std::size_t count_alternatives(const Alternatives& alternatives, std::size_t most) {
+  std::size_t count_alternatives(const Subschema::Schemas& schemas, std::size_t most) {
     std::size_t good = 0;
-    alternatives.applyToSubschemas([&](unsigned int, const Subschema* schema) {
+    for (const Subschema* const schema : schemas) {
       good += holds_silently(*schema, value_) ? 1 : 0;
-      return good < most && stopped_ == nullptr;
-    });
+      if (good == most || stopped_ != nullptr) break;
+    }
     return good;
   }
-  bool visit(const valijson::constraints::AnyOfConstraint& constraint) override {
-    if (count_alternatives(constraint, 1) == 1) return true;
+  bool any_of(const Subschema& schema) {
+    if (count_alternatives(schema.any_of, 1) == 1) return true;
     return stopped_ == nullptr && fail("fits none of the alternatives of its schema (anyOf)");
   }
-  bool visit(const valijson::constraints::OneOfConstraint& constraint) override {
-    const std::size_t good = count_alternatives(constraint, 2);
+  bool one_of(const Subschema& schema) {
+    const std::size_t good = count_alternatives(schema.one_of, 2);
     if (stopped_ != nullptr) return false;
     if (good == 1) return true;
     return fail(good == 0 ? "fits none of the alternatives of its schema (oneOf)"
                           : "fits more than one of the alternatives of its schema (oneOf)");
   }
-  bool visit(const valijson::constraints::NotConstraint& constraint) override {
-    const bool good = constraint.getSubschema() == nullptr || holds_silently(*constraint.getSubschema(), value_);
+  bool excluded(const Subschema& schema) {
+    const bool good = holds_silently(*schema.excluded, value_);
     if (stopped_ != nullptr) return false;
     return !good || fail("is what its schema excludes (not)");
   }
-  bool visit(const valijson::constraints::ConditionalConstraint& constraint) override {
-    const bool condition = holds_silently(*constraint.getIfSubschema(), value_);
-    if (stopped_ != nullptr) return false;
-    const Subschema* const next = condition ? constraint.getThenSubschema() : constraint.getElseSubschema();
-    return next == nullptr || holds(*next, value_);
-  }
-  // Nothing creates one.
-  bool visit(const valijson::constraints::PolyConstraint&) override {
-    return stop("has a schema that cannot be applied");
+  bool condition(const Subschema& schema) {
+    const Subschema* const next = holds_silently(*schema.condition, value_) ? schema.if_true : schema.if_false;
+    return stopped_ == nullptr && (next == nullptr || holds(*next, value_));
   }
 
-  // Whether the result is certain, so that the rest can be skipped.
-  [[nodiscard]] bool enough(bool good) const {
-    return stopped_ != nullptr || (!good && (silent_ || faults_.size() == most_));
-  }
-  static std::string escaped(std::string_view step) {
-    std::string text;
-    append_pointer_escaped(text, step);
-    return text;
-  }
-
-  const Patterns& patterns_;
   const Scalars scalars_;
   std::size_t steps_;
   const std::size_t most_;
   std::vector<Fault>& faults_;
-  Subschema::ApplyFunction apply_ = [this](const Constraint& constraint) { return constraint.accept(*this); };
   element value_;
   std::string pointer_;
   std::size_t depth_ = 0;
@@ -657,11 +577,10 @@ bool Validator::validate(std::string_view json, Scalars scalars, std::size_t mos
     if (faults.size() < most) faults.push_back({"", "holds a number that is out of range"});
     return false;
   }
-  const Schema::Parsed& parsed = *state_->schema.parsed_;
   std::vector<Fault> found;
-  Application application(parsed.patterns, scalars, most_steps + most_steps_per_byte * json.size(),
-                          most - std::min(most, faults.size()), found);
-  const bool good = application.run(parsed.schema, value);
+  Application application(scalars, most_steps + most_steps_per_byte * json.size(), most - std::min(most, faults.size()),
+                          found);
+  const bool good = application.run(state_->schema.compiled_->subschemas.front(), value);
   faults.insert(faults.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   return good;
 }

@@ -9,9 +9,7 @@
 
 #include "api/schema/rules.h"
 
-// JSON Schema (draft 7) for request bodies. valijson parses a schema and resolves its references. The Validator here
-// applies it instead of valijson's own, which uses std::regex: that recurses for each character, may take exponential
-// time, and has no limits.
+// JSON Schema (draft 7) for request bodies: rules.h compiles a schema once, the Validator applies it with limits.
 namespace sluice::api::schema {
 
 // Immutable, shared by all cores.
@@ -26,13 +24,12 @@ class Schema {
 
  private:
   friend class Validator;
-  struct Parsed;
 
-  Schema(std::string text, std::unique_ptr<const Parsed> parsed);
+  Schema(std::string text, std::unique_ptr<const Compiled> compiled);
 
   std::string text_;
   std::vector<std::string> required_;
-  std::unique_ptr<const Parsed> parsed_;
+  std::unique_ptr<const Compiled> compiled_;
 };
 
 // How the scalars of a value are written.

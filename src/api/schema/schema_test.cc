@@ -46,6 +46,10 @@ TEST(Schema, NumbersAndTexts) {
   EXPECT_EQ(check(R"({"multipleOf":0.1})", "0.3"), "");
   EXPECT_EQ(check(R"({"multipleOf":5})", "7"), ": must be a multiple of 5");
   EXPECT_EQ(check(R"({"multipleOf":5})", "-9223372036854775808"), ": must be a multiple of 5");
+  EXPECT_EQ(check(R"({"multipleOf":100000000000000000})", "150000000000000001"),
+            ": must be a multiple of 100000000000000000");
+  EXPECT_EQ(check(R"({"multipleOf":100000000000000000})", "2.5e17"), ": must be a multiple of 1e+17");
+  EXPECT_EQ(check(R"({"minimum":18446744073709551615})", "1"), ": must be at least 1.8446744073709552e+19");
   EXPECT_EQ(check(R"({"minimum":1})", R"("x")"), "") << "what is no number is another keyword's matter";
   EXPECT_EQ(check(R"({"minLength":2,"maxLength":3})", R"("äöü")"), "") << "characters are counted";
   EXPECT_EQ(check(R"({"minLength":2,"maxLength":3})", R"("ä")"), ": must have at least 2 characters");
@@ -53,6 +57,8 @@ TEST(Schema, NumbersAndTexts) {
   EXPECT_EQ(check(R"({"pattern":"^[a-z]+$"})", R"("abc")"), "");
   EXPECT_EQ(check(R"({"pattern":"^[a-z]+$"})", R"("a1")"), ": must match ^[a-z]+$");
   EXPECT_EQ(check(R"({"pattern":"b"})", R"("abc")"), "") << "a pattern may lie anywhere";
+  EXPECT_EQ(check(R"({"pattern":"^a\u0000b$"})", R"("a\u0000b")"), "");
+  EXPECT_EQ(check(R"({"pattern":"^a\u0000b$"})", R"("a")"), std::string(": must match ^a\0b$", 18));
 }
 
 TEST(Schema, Formats) {
@@ -123,6 +129,30 @@ TEST(Schema, ValuesAndAlternatives) {
   EXPECT_EQ(check(conditional, R"({"a":2})"), "/c: is missing");
 }
 
+// Clients depend on it, whatever the order of the keywords in the schema.
+TEST(Schema, OrderOfFaults) {
+  EXPECT_EQ(check(R"({"type":"string","required":["z"],"propertyNames":{"maxLength":1},"properties":{"aa":false},
+                      "oneOf":[false],"not":true,"minProperties":3,"maxProperties":0,"then":false,"if":true,"enum":[1],
+                      "dependencies":{"b":{"required":["x"]},"aa":["y","w"]},"const":2,"anyOf":[false],
+                      "allOf":[false]})",
+                  R"({"aa":1,"b":2})"),
+            ": is not allowed; : fits none of the alternatives of its schema (anyOf); : must be 2; "
+            "/w: is missing beside \"aa\"; /y: is missing beside \"aa\"; /x: is missing; : must be one of 1; "
+            ": is not allowed; : must have at most 0 fields; : must have at least 3 fields; "
+            ": is what its schema excludes (not); : fits none of the alternatives of its schema (oneOf); "
+            "/aa: is not allowed; /aa: is not allowed as a name; /z: is missing; : must be a string");
+  EXPECT_EQ(
+      check(R"({"type":"integer","pattern":"x","multipleOf":4,"minLength":4,"minimum":9,"exclusiveMinimum":8,
+                      "maxLength":0,"maximum":5,"exclusiveMaximum":6,"format":"date"})",
+            R"("7.5")", Scalars::text),
+      ": must be a date; : must be less than 6; : must be at most 5; : must have at most 0 characters; "
+      ": must be more than 8; : must be at least 9; : must have at least 4 characters; : must be a multiple of 4; "
+      ": must match x; : must be an integer");
+  EXPECT_EQ(check(R"({"uniqueItems":true,"minItems":4,"maxItems":2,"items":[false],"contains":false})", "[1,1,1]"),
+            ": has no item that it must have (contains); /0: is not allowed; : must have at most 2 items; "
+            ": must have at least 4 items; : must not have an item twice");
+}
+
 TEST(Schema, ReferencesWithinIt) {
   constexpr std::string_view tree = R"({"definitions":{"tree":{"type":"object","properties":
       {"n":{"type":"integer"},"below":{"items":{"$ref":"#/definitions/tree"}}}}},"$ref":"#/definitions/tree"})";
@@ -130,6 +160,17 @@ TEST(Schema, ReferencesWithinIt) {
   EXPECT_EQ(
       check(R"({"properties":{"next":{"$ref":"#"}},"additionalProperties":false})", R"({"next":{"next":{"x":1}}})"),
       "/next/next/x: is not allowed");
+  constexpr std::string_view mutual = R"({"definitions":{
+      "a":{"$ref":"#/definitions/b","title":"annotations may stand beside it","default":1},
+      "b":{"properties":{"x":{"$ref":"#/definitions/a"},"n":{"$ref":"#/definitions/c~1d"}}},
+      "c/d":{"$ref":"#/definitions/e/items/1"},
+      "e":{"items":[true,{"type":"integer"}]}},"$ref":"#/definitions/a"})";
+  EXPECT_EQ(check(mutual, R"({"n":1,"x":{"x":{"n":"1"}}})"), "/x/x/n: must be an integer");
+  EXPECT_EQ(
+      check(R"({"definitions":{"none":false},"additionalProperties":{"$ref":"#/definitions/none"}})", R"({"x":1})"),
+      "/x: is not allowed");
+  EXPECT_EQ(check(R"({"properties":{"x":{"$ref":"#"}},"propertyNames":{"maxLength":1}})", R"({"x":{"yy":1}})"),
+            "/x/yy: is not allowed as a name");
 }
 
 TEST(Schema, TextsOfFormatsWithoutTypes) {
@@ -160,6 +201,10 @@ TEST(Schema, WorkIsBounded) {
       "not":{"$ref":"#/definitions/d"}})",
                   deep),
             ": takes too long to compare with its schema");
+  std::string nested;
+  for (std::size_t i = 0; i <= deepest_application; ++i) nested += R"({"a":)";
+  EXPECT_EQ(check(R"({"properties":{"a":{"$ref":"#"}}})", nested + "1" + std::string(deepest_application + 1, '}')),
+            ": is nested too deeply for its schema");
   // A pattern that takes exponential time in other engines.
   EXPECT_EQ(check(R"({"pattern":"^(a+)+$"})", "\"" + std::string(50'000, 'a') + "!\""), ": must match ^(a+)+$");
   std::string many = "[";
@@ -196,6 +241,7 @@ TEST(Rules, WhatIsRefusedAtTheStart) {
       {R"({"$ref":"#name"})", "/$ref: a reference is a path"},
       {R"({"$ref":"#/definitions/x"})", "/$ref: there is no \"#/definitions/x\""},
       {R"({"definitions":{"a":{}},"$ref":"#/definitions/a","minimum":1})", "/minimum: beside \"$ref\""},
+      {R"({"definitions":{"a":{}},"$ref":"#/definitions/a","const":1})", "/const: beside \"$ref\""},
       {R"({"$ref":"#"})", ": this schema applies itself"},
       {R"({"anyOf":[{"not":{"$ref":"#"}}]})", ": this schema applies itself"},
       {R"({"then":{}})", ": \"then\" and \"else\" need an \"if\""},
