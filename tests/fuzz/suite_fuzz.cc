@@ -12,7 +12,9 @@
 #include "app/suite/json.h"
 #include "app/suite/response.h"
 #include "app/suite/variables.h"
+#include "base/utf8.h"
 #include "fuzzing.h"
+#include "sql/sqlite/json_text.h"
 
 namespace {
 
@@ -30,7 +32,8 @@ bool has_one_of_each(const Json& value) {
 
 void json(std::string_view text) {
   const auto value = parse_json(text);
-  if (!value) return require(value.error().offset <= text.size() && !value.error().message.empty());
+  if (!value) return require(value.error().offset.value_or(0) <= text.size() && !value.error().message.empty());
+  require(sluice::is_utf8(text) && sluice::sql::sqlite::is_json(text));
   const std::string printed = print_json(*value);
   const auto again = parse_json(printed);
   require(again && print_json(*again) == printed);
@@ -40,7 +43,7 @@ void json(std::string_view text) {
 
 void table(std::string_view text) {
   const auto rows = parse_table(text);
-  if (!rows) return require(rows.error().offset <= text.size());
+  if (!rows) return require(rows.error().offset.value_or(0) <= text.size());
   require(rows->kind == Json::Kind::array);
   (void)print_table(*rows, *rows);
 }

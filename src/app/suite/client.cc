@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -9,8 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "http/fields.h"
-#include "http/response.h"
+#include "http/h1/response.h"
 
 namespace sluice::app::suite {
 namespace {
@@ -67,38 +69,31 @@ std::string finish_connecting(const Socket& socket, Instant deadline, Signals& s
 
 }  // namespace
 
-Instant now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
-}
+Instant now() { return Instant(std::chrono::steady_clock::now().time_since_epoch()); }
 
 std::expected<std::string, std::string> write_request(const RequestText& request) {
-  const auto has_control = [](std::string_view text) {
-    return std::ranges::any_of(text,
-                               [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; });
-  };
-  if (!request.target.starts_with('/') || request.target.contains(' ') || has_control(request.target)) {
+  if (!request.target.starts_with('/') ||
+      !std::ranges::all_of(request.target, [](char c) { return c > ' ' && c < 0x7f; })) {
     return std::unexpected(fmt::format("\"{}\" is not a path", request.target));
   }
-  std::string text = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target);
+  Buffer text;
+  text.append(fmt::format("{} {} HTTP/1.1\r\n", request.method, request.target));
   bool has_host = false;
   for (const auto& [name, value] : request.fields) {
     if (value.empty()) continue;
-    if (!http::is_token(name) || has_control(value)) {
-      return std::unexpected(fmt::format("the field {} has a control character", name));
-    }
     if (http::same_name(name, "Content-Length") || http::same_name(name, "Transfer-Encoding")) {
       return std::unexpected(fmt::format("the field {} is written by the client", name));
     }
+    if (!http::h1::append_field(text, name, value)) {
+      return std::unexpected(fmt::format("the field {} is not valid", name));
+    }
     has_host |= http::same_name(name, "Host");
-    text += fmt::format("{}: {}\r\n", name, value);
   }
-  if (!has_host) text += "Host: localhost\r\n";
-  if (request.has_body) text += fmt::format("Content-Length: {}\r\n", request.body.size());
-  text += "\r\n";
-  text += request.body;
-  return text;
+  if (!has_host) text.append("Host: localhost\r\n");
+  if (request.has_body) text.append(fmt::format("Content-Length: {}\r\n", request.body.size()));
+  text.append("\r\n");
+  text.append(request.body);
+  return std::string(text.view());
 }
 
 std::expected<Answer, std::string> send_request(const core::Address& server, const RequestText& request,

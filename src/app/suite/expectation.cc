@@ -11,6 +11,7 @@
 
 #include "app/config/text.h"
 #include "app/suite/variables.h"
+#include "sql/encode/text.h"
 #include "sql/parameters.h"
 
 namespace sluice::app::suite {
@@ -89,7 +90,8 @@ Json convert(const Value& value, Side side, std::vector<config::Diagnostic>& err
     case Value::Kind::integer:
     case Value::Kind::real:
       result = Json::number(value.text);
-      if (!parse_json(value.text)) errors.push_back({value.position, "JSON has no such number"});
+      if (!sql::encode::is_json_number(value.text.data(), value.text.size()))
+        errors.push_back({value.position, "JSON has no such number"});
       break;
     case Value::Kind::date:
       break;  // reported by the reader
@@ -224,12 +226,10 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-std::expected<std::vector<Json>, JsonError> parse_line(std::string_view line) {
-  auto parsed = parse_json(fmt::format("[{}]", line));
-  if (parsed) return std::move(parsed->items);
-  return std::unexpected(
-      JsonError{std::min(parsed.error().offset - std::min<std::size_t>(parsed.error().offset, 1), line.size()),
-                parsed.error().message});
+// Moves an error's place from a part of a text to the text.
+JsonError moved(JsonError error, std::size_t by) {
+  error.offset = error.offset.value_or(0) + by;
+  return error;
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ Json json_of(const Value& value, Side side, const config::Source& source, std::v
   if (pieces && pieces->size() == 1 && pieces->front().is_variable) return Json::string(value.text);
   auto parsed = parse_json(value.text);
   if (!parsed) {
-    const std::uint32_t character = sql::character_position(value.text, parsed.error().offset);
+    const std::uint32_t character = sql::character_position(value.text, parsed.error().offset.value_or(0));
     errors.push_back({source.locate(value.position, character), "this is not JSON: " + parsed.error().message,
                       "a string here is JSON text; write a table, or a list of tables"});
     return {};
@@ -270,8 +270,8 @@ std::expected<Json, JsonError> parse_table(std::string_view text) {
     if (line.empty()) continue;
     if (names.empty()) {
       if (line.contains('"')) {
-        auto quoted = parse_line(line);
-        if (!quoted) return std::unexpected(JsonError{line_at + quoted.error().offset, quoted.error().message});
+        auto quoted = parse_json_values(line);
+        if (!quoted) return std::unexpected(moved(std::move(quoted.error()), line_at));
         for (Json& name : *quoted) names.push_back(text_of(name));
       } else {
         for (std::size_t from = 0; from <= line.size();) {
@@ -288,8 +288,8 @@ std::expected<Json, JsonError> parse_table(std::string_view text) {
       }
       continue;
     }
-    auto values = parse_line(line);
-    if (!values) return std::unexpected(JsonError{line_at + values.error().offset, values.error().message});
+    auto values = parse_json_values(line);
+    if (!values) return std::unexpected(moved(std::move(values.error()), line_at));
     if (values->size() != names.size()) {
       return std::unexpected(JsonError{
           line_at, fmt::format("this row has {} values, and there are {} columns", values->size(), names.size())});

@@ -102,7 +102,7 @@ TEST(Expectation, RowsInAnyOrder) {
 TEST(Expectation, Tables) {
   const auto rows = [](std::string_view text) {
     const auto parsed = parse_table(text);
-    return parsed ? print_json(*parsed) : std::to_string(parsed.error().offset) + ": " + parsed.error().message;
+    return parsed ? print_json(*parsed) : std::to_string(parsed.error().offset.value_or(0)) + ": " + parsed.error().message;
   };
   EXPECT_EQ(rows("\nid, slug\n1, \"a, b\"\n\n 2 , null\n"), R"([{"id": 1, "slug": "a, b"}, {"id": 2, "slug": null}])");
   EXPECT_EQ(rows("\"a b\",\"c\"\r\n{\"x\": [1]},true\r\n"), R"([{"a b": {"x": [1]}, "c": true}])");

@@ -224,7 +224,7 @@ class Checker {
     check_text(table);
     auto rows = parse_table(table.value);
     if (!rows) {
-      const auto character = sql::character_position(table.value, rows.error().offset);
+      const auto character = sql::character_position(table.value, rows.error().offset.value_or(0));
       return complain(suite_.source.locate(table.position, character), rows.error().message);
     }
     Value as_text;

@@ -3,217 +3,131 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <tuple>
 #include <utility>
 
-#include "base/ascii.h"
+#include <fmt/format.h>
+#include <simdjson.h>
+
 #include "base/buffer.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "sql/encode/text.h"
 
 namespace sluice::app::suite {
 namespace {
 
-// The length of the multi-byte character at the beginning of `text`; 0 if it is invalid (RFC 3629).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const unsigned second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
-      (first == 0xf4 && second > 0x8f)) {
-    return 0;
-  }
-  return length;
+namespace ondemand = simdjson::ondemand;
+
+Json make(Json::Kind kind, std::string text = {}) {
+  Json result;
+  result.kind = kind;
+  result.text = std::move(text);
+  return result;
 }
 
-// Recursive, with a nesting of at most deepest_json.
+// Recursive, with a nesting of at most deepest_json. simdjson checks the structure, words and strings; it leaves a
+// number to its reader.
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  // The text becomes an array of its values, so that a value at the top is read like any other.
+  explicit Parser(std::string_view text) : size_(text.size()), json_(fmt::format("[{}]", text)) {}
 
-  std::expected<Json, JsonError> document() {
-    Json value;
-    skip_blanks();
-    if (!read(value, 0)) return std::unexpected(std::move(error_));
-    skip_blanks();
-    if (at_ != text_.size()) return std::unexpected(JsonError{at_, "there is something behind the value"});
-    return value;
+  std::expected<std::vector<Json>, JsonError> values(std::size_t most) {
+    std::vector<Json> values;
+    if (const auto error = parser_.iterate(json_).get(document_); error == simdjson::UNCLOSED_STRING) {
+      fail({}, end());
+    } else if (error != simdjson::SUCCESS) {
+      error_.message = simdjson::error_message(error);
+    } else if (ondemand::array array; check(document_.get_array().get(array)) && items(array, values, most, 0)) {
+      if (location() == end()) return values;
+      error_.message = "a ] closes nothing";
+    }
+    return std::unexpected(std::move(error_));
   }
 
  private:
-  bool fail(std::string message) {
-    error_ = {at_, at_ == text_.size() ? "it ends too early" : std::move(message)};
+  bool fail(std::string message, const char* at) {
+    error_.offset = std::min(static_cast<std::size_t>(at - json_.data()) - 1, size_);
+    error_.message = error_.offset == size_ ? "it ends too early" : std::move(message);
     return false;
   }
-  void skip_blanks() {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
-      ++at_;
-    }
+  bool check(simdjson::error_code error) {
+    return error == simdjson::SUCCESS || fail(simdjson::error_message(error), location());
   }
-  bool take(char c) {
-    if (at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
+  const char* end() { return json_.data() + json_.size(); }
+  // The next token, or the one that was refused.
+  const char* location() {
+    const char* at = end();
+    std::ignore = document_.current_location().get(at);
+    return at;
+  }
+
+  bool items(ondemand::array array, std::vector<Json>& out, std::size_t most, std::size_t depth) {
+    for (auto item : array) {
+      ondemand::value value;
+      if (!check(item.get(value))) return false;
+      if (out.size() == most) return fail("there is something behind the value", location());
+      if (!read(value, out.emplace_back(), depth)) return false;
+    }
     return true;
   }
-  bool word(std::string_view expected, Json value, Json& out) {
-    if (!text_.substr(at_).starts_with(expected)) return fail("a value is expected");
-    at_ += expected.size();
-    out = std::move(value);
+
+  bool members(ondemand::object object, std::vector<Member>& out, std::size_t depth) {
+    for (auto field : object) {
+      std::string_view name;
+      ondemand::value value;
+      if (!check(field.unescaped_key().get(name)) || !check(field.value().get(value))) return false;
+      Member& member = out.emplace_back();
+      member.name = name;
+      if (!read(value, member.value, depth)) return false;
+    }
     return true;
   }
 
-  bool read(Json& out, std::size_t depth) {
-    if (at_ == text_.size()) return fail("a value is expected");
-    switch (text_[at_]) {
-      case '{':
-      case '[':
-        if (depth == deepest_json) return fail("it is nested too deeply");
-        return text_[at_] == '{' ? object(out, depth + 1) : array(out, depth + 1);
-      case '"':
-        out.kind = Json::Kind::string;
-        return string(out.text);
-      case 't':
-        return word("true", Json::boolean(true), out);
-      case 'f':
-        return word("false", Json::boolean(false), out);
-      case 'n':
-        return word("null", Json(), out);
-      default:
-        return number(out);
-    }
-  }
-
-  bool array(Json& out, std::size_t depth) {
-    out.kind = Json::Kind::array;
-    ++at_;
-    skip_blanks();
-    if (take(']')) return true;
-    for (;;) {
-      skip_blanks();
-      if (!read(out.items.emplace_back(), depth)) return false;
-      skip_blanks();
-      if (take(']')) return true;
-      if (!take(',')) return fail("a comma or ] is expected");
-    }
-  }
-
-  bool object(Json& out, std::size_t depth) {
-    out.kind = Json::Kind::object;
-    ++at_;
-    skip_blanks();
-    if (take('}')) return true;
-    for (;;) {
-      skip_blanks();
-      if (at_ == text_.size() || text_[at_] != '"') return fail("a name in quotes is expected");
-      Member& member = out.members.emplace_back();
-      if (!string(member.name)) return false;
-      skip_blanks();
-      if (!take(':')) return fail("a colon is expected");
-      skip_blanks();
-      if (!read(member.value, depth)) return false;
-      skip_blanks();
-      if (take('}')) return true;
-      if (!take(',')) return fail("a comma or } is expected");
-    }
-  }
-
-  std::optional<std::uint32_t> four_hex_digits() {
-    std::uint32_t code = 0;
-    if (text_.size() - at_ < 4) return {};
-    const char* const begin = text_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, begin + 4, code, 16);
-    if (error != std::errc() || end != begin + 4) return {};
-    at_ += 4;
-    return code;
-  }
-
-  bool escape(std::string& out) {
-    if (at_ == text_.size()) return fail("");
-    constexpr std::string_view letters = "\"\\/bfnrt";
-    constexpr std::string_view meant = "\"\\/\b\f\n\r\t";
-    const char letter = text_[at_];
-    if (const std::size_t index = letters.find(letter); index != letters.npos) {
-      out += meant[index];
-      ++at_;
-      return true;
-    }
-    if (letter != 'u') return fail("there is no such escape");
-    ++at_;
-    const std::size_t begin = at_;
-    auto code = four_hex_digits();
-    if (!code) return fail("\\u needs four hexadecimal digits");
-    if (is_high_surrogate(*code) && text_.substr(at_).starts_with("\\u")) {
-      at_ += 2;
-      const auto low = four_hex_digits();
-      if (!low || !is_low_surrogate(*low)) {
-        at_ = begin;
-        return fail("half of a surrogate pair");
+  bool read(ondemand::value value, Json& out, std::size_t depth) {
+    std::string_view token = value.raw_json_token();
+    ondemand::json_type type{};
+    if (value.type().get(type) != simdjson::SUCCESS) return fail("a value is expected", token.data());
+    const bool is_nested = type == ondemand::json_type::array || type == ondemand::json_type::object;
+    if (is_nested && depth == deepest_json) return fail("it is nested too deeply", token.data());
+    switch (type) {
+      case ondemand::json_type::array: {
+        out.kind = Json::Kind::array;
+        ondemand::array array;
+        return check(value.get_array().get(array)) && items(array, out.items, SIZE_MAX, depth + 1);
       }
-      append_utf8(out, join_surrogates(*code, *low));
-      return true;
-    }
-    if (is_high_surrogate(*code) || is_low_surrogate(*code)) {
-      at_ = begin;
-      return fail("half of a surrogate pair");
-    }
-    append_utf8(out, *code);
-    return true;
-  }
-
-  bool string(std::string& out) {
-    ++at_;
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == '"') {
-        ++at_;
+      case ondemand::json_type::object: {
+        out.kind = Json::Kind::object;
+        ondemand::object object;
+        return check(value.get_object().get(object)) && members(object, out.members, depth + 1);
+      }
+      case ondemand::json_type::string: {
+        std::string_view text;
+        if (value.get_string().get(text) != simdjson::SUCCESS)
+          return fail("an escape in this string is wrong", token.data());
+        out = Json::string(std::string(text));
         return true;
       }
-      if (c == '\\') {
-        ++at_;
-        if (!escape(out)) return false;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        return fail("a control character in a string");
-      } else if (static_cast<unsigned char>(c) < 0x80) {
-        out += c;
-        ++at_;
-      } else {
-        const std::size_t length = utf8_length(text_.substr(at_));
-        if (length == 0) return fail("this is not UTF-8");
-        out += text_.substr(at_, length);
-        at_ += length;
+      case ondemand::json_type::number:
+        token = token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
+        out = Json::number(std::string(token));
+        return sql::encode::is_json_number(token.data(), token.size()) || fail("this is not a number", token.data());
+      case ondemand::json_type::boolean: {
+        bool is_true = false;
+        if (value.get_bool().get(is_true) != simdjson::SUCCESS) return fail("a value is expected", token.data());
+        out = Json::boolean(is_true);
+        return true;
       }
+      case ondemand::json_type::null:
+        return value.is_null().error() == simdjson::SUCCESS || fail("a value is expected", token.data());
     }
-    return fail("");
+    return false;
   }
 
-  bool digits() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-    return at_ != begin || fail("a digit is expected");
-  }
-
-  bool number(Json& out) {
-    const std::size_t begin = at_;
-    const bool negative = take('-');
-    if (at_ == text_.size() || !is_digit(text_[at_]))
-      return fail(negative ? "a digit is expected" : "a value is expected");
-    if (!take('0') && !digits()) return false;
-    if (take('.') && !digits()) return false;
-    if (take('e') || take('E')) {
-      if (!take('+')) take('-');
-      if (!digits()) return false;
-    }
-    out = Json::number(std::string(text_.substr(begin, at_ - begin)));
-    return true;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t size_;
+  simdjson::padded_string json_;
+  ondemand::parser parser_;
+  ondemand::document document_;
   JsonError error_;
 };
 
@@ -331,34 +245,11 @@ void append_lines(std::string& out, const Json& value, std::size_t indent) {
 
 }  // namespace
 
-Json Json::boolean(bool value) {
-  Json result;
-  result.kind = Kind::boolean;
-  result.text = value ? "true" : "false";
-  return result;
-}
-Json Json::number(std::string text) {
-  Json result;
-  result.kind = Kind::number;
-  result.text = std::move(text);
-  return result;
-}
-Json Json::string(std::string text) {
-  Json result;
-  result.kind = Kind::string;
-  result.text = std::move(text);
-  return result;
-}
-Json Json::array() {
-  Json result;
-  result.kind = Kind::array;
-  return result;
-}
-Json Json::object() {
-  Json result;
-  result.kind = Kind::object;
-  return result;
-}
+Json Json::boolean(bool value) { return make(Kind::boolean, value ? "true" : "false"); }
+Json Json::number(std::string text) { return make(Kind::number, std::move(text)); }
+Json Json::string(std::string text) { return make(Kind::string, std::move(text)); }
+Json Json::array() { return make(Kind::array); }
+Json Json::object() { return make(Kind::object); }
 
 const Json* Json::find(std::string_view name) const {
   for (auto member = members.rbegin(); member != members.rend(); ++member) {
@@ -367,7 +258,18 @@ const Json* Json::find(std::string_view name) const {
   return nullptr;
 }
 
-std::expected<Json, JsonError> parse_json(std::string_view text) { return Parser(text).document(); }
+std::string JsonError::text() const { return offset ? fmt::format("{} (byte {})", message, *offset) : message; }
+
+std::expected<Json, JsonError> parse_json(std::string_view text) {
+  auto values = Parser(text).values(1);
+  if (!values) return std::unexpected(std::move(values.error()));
+  if (values->empty()) return std::unexpected(JsonError{0, "a value is expected"});
+  return std::move(values->front());
+}
+
+std::expected<std::vector<Json>, JsonError> parse_json_values(std::string_view text) {
+  return Parser(text).values(SIZE_MAX);
+}
 
 std::string print_json(const Json& value) {
   std::string out;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,12 +47,17 @@ struct Member {
 inline constexpr std::size_t deepest_json = 512;  // nesting of arrays and objects
 
 struct JsonError {
-  std::size_t offset = 0;  // byte
+  std::optional<std::size_t> offset;  // byte; nothing if it is not known
   std::string message;
+
+  // "a value is expected (byte 7)"
+  [[nodiscard]] std::string text() const;
 };
 
 // RFC 8259, strictly: one value, valid UTF-8, no lone surrogates.
 [[nodiscard]] std::expected<Json, JsonError> parse_json(std::string_view text);
+// Values with commas between them, as in an array, but without its brackets.
+[[nodiscard]] std::expected<std::vector<Json>, JsonError> parse_json_values(std::string_view text);
 
 // On one line; `{"a": 1, "b": [1, 2]}`.
 [[nodiscard]] std::string print_json(const Json& value);

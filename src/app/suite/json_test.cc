@@ -8,7 +8,7 @@ namespace {
 std::string print(std::string_view text) {
   const auto parsed = parse_json(text);
   return parsed ? print_json(*parsed)
-                : "error at " + std::to_string(parsed.error().offset) + ": " + parsed.error().message;
+                : "error at " + std::to_string(parsed.error().offset.value_or(0)) + ": " + parsed.error().message;
 }
 
 TEST(SuiteJson, ReadsAndPrints) {
@@ -60,6 +60,19 @@ TEST(SuiteJson, Refuses) {
   }
   EXPECT_EQ(print("[1, 2"), "error at 5: it ends too early");
   EXPECT_EQ(print("{\"a\": x}"), "error at 6: a value is expected");
+  EXPECT_EQ(print("[1, 02]"), "error at 4: this is not a number");
+  EXPECT_EQ(parse_json("[1]] 2").error().text(), "a ] closes nothing");
+  EXPECT_EQ(print("1, 2"), "error at 3: there is something behind the value");
+  EXPECT_EQ(parse_json("[1, 2").error().text(), "it ends too early (byte 5)");
+}
+
+TEST(SuiteJson, ReadsAListWithoutBrackets) {
+  const auto values = parse_json_values("1, [2], \"x\"");
+  ASSERT_TRUE(values);
+  ASSERT_EQ(values->size(), 3U);
+  EXPECT_EQ(print_json(values->at(1)), "[2]");
+  EXPECT_EQ(parse_json_values(" ")->size(), 0U);
+  for (const char* text : {"1,", ",1", "1 2", "1], [2", "[1", "]["}) EXPECT_FALSE(parse_json_values(text)) << text;
 }
 
 TEST(SuiteJson, IsBoundedInDepth) {

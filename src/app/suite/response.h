@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer.h"
+#include "http/client/response_parser.h"
 #include "http/h1/chunked.h"
+#include "http/h1/parser.h"
 
 namespace sluice::app::suite {
 
@@ -21,10 +24,10 @@ struct Answer {
 };
 
 // Reads one HTTP/1.1 response, in any split of its bytes and without I/O. It is strict, because with a lenient client a
-// test could pass that should fail. Skips interim responses (1xx).
+// test could pass that should fail: it adds to http::client::ResponseParser that the version is 1.1, the status line is
+// complete, and no bytes follow the body. Skips interim responses (1xx).
 class ResponseReader {
  public:
-  static constexpr std::size_t longest_head = 256 << 10;
   static constexpr std::size_t longest_body = 64 << 20;
 
   enum class State : std::uint8_t {
@@ -34,7 +37,7 @@ class ResponseReader {
   };
 
   // The method of the request decides whether there is a body.
-  explicit ResponseReader(std::string_view method) : is_head_(method == "HEAD") {}
+  explicit ResponseReader(std::string_view method) : method_(http::parse_method(method)) {}
 
   [[nodiscard]] State feed(std::string_view bytes);
   // The server has closed the connection.
@@ -44,19 +47,16 @@ class ResponseReader {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
-  enum class Phase : std::uint8_t { head, length, chunked, until_close, complete };
-
-  State fail(std::string problem);
+  State fail(std::string_view problem);
   State read_head();
-  State read_fields(std::string_view lines);
-  State choose_body();
   State read_body();
 
-  bool is_head_;
-  Phase phase_ = Phase::head;
-  std::string in_;  // received and not yet parsed
-  std::uint64_t left_ = 0;
+  http::Method method_;
+  http::client::ResponseParser parser_{{.head_size = 65535, .field_count = 4096}};
   http::h1::ChunkedDecoder chunks_;
+  Buffer in_;  // received and not yet parsed
+  bool has_head_ = false;
+  http::h1::BodyFraming body_;  // once has_head_; the length is what has not been received
   Answer answer_;
   std::string problem_;
 };

@@ -33,6 +33,7 @@ TEST(Response, Bodies) {
             "200 abc");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc"), "200 abc");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n", "HEAD"), "200 ");
+  EXPECT_EQ(read("HTTP/1.1 304 Not Modified\r\nContent-Length: 30\r\n\r\n"), "304 ");
   EXPECT_EQ(read("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"), "200 a");
 }
 
@@ -43,15 +44,22 @@ TEST(Response, Broken) {
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"),
             "the connection was closed before the end of the body");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc"), "bytes behind the end of the answer");
+  EXPECT_EQ(read("HTTP/1.1 204 No Content\r\n\r\nabc"), "bytes behind the end of the answer");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n0\r\n\r\n"),
+            "bytes behind the end of the answer");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 67108865\r\n\r\n"), "the body is too long");
   EXPECT_EQ(read("HTTP/1.0 200 OK\r\n\r\n"), "it does not begin with a status line of HTTP/1.1");
-  EXPECT_EQ(read("HTTP/1.1 20 OK\r\n\r\n"), "it does not begin with a status line of HTTP/1.1");
-  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nno field\r\n\r\n"), "a line that is no header field");
-  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n"), "a control character in a header field");
+  EXPECT_EQ(read("HTTP/1.1 20 OK\r\n\r\n"), "The status line has no valid status code.");
+  EXPECT_EQ(read("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"), "The status line has no valid status code.");
+  EXPECT_EQ(read("<html>\r\n"), "it does not begin with a status line of HTTP/1.1");
+  EXPECT_EQ(read("HTTP/1.9 200 OK\r\n\r\n"), "it does not begin with a status line of HTTP/1.1");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nfield\r\n\r\n"), "A field name is not a token.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n"), "A line ends with LF alone.");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            "more than one field says how long the body is");
-  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n"), "Content-Length is not a number");
-  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), "Transfer-Encoding is not \"chunked\"");
-  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"), "a chunk that is none");
+            "Content-Length and Transfer-Encoding come together.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n"), "The Content-Length field is not valid.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), "No transfer coding but chunked is supported.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"), "A chunk size is not valid.");
   EXPECT_EQ(read("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "the server switches protocols");
 }
 

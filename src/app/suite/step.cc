@@ -69,14 +69,12 @@ std::expected<Json, std::string> read_body(const Answer& answer) {
   while (type.ends_with(' ')) type.pop_back();
   if (type == "application/json" || type.ends_with("+json")) {
     auto body = parse_json(answer.body);
-    if (!body)
-      return std::unexpected(fmt::format("it is not JSON: {} (byte {})", body.error().message, body.error().offset));
+    if (!body) return std::unexpected("it is not JSON: " + body.error().text());
     return std::move(*body);
   }
   if (type == "application/csj") {
     auto rows = parse_table(answer.body);
-    if (!rows)
-      return std::unexpected(fmt::format("it is not CSJ: {} (byte {})", rows.error().message, rows.error().offset));
+    if (!rows) return std::unexpected("it is not CSJ: " + rows.error().text());
     return std::move(*rows);
   }
   if (type == "application/x-ndjson") {
