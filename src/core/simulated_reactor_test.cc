@@ -736,7 +736,7 @@ TEST_P(ReactorContract, WhatIsPutOffTakesItsTimeOfATurnAndTheRestWaits) {
   reactor->at_next_turn(first);
   reactor->at_next_turn(second);
   for (std::size_t turns = 1; turns <= 3; ++turns) {
-    reactor->turn(reactor->now() + 10s);
+    reactor->turn(reactor->now() + (turns < 3 ? 10s : 0s));  // after the third nothing is due
     ASSERT_EQ(log.size(), turns);
     if (turns == 1) reactor->at_next_turn(third);
   }
@@ -776,7 +776,7 @@ TEST_P(ReactorContract, WhatIsPutOffWaitsForItsTurn) {
   reactor->timers().schedule(asking, reactor->now() + 1ms);
   run_until([&] { return !log.empty(); });
   EXPECT_EQ(log, std::vector{1});
-  reactor->turn(reactor->now() + 10s);
+  reactor->turn(reactor->now());
   EXPECT_EQ(log, (std::vector{1, 2}));
 }
 

@@ -156,8 +156,9 @@ root = "{site}"
 
 
 def log_entries(server):
-    """The access log's entries of requests. A request that the browser resets before the server starts it has no target
+    """The access log's entries of requests, once the server has stopped and has written them all. A request that the browser resets before the server starts it has no target
     there: Chromium does so while it seeks in a sound."""
+    server.stop()
     entries = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
     return [entry for entry in entries if "target" in entry]
 
@@ -198,12 +199,12 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     assert {each for _, each in used if each} == {protocol}, used
     page.close()
 
+    assert server.sample("sluice_websockets_total") == 3 and server.sample("sluice_websockets_lost_total") == 0
     log = log_entries(server)
     talks = [(entry["method"], entry["status"]) for entry in log if entry["target"] in ("/echo", "/others")]
     opened, refused = (("CONNECT", 200), ("CONNECT", 403)) if http2 else (("GET", 101), ("GET", 403))
     assert talks.count(opened) == 3 and talks.count(refused) == 1, talks
     assert any(entry["target"] == "/sound.wav" and entry["status"] == 206 for entry in log)
-    assert server.sample("sluice_websockets_total") == 3 and server.sample("sluice_websockets_lost_total") == 0
 
 
 CROSS_ORIGIN = '''

@@ -16,6 +16,8 @@ import pytest
 from cluster import Postgres
 from http1 import Broken, Connection
 
+pytestmark = pytest.mark.timeout(240)  # hundreds of generated sets take longer than other tests
+
 Decimal = decimal.Decimal
 SEED = int(os.environ.get("SET_SEED", random.randrange(1 << 32)))
 TEXTS = ["", " ", "a", "A", "\\N", "\\.", "\\", "tab\there", "two\nlines", "\r\n", 'quo"ted', "comma,", "'", "null", "NULL", "é",

@@ -50,7 +50,7 @@ ResponseReader::State ResponseReader::read_head() {
   return State::done;
 }
 
-// When the body is complete, body_.kind is none.
+// When the body is complete, body_.kind becomes `none`.
 ResponseReader::State ResponseReader::read_body() {
   switch (body_.kind) {
     case BodyFraming::Kind::none:
