@@ -432,11 +432,14 @@ TEST_P(ReactorContract, ALullIsQuietUntilItsEndAndThenTellsOfAllThatHasCome) {
     run_for(10ms);
     client.send("b");
     run_for(10ms);
-    if (!GetParam().is_uring && lull.pending()) {
+    const bool all_in_it = lull.pending();  // a busy machine may take longer than the lull
+    if (!GetParam().is_uring && all_in_it) {
       EXPECT_EQ(server.wake_ups, before);
     }
     run_until([&] { return !lull.pending(); });
     EXPECT_GE(reactor->now(), end);
+    if (!all_in_it) reactor->end_lull(lull);
+    run_until([&] { return server.received == "ab" || all_in_it; });
     EXPECT_EQ(server.received, "ab");
     server.received.clear();
   }
