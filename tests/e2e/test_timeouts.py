@@ -9,7 +9,7 @@ from conftest import database_with
 # A statement that reads `slow` or writes `slow_notes` takes longer than statement_timeout; preparing one at start takes far
 # less. No call waits for a connection.
 SCHEMA = {
-    "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 10000000) "
+    "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 5000000) "
                "SELECT count(*) AS n FROM c",
                "CREATE TABLE slow_notes (id integer PRIMARY KEY, text text)",
                "CREATE TRIGGER slowly AFTER INSERT ON slow_notes BEGIN SELECT n FROM slow; END"],
@@ -23,7 +23,7 @@ SCHEMA = {
 CONFIG = '''
 [database.main]
 url = "{url}"
-statement_timeout = "400ms"
+statement_timeout = "{statement_timeout}"
 wait = "1m"
 [batch]
 {timeout}
@@ -63,14 +63,16 @@ CALLS = [("GET", "/rows", None), ("GET", "/row", None), ("POST", "/notes", {"id"
 @pytest.fixture(params=["sqlite", "postgres"])
 def slow(request, sluice, tmp_path):
     url = database_with(request, tmp_path, SCHEMA[request.param])
-    return lambda timeout, behind="": sluice(CONFIG.format(url=url, timeout=timeout) + behind)
+    statement_timeout = "250ms" if request.param == "sqlite" else "400ms"
+    return lambda timeout, behind="": sluice(
+        CONFIG.format(url=url, statement_timeout=statement_timeout, timeout=timeout) + behind)
 
 
 def statuses(server):
     def status(call):
         method, path, body = call
         data = b"" if body is None else json.dumps(body).encode()
-        with server.connect() as connection:
+        with server.connect(timeout=50) as connection:
             connection.send(f"{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
                             f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
             return connection.read().status
