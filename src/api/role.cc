@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 
 namespace sluice::api {
@@ -72,8 +73,7 @@ std::string check_setting(std::string_view name, std::string_view source) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
   });
   if (!is_name) return "is not the name of a setting: letters, digits, underscores and dots";
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  const std::string lower = to_lower(name);
   if (lower == "role" || lower == "session_authorization") return "is set by [database.NAME] \"role\"";
   if (lower.starts_with("request.")) return "begins with \"request.\", whose settings Sluice makes itself";
   const auto parsed = parse_source(source);

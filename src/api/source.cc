@@ -241,11 +241,8 @@ std::optional<std::string> canonical(sql::ParameterType type, std::string_view t
       const auto decimal = parse_decimal(text);
       return decimal ? std::optional(plain(*decimal)) : std::nullopt;
     }
-    case sql::ParameterType::bytes: {
-      std::string lower(text);
-      for (char& c : lower) c = c >= 'A' && c <= 'F' ? static_cast<char>(c | 0x20) : c;
-      return lower;
-    }
+    case sql::ParameterType::bytes:
+      return to_lower(text);
     default:
       return std::string(text);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "base/hex.h"
 
 namespace sluice {
@@ -35,7 +36,7 @@ std::string comparable_name(std::string_view name) {
       c = static_cast<char>(hex_digit(name[i + 1]) << 4 | hex_digit(name[i + 2]));
       i += 2;
     }
-    result += c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    result += to_lower(c);
   }
   return result;
 }

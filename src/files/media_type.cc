@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "base/ascii.h"
+
 namespace sluice::files {
 namespace {
 
@@ -154,9 +156,7 @@ std::string_view media_type_of(std::string_view name) {
   name = name.substr(name.rfind('/') + 1);
   const auto dot = name.rfind('.');
   if (dot == std::string_view::npos || name.size() - dot - 1 > longest_extension) return unknown;
-  std::string extension(name.substr(dot + 1));
-  std::ranges::transform(extension, extension.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  const std::string extension = to_lower(name.substr(dot + 1));
   const auto found = std::ranges::lower_bound(types, std::string_view(extension), {}, &Type::extension);
   return found != types.end() && found->extension == extension ? found->media_type : unknown;
 }

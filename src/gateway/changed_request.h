@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "http/exchange.h"
 #include "http/fields.h"
@@ -17,7 +18,7 @@ namespace sluice::gateway {
 // CGI, WSGI and Rack do not distinguish X_User from X-User.
 [[nodiscard]] inline bool is_read_as(std::string_view name, std::string_view other) {
   return std::ranges::equal(name, other, [](char a, char b) {
-    const auto normal = [](char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+    const auto normal = [](char c) { return c == '_' ? '-' : to_lower(c); };
     return normal(a) == normal(b);
   });
 }

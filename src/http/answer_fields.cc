@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "http/h1/response.h"
 
@@ -22,8 +23,7 @@ AnswerFields::AnswerFields(std::string server_name, const List& fields, const Li
   const auto add = [this](const List& list, std::size_t secure) {
     for (auto [name, value] : list) {
       h1::append_field(lines_[secure], name, value);
-      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-      configured_[secure].emplace_back(std::move(name), std::move(value));
+      configured_[secure].emplace_back(to_lower(name), std::move(value));
     }
   };
   add(fields, 0);

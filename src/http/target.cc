@@ -111,8 +111,7 @@ std::string_view normal_host(std::string_view authority, std::span<char, max_hos
     if (host.ends_with('.')) host.remove_suffix(1);
   }
   if (host.size() > space.size()) return {};
-  std::ranges::transform(host, space.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  std::ranges::transform(host, space.begin(), [](char c) { return to_lower(c); });
   return {space.data(), host.size()};
 }
 

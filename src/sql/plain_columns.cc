@@ -162,9 +162,7 @@ core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, st
       continue;
     }
     const auto column = std::ranges::find_if(table->columns, [&](const TableColumn& one) {
-      const auto folded = [&](char c) {
-        return dialect == Dialect::sqlite && c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-      };
+      const auto folded = [&](char c) { return dialect == Dialect::sqlite ? to_lower(c) : c; };
       return std::ranges::equal(one.name, item.name, {}, folded, folded);
     });
     result.push_back(item.kind == PlainColumns::Kind::column && column != table->columns.end() &&

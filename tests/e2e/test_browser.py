@@ -156,8 +156,8 @@ root = "{site}"
 
 
 def log_entries(server):
-    """The access log's entries of requests, once the server has stopped and has written them all. A request that the browser resets before the server starts it has no target
-    there: Chromium does so while it seeks in a sound."""
+    """The access log's entries of requests. Stops the server first, which then has written all of them. A request that the
+    browser resets before the server starts it has no target there: Chromium does so while it seeks in a sound."""
     server.stop()
     entries = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
     return [entry for entry in entries if "target" in entry]

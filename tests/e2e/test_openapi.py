@@ -14,7 +14,7 @@ from conftest import ROOT, SLUICE, database_with
 from skips import skip, skip_unfetched
 from tokens import Secret, soon
 
-pytestmark = pytest.mark.timeout(240)  # schemathesis and the linters, which are fetched and are programs of their own, take longer than other tests
+pytestmark = pytest.mark.timeout(240)  # schemathesis and the linters take longer than other tests
 
 CONFIG = '''
 [openapi]

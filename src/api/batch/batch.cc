@@ -9,6 +9,7 @@
 #include "api/body/format.h"
 #include "api/query_names.h"
 #include "api/refusals.h"
+#include "base/ascii.h"
 #include "base/json.h"
 #include "core/back_off.h"
 #include "core/next_turn.h"
@@ -266,11 +267,7 @@ void append_answer(Buffer& out, const http::Response& response, std::string_view
   for (const http::Field& field : response.fields.items()) {
     if (http::same_name(field.name, "Vary") || (is_json && http::same_name(field.name, "Content-Type"))) continue;
     if (!std::exchange(first, false)) out.push_back(',');
-    std::string name(field.name);
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-    }
-    append_member(out, name, field.value);
+    append_member(out, to_lower(field.name), field.value);
   }
   out.push_back('}');
   if (is_json && !body.empty()) {

@@ -6,6 +6,7 @@
 
 #include "api/require.h"
 #include "api/source.h"
+#include "base/ascii.h"
 
 namespace sluice::api::batch {
 namespace {
@@ -14,10 +15,7 @@ class Collector {
  public:
   void add(From from, std::string_view key) {
     if (from != From::header) return;
-    std::string& name = names_.emplace_back(key);
-    for (char& c : name) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-    }
+    names_.push_back(to_lower(key));
   }
   void add(const std::optional<Located<std::string>>& from) {
     if (!from) return;

@@ -11,6 +11,7 @@
 #include "api/openapi/resident.h"
 #include "api/openapi/schema.h"
 #include "api/schema/rules.h"
+#include "base/ascii.h"
 #include "http/request.h"
 #include "http/response.h"
 
@@ -43,11 +44,7 @@ std::string capitalized(std::string_view text) {
   return result;
 }
 
-std::string lower_name(Method method) {
-  std::string name(http::name_of(method));
-  for (char& c : name) c = static_cast<char>(c | 0x20);
-  return name;
-}
+std::string lower_name(Method method) { return to_lower(http::name_of(method)); }
 
 Json reference(std::string_view kind, std::string_view name) {
   return {{"$ref", "#/components/" + std::string(kind) + "/" + std::string(name)}};

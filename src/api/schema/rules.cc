@@ -341,7 +341,7 @@ class Compiler {
         if (format == formats.end()) {
           std::string all;
           for (const Format& known : formats) all += (all.empty() ? "" : ", ") + std::string(known.name);
-          fail(at, "the format \"" + std::string(name) + "\" is none that is checked: " + all);
+          fail(at, "the format \"" + std::string(name) + "\" is not known: it is one of " + all);
         }
         made.format = compile_pattern(format->pattern, at);
         made.format_name = format->name;

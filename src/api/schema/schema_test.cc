@@ -235,7 +235,7 @@ TEST(Rules, WhatIsRefusedAtTheStart) {
       {R"({"uniqueItems":1})", "/uniqueItems: must be true or false"},
       {R"x({"pattern":"(?=a)"})x", "/pattern: this regular expression cannot be taken"},
       {R"({"patternProperties":{"(":{}}})", "/patternProperties/(: this regular expression"},
-      {R"({"format":"hostname"})", "/format: the format \"hostname\" is none that is checked: date, time"},
+      {R"({"format":"hostname"})", "/format: the format \"hostname\" is not known: it is one of date, time"},
       {R"({"$ref":"https://example.com/a.json"})", "/$ref: only references within"},
       {R"({"$ref":"other.json#/a"})", "/$ref: only references within"},
       {R"({"$ref":"#name"})", "/$ref: a reference is a path"},

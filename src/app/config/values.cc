@@ -9,6 +9,7 @@
 
 #include "api/openapi/schema.h"
 #include "app/config/text.h"
+#include "base/ascii.h"
 #include "http/router.h"
 #include "sql/parameters.h"
 
@@ -67,11 +68,7 @@ std::string bare(std::string_view text) {
   const auto begin = text.find_first_not_of(blanks);
   text = begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
   if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return result;
+  return to_lower(text);
 }
 
 // Checks a default without a declared type, for PostgreSQL. Types that only the database can read are not checked.

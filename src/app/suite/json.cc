@@ -1,14 +1,13 @@
 #include "app/suite/json.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include "api/decimal.h"
 #include "base/buffer.h"
 #include "base/json.h"
 #include "sql/encode/text.h"
@@ -131,45 +130,6 @@ class Parser {
   JsonError error_;
 };
 
-// A number as digits * 10^exponent. The digits have no zeros at either end; zero has no digits.
-struct Decimal {
-  bool negative = false;
-  std::string digits;
-  std::int64_t exponent = 0;
-  bool operator==(const Decimal&) const = default;
-};
-
-std::optional<Decimal> decimal(std::string_view text) {
-  Decimal result;
-  if (text.starts_with('-')) {
-    result.negative = true;
-    text.remove_prefix(1);
-  }
-  if (const std::size_t e = text.find_first_of("eE"); e != text.npos) {
-    std::string_view exponent = text.substr(e + 1);
-    if (exponent.starts_with('+')) exponent.remove_prefix(1);
-    const auto [end, error] = std::from_chars(exponent.data(), exponent.data() + exponent.size(), result.exponent);
-    // Half of the range leaves room to add the number of digits.
-    if (error != std::errc() || result.exponent > INT64_MAX / 2 || result.exponent < INT64_MIN / 2) return {};
-    text = text.substr(0, e);
-  }
-  for (bool behind_point = false; const char c : text) {
-    if (c == '.') {
-      behind_point = true;
-      continue;
-    }
-    result.digits += c;
-    if (behind_point) --result.exponent;
-  }
-  result.digits.erase(0, std::min(result.digits.find_first_not_of('0'), result.digits.size()));
-  while (result.digits.ends_with('0')) {
-    result.digits.pop_back();
-    ++result.exponent;
-  }
-  if (result.digits.empty()) return Decimal{};
-  return result;
-}
-
 void append_string(std::string& out, std::string_view text) {
   Buffer escaped;
   append_json_escaped(escaped, text);
@@ -285,8 +245,8 @@ std::string print_json_lines(const Json& value) {
 
 bool same_number(std::string_view one, std::string_view other) {
   if (one == other) return true;
-  const auto first = decimal(one);
-  const auto second = decimal(other);
+  const auto first = api::parse_decimal(one);
+  const auto second = api::parse_decimal(other);
   return first && second && *first == *second;
 }
 

@@ -8,7 +8,6 @@
 #include "base/assert.h"
 
 namespace sluice::gateway::limits {
-namespace {}  // namespace
 
 // A request that waits on this core, in its coroutine's frame. `co_await waiter` returns at the answer or the deadline.
 class Permits::Waiter : core::Timer {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "base/copy.h"
 #include "core/slab.h"
@@ -44,9 +45,7 @@ char* put_string(char* to, std::string_view text) {
 }
 
 char* put_lower_case(char* to, std::string_view token) {
-  return std::ranges::transform(token, to,
-                                [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; })
-      .out;
+  return std::ranges::transform(token, to, [](char c) { return to_lower(c); }).out;
 }
 
 // Names of response fields in the static table (RFC 7541, appendix A).
