@@ -8,6 +8,7 @@
 
 #include "app/certificates.h"
 #include "app/cli.h"
+#include "app/config/check_route.h"
 #include "app/config/difference.h"
 #include "app/loop.h"
 #include "app/near_name.h"
@@ -341,6 +342,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");
   }
+  std::ranges::move(config::warn_of_guards_beside(options), std::back_inserter(plan->warnings));
   return plan;
 }
 

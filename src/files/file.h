@@ -63,6 +63,7 @@ class Root {
 // One representation of a resource, as it was when it was opened. Small files are held in memory, others stay open.
 struct File {
   static constexpr std::uint64_t small_bytes = 64 * 1024;
+  static constexpr std::uint64_t hashed_bytes = 1024 * 1024;  // the tag is a hash of the content up to this size
 
   struct stat status{};
   Descriptor descriptor;  // not open if the bytes are in memory

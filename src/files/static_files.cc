@@ -17,6 +17,10 @@
 namespace sluice::files {
 namespace {
 
+bool is_below(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
 bool is_folder_path(std::string_view path) { return path.empty() || path.ends_with('/'); }
 
 // Whether the fallback is used depends on Accept, so its answer varies by Accept.
@@ -181,8 +185,15 @@ core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::
 // for pages. So `*/*` is enough only for paths without an extension, and text/html for all paths.
 bool StaticFiles::wants_fallback(const http::Request& request, std::string_view path) const {
   if (fallback_.empty() || http::quality_of(request.fields, "text", "html") == 0) return false;
+  for (const std::string& api : api_paths_) {
+    if (is_below(request.path, api)) return false;
+  }
   for (const http::Field& field : request.fields) {
     if (http::same_name(field.name, "accept") && http::lists_token(field.value, "text/html")) return true;
+  }
+  for (const std::string_view api : api_paths_) {
+    const std::string_view folder = api.substr(0, api.rfind('/'));
+    if (!folder.empty() && is_below(request.path, folder)) return false;
   }
   return !path.substr(path.rfind('/') + 1).contains('.');
 }

@@ -41,6 +41,10 @@ class StaticFiles final : public http::Handler {
               Kind kind = Kind::folder);
   ~StaticFiles() override;
 
+  // Paths of endpoints, tables and routes, up to their first parameter: "/api/films". The fallback is never sent below
+  // them. In their folders ("/api") it is sent only if Accept includes text/html.
+  void set_api_paths(std::vector<std::string> paths) { api_paths_ = std::move(paths); }
+
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
   // Serves the file of this path, for Kind::blobs. `path` must outlive the call.
   [[nodiscard]] core::Async<http::Response> serve_blob(http::Request& request, std::string_view path);
@@ -76,7 +80,8 @@ class StaticFiles final : public http::Handler {
 
   const std::string root_path_;
   const std::vector<std::string> index_;
-  const std::string fallback_;       // empty if there is none
+  const std::string fallback_;  // empty if there is none
+  std::vector<std::string> api_paths_;
   const std::string cache_control_;  // empty if there is none
   const bool lists_;
   const bool precompressed_;

@@ -291,6 +291,56 @@ TEST_F(StaticFilesTest, AChangeIsSeenAfterASecond) {
   EXPECT_EQ(get("a.css").status, 404);
 }
 
+TEST_F(StaticFilesTest, TheTagOfAFileUpToAMebibyteIsThatOfItsContent) {
+  for (const std::size_t size : {std::size_t{4}, std::size_t{200} << 10, std::size_t{1} << 20}) {
+    const std::string one(size, 'a');
+    const std::string other(size, 'b');
+    write("root/one", one);
+    set_time("root/one", 1'700'000'000);
+    write("root/copy", one);
+    reactor.pass(1s);
+    const std::string tag = get("one")["ETag"];
+    EXPECT_EQ(get("copy")["ETag"], tag) << "another inode and another time";
+
+    write("root/one", other);
+    set_time("root/one", 1'700'000'000);
+    reactor.pass(1s);
+    const auto changed = get("one", {{"If-None-Match", tag}});
+    EXPECT_EQ(changed.status, 200);
+    EXPECT_EQ(changed.body, other) << "rewritten in place, with the size and the time that it had";
+    EXPECT_NE(changed["ETag"], tag);
+  }
+}
+
+TEST_F(StaticFilesTest, TheTagOfALargerFileIsThatOfItsTimes) {
+  const std::string one((std::size_t{1} << 20) + 1, 'a');
+  write("root/one", one);
+  set_time("root/one", 1'700'000'000);
+  const std::string tag = get("one")["ETag"];
+  EXPECT_EQ(get("one", {{"If-None-Match", tag}}).status, 304);
+  // The time of change has the resolution of the kernel's clock ticks, so the new one could be the same.
+  for (struct stat before{}, now{};
+       now.st_ctim.tv_sec == before.st_ctim.tv_sec && now.st_ctim.tv_nsec == before.st_ctim.tv_nsec;) {
+    if (before.st_ino == 0) ASSERT_EQ(::stat((base / "root/one").c_str(), &before), 0);
+    write("root/one", one);
+    set_time("root/one", 1'700'000'000);
+    ASSERT_EQ(::stat((base / "root/one").c_str(), &now), 0);
+  }
+  reactor.pass(1s);
+  EXPECT_EQ(get("one", {{"If-None-Match", tag}}).status, 200);
+}
+
+TEST_F(StaticFilesTest, TimesOfReproducibleBuildsAreNoDates) {
+  for (const std::int64_t second : {0, 1}) {
+    set_time("root/a.css", second);
+    reactor.pass(1s);
+    EXPECT_EQ(get("a.css")["Last-Modified"], "");
+  }
+  set_time("root/a.css", 2);
+  reactor.pass(1s);
+  EXPECT_EQ(get("a.css")["Last-Modified"], "Thu, 01 Jan 1970 00:00:02 GMT");
+}
+
 TEST_F(StaticFilesTest, WhatHasNotChangedIsNotReadAgain) {
   (void)get("a.css");
   (void)get("a.css");
@@ -521,6 +571,16 @@ TEST_F(StaticFilesTest, TheFallbackAnswersForPages) {
   EXPECT_EQ(get("a.css", {page}).body, "p {}");
   EXPECT_EQ(get("sub", {page}).status, 301);
   EXPECT_EQ(get("../secret", {page}).body, "<p>home</p>");
+
+  files->set_api_paths({"/api/films", "/users", "/sub/a"});
+  EXPECT_EQ(get("api/films/5/x", {page}).status, 404) << "below the path of an API";
+  EXPECT_EQ(get("users/5", {page}).status, 404);
+  EXPECT_EQ(get("users5", {anything}).status, 200);
+  EXPECT_EQ(get("api/none", {page}).status, 200) << "beside it, a page may exist";
+  EXPECT_EQ(get("api/none", {anything}).status, 404);
+  EXPECT_EQ(get("api", {anything}).status, 404);
+  EXPECT_EQ(get("apis", {anything}).status, 200);
+  files->set_api_paths({});
 
   EXPECT_EQ(get("missing.js", {anything}).status, 404);
   EXPECT_EQ(get("missing.js").status, 404);

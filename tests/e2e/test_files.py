@@ -140,6 +140,45 @@ def test_a_single_page_app(serve, site):
     assert curl(server, "/users/5", *page, "-X", "POST")[0] == 405
 
 
+def test_the_page_of_a_single_page_app_does_not_answer_for_apis(sluice, site, small_sqlite):
+    (site / "index.html").write_bytes(b"<p>app</p>")
+    server = sluice(f"""
+        [database.small]
+        url = "sqlite:{small_sqlite}"
+        [[endpoint]]
+        path = "/api/numbers/{{id:int}}"
+        get = "SELECT :id AS id"
+        [[resident]]
+        name = "digits"
+        query = "SELECT 1 AS id"
+        key = "id"
+        [[route]]
+        path = "/old"
+        respond = {{status = 204}}
+        [[files]]
+        path = "/"
+        root = "{site}"
+        fallback = "index.html"
+    """)
+    page = ("-H", "Accept: text/html,*/*;q=0.8")
+    for target in ("/api/none", "/api/numbers/x/y", "/digits/1/x", "/old/x"):
+        status, fields, _ = curl(server, target)
+        assert (status, fields["content-type"]) == (404, "application/problem+json"), target
+    assert curl(server, "/api/numbers/1/x", *page)[0] == 404
+    for target in ("/", "/api/films", "/users/5"):
+        assert curl(server, target, *page)[0] == 200, target
+    assert curl(server, "/users/5")[0] == 200
+
+
+def test_a_file_with_the_same_content_has_the_same_tag(serve, site):
+    server = serve()
+    _, fields, _ = curl(server, "/hello.txt")
+    (site / "again.txt").write_bytes((site / "hello.txt").read_bytes())
+    os.utime(site / "again.txt", (1, 1))
+    _, again, _ = curl(server, "/again.txt")
+    assert again["etag"] == fields["etag"] and "last-modified" in fields and "last-modified" not in again
+
+
 def test_listings(serve, site):
     (site / "docs").mkdir()
     (site / "docs/a&b <1>.txt").write_bytes(b"123")

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from cluster import free_port
+from conftest import SLUICE
 from http1 import Broken
 from tokens import Secret, soon
 from upstream import Upstream, response
@@ -305,6 +306,23 @@ def test_no_spelling_passes_by_a_policy(sluice):
                                  ("/other%2Fx;y", 200)):
                 assert client.get(path).status == status, path
         assert [request[1] for request in back.requests] == ["/other%2Fx;y"]
+
+
+@pytest.mark.parametrize("use, others, warns", [
+    ('use = ["nobody"]', "/{rest...}", '"/admin" go to the route "/{rest...}", those for "/admin/{rest...}"'),
+    ('use = ["nobody"]', "/admin", '"/admin" go to the route "/admin", those for "/admin/{rest...}"'),
+    ('use = ["slow"]', "/admin", None),
+    ('use = ["nobody"]', "/other/{rest...}", None),
+])
+def test_a_guard_beside_an_open_path_is_a_warning(tmp_path, use, others, warns):
+    guarded = (f'[[route]]\npath = "/admin/{{rest...}}"\nupstream = "back"\n{use}\n[policy.nobody]\ntype = "ip"\n'
+               'allow = ["192.0.2.1"]\n[policy.slow]\ntype = "rate-limit"\nrate = "1/s"\n')
+    file = tmp_path / "sluice.toml"
+    file.write_text(gateway("http://127.0.0.1:1", path=others, more=guarded))
+    checked = subprocess.run([SLUICE, "check", file], capture_output=True, text=True, timeout=20)
+    assert checked.returncode == 0, checked.stderr
+    said = [line for line in checked.stderr.splitlines() if "checks the client" in line]
+    assert said == [] if warns is None else len(said) == 1 and warns in said[0], checked.stderr
 
 
 def test_a_head_that_comes_too_slowly_is_late(sluice):

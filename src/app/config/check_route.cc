@@ -111,4 +111,56 @@ bool are_alike(const gateway::RouteOptions& one, const gateway::RouteOptions& ot
   });
 }
 
+namespace {
+
+using Segments = std::span<const http::Pattern::Segment>;
+
+// Null if requests for exactly this path go to no route to an upstream.
+const gateway::RouteOptions* route_of(const Options& options, std::string_view host, Segments path) {
+  const gateway::RouteOptions* best = nullptr;
+  std::size_t most = 0;
+  for (const gateway::RouteOptions& route : options.routes) {
+    const auto pattern = http::Pattern::parse(route.path.value);
+    if (!pattern || route.host.value != host || (!route.upstream && route.split.empty())) continue;
+    Segments segments = pattern->segments;
+    const bool takes_rest = !segments.empty() && segments.back().kind == http::Pattern::Kind::rest;
+    if (takes_rest) segments = segments.first(segments.size() - 1);
+    const std::size_t size = segments.size();
+    if (takes_rest ? size >= path.size() : size != path.size()) continue;
+    const bool begins = std::ranges::equal(segments, path.first(size), [](const auto& one, const auto& other) {
+      return one.kind == other.kind && (one.kind != http::Pattern::Kind::literal || one.text == other.text);
+    });
+    if (!begins || (best != nullptr && size <= most)) continue;
+    best = &route;
+    most = size;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<std::string> warn_of_guards_beside(const Options& options) {
+  const auto is_guarded = [&](const gateway::RouteOptions& route) {
+    return std::ranges::any_of(route.use, [&](const auto& name) {
+      const auto type = options.policies[*options.find_policy(name.value)].value.type.value;
+      return gateway::is_guard(type) && !gateway::is_limit(type);
+    });
+  };
+  std::vector<std::string> warnings;
+  for (const gateway::RouteOptions& route : options.routes) {
+    const auto pattern = http::Pattern::parse(route.path.value);
+    if (!pattern || pattern->segments.size() < 2 || (!route.upstream && route.split.empty())) continue;
+    if (pattern->segments.back().kind != http::Pattern::Kind::rest) continue;
+    const auto* other =
+        route_of(options, route.host.value, Segments(pattern->segments).first(pattern->segments.size() - 1));
+    if (other == nullptr || is_guarded(route) == is_guarded(*other)) continue;
+    const std::string_view path = route.path.value;
+    warnings.push_back(fmt::format(
+        "requests for \"{}\" go to the route \"{}\", those for \"{}\" to a route of its own: only \"{}\" has a policy "
+        "that checks the client",
+        path.substr(0, path.rfind('/')), other->path.value, path, (is_guarded(route) ? route : *other).path.value));
+  }
+  return warnings;
+}
+
 }  // namespace sluice::app::config

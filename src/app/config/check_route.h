@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "app/config/complain.h"
 #include "app/options.h"
 #include "http/router.h"
@@ -15,5 +18,9 @@ void check_route(const Options& options, const gateway::RouteOptions& route, con
 
 // Whether a request could match both of two routes with the same path, and neither route is more specific.
 [[nodiscard]] bool are_alike(const gateway::RouteOptions& one, const gateway::RouteOptions& other);
+
+// One warning for each route `/a/{rest...}` to an upstream if requests for `/a` go to another route, and only one of
+// the two routes checks who the client is.
+[[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
 
 }  // namespace sluice::app::config

@@ -1,21 +1,48 @@
 // [[files]]
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "app/routes/kind.h"
 #include "app/worker.h"
+#include "base/contains.h"
 #include "files/static_files.h"
 
 namespace sluice::app {
 namespace {
 
+// The paths of everything on the same host that is an API, up to their first parameter.
+std::vector<std::string> api_paths(const Options& all, std::string_view host) {
+  std::vector<std::string> paths;
+  const auto add = [&](const Located<std::string>& of, std::string_view path) {
+    const auto pattern = http::Pattern::parse(path);
+    if (!pattern || (!of.value.empty() && of.value != host)) return;
+    std::string literals;
+    for (const auto& segment : pattern->segments) {
+      if (segment.kind != http::Pattern::Kind::literal) break;
+      literals += "/" + segment.text;
+    }
+    if (!literals.empty() && !contains(paths, literals)) paths.push_back(std::move(literals));
+  };
+  for (const auto& endpoint : all.endpoints) add(endpoint.host, endpoint.path.value);
+  for (const auto& route : all.routes) add(route.host, route.path.value);
+  for (const auto& websocket : all.websockets) add(websocket.host, websocket.path.value);
+  for (const auto& resident : all.residents) {
+    if (resident.serve) add(resident.host, "/" + resident.name.value);
+  }
+  return paths;
+}
+
 class FilesRoute final : public Route {
  public:
-  FilesRoute(const files::FilesOptions& options, Plan::RouteId id) : options_(options), id_(id) {}
+  FilesRoute(const files::FilesOptions& options, Plan::RouteId id, std::vector<std::string> api_paths)
+      : options_(options), id_(id), api_paths_(std::move(api_paths)) {}
 
   void build(Site& site) const override {
     const std::string& path = options_.path.value;
     Worker& worker = site.worker();
     auto handler = std::make_unique<files::StaticFiles>(options_, worker.reactor(), worker.mailbox(), worker.threads());
+    handler->set_api_paths(api_paths_);
     site.count(*handler);
     http::Router::Route route{.pattern = *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}"),
                               .host = options_.host.value,
@@ -27,13 +54,15 @@ class FilesRoute final : public Route {
  private:
   const files::FilesOptions& options_;
   const Plan::RouteId id_;
+  const std::vector<std::string> api_paths_;
 };
 
 std::expected<void, Away> prepare_files(Preparation& preparation) {
   for (const files::FilesOptions& options : preparation.options().files) {
     (void)preparation.security(options.use);
     preparation.plan.routes.push_back(
-        std::make_unique<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value)));
+        std::make_unique<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value),
+                                     api_paths(preparation.options(), options.host.value)));
   }
   return {};
 }
