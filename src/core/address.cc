@@ -13,6 +13,16 @@ namespace sluice::core {
 
 Address::Address(const sockaddr* address, socklen_t size) : size_(size) {
   std::memcpy(&storage_, address, std::min<std::size_t>(size, sizeof storage_));
+  // An IPv4 client of a socket that listens on `::` has an IPv6 address: ::ffff:127.0.0.1.
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&storage_);
+  if (family() != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) return;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = v6->sin6_port;
+  std::memcpy(&v4.sin_addr, &v6->sin6_addr.s6_addr[12], sizeof v4.sin_addr);
+  storage_ = {};
+  std::memcpy(&storage_, &v4, sizeof v4);
+  size_ = sizeof v4;
 }
 
 std::optional<Address> Address::from_ip(std::string_view ip, std::uint16_t port) {

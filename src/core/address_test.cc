@@ -24,6 +24,16 @@ TEST(Address, RefusesWhatIsNotAnAddress) {
   EXPECT_FALSE(Address::parse("unix:/" + std::string(200, 'x')));
 }
 
+TEST(Address, AMappedAddressIsIpv4) {
+  const auto mapped = Address::from_ip("::ffff:127.0.0.1", 80);
+  const Address peer(mapped->get(), mapped->size());
+  EXPECT_EQ(peer.text(), "127.0.0.1:80");
+  EXPECT_EQ(peer.size(), Address::from_ip("127.0.0.1", 80)->size());
+  EXPECT_TRUE(peer.is_loopback());
+  const auto other = Address::parse("[2001:db8::ffff:7f00:1]:80");
+  EXPECT_EQ(Address(other->get(), other->size()).text(), other->text());
+}
+
 TEST(Address, KnowsLoopback) {
   EXPECT_TRUE(Address::parse("127.9.9.9:1")->is_loopback());
   EXPECT_TRUE(Address::parse("[::1]:1")->is_loopback());

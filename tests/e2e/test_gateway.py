@@ -11,7 +11,7 @@ import pytest
 
 from cluster import free_port
 from conftest import SLUICE
-from http1 import Broken
+from http1 import Broken, Connection
 from tokens import Secret, soon
 from upstream import Upstream, response
 
@@ -306,6 +306,16 @@ def test_no_spelling_passes_by_a_policy(sluice):
                                  ("/other%2Fx;y", 200)):
                 assert client.get(path).status == status, path
         assert [request[1] for request in back.requests] == ["/other%2Fx;y"]
+
+
+def test_ipv4_clients_of_a_listener_for_both_families(sluice, tmp_path):
+    file = tmp_path / "both.toml"
+    with Upstream(echo) as back:
+        file.write_text('[server]\nlisten = ["*:${PORT}"]\n[admin]\nlisten = "${ADMIN}"\n' + gateway(back.url))
+        port = free_port()
+        server = sluice(file=file, env={"PORT": str(port)})
+        with Connection(port) as client:
+            assert said(client.get("/"))[1]["x-forwarded-for"] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("use, others, warns", [
