@@ -214,6 +214,56 @@ def test_a_body_that_is_too_long_or_breaks(sluice):
         assert [request[1] for request in back.requests] == ["/ok"]
 
 
+def test_fields_of_the_server_are_replaced_and_not_doubled(sluice, localhost):
+    sent = ["Access-Control-Allow-Origin: *", "access-control-allow-credentials: true", "Access-Control-Allow-Methods: PUT",
+            "Vary: Origin, Accept", "vary: Cookie, accept", "X-Frame-Options: SAMEORIGIN", "x-frame-options: ALLOWALL",
+            "Strict-Transport-Security: max-age=1", "X-Own: 1"]
+
+    def answer(request, _):
+        return response(b"text", *sent, status="401 Unauthorized" if request[1] == "/check" else "200 OK")
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url, route='use = ["web"]') + """
+            [[route]]
+            path = "/asked"
+            upstream = "back"
+            use = ["web", "ask"]
+            [policy.web]
+            type = "cors"
+            origins = ["https://app.example"]
+            expose = []
+            [policy.ask]
+            type = "auth-request"
+            upstream = "back"
+            path = "/check"
+            [server.headers]
+            X-Frame-Options = "DENY"
+            """, server=f'[server.tls]\ncert = "{localhost[0]}"\nkey = "{localhost[1]}"\nhsts = "7s"\n')
+        for version in ("--http1.1", "--http2"):
+            for path in ("/", "/asked"):
+                for origin in ("https://app.example", "https://evil.example"):
+                    run = subprocess.run(["curl", "-sk", version, "-o", os.devnull, "-D", "-", "-H", f"Origin: {origin}",
+                                          f"https://localhost:{server.port}{path}"], capture_output=True, check=True, timeout=300)
+                    lines = [line.split(": ", 1) for line in run.stdout.decode().strip().split("\r\n")[1:]]
+                    fields = sorted((name.lower(), value) for name, value in lines)
+                    ours = [("access-control-allow-origin", origin)] if origin == "https://app.example" else []
+                    assert [one for one in fields if one[0] not in ("date", "server", "content-length")] == [
+                        *ours, ("strict-transport-security", "max-age=7"), ("vary", "Origin, Accept, Cookie"),
+                        ("x-frame-options", "DENY"), ("x-own", "1")], (version, path, origin)
+
+
+def test_fields_for_proxies_and_methods_pass(sluice):
+    with Upstream(lambda *_: response(b"", 'Proxy-Authenticate: Basic realm="a"', "Proxy-Authentication-Info: b",
+                                      status="407 Proxy Authentication Required")) as back:
+        server = sluice(gateway(back.url, route='methods = ["GET", "OPTIONS"]'))
+        answer = server.get("/", "Proxy-Authorization: Basic YTpi")
+        assert (answer.status, answer.get("proxy-authenticate"), answer.get("proxy-authentication-info")) == (
+            407, 'Basic realm="a"', "b")
+        assert dict(back.requests[0][2])["proxy-authorization"] == "Basic YTpi"
+        refused = server.get("/", method="POST")
+        assert (refused.status, refused.get("allow")) == (405, "GET, HEAD, OPTIONS")
+
+
 def test_an_answer_before_the_end_of_a_body(sluice):
     def serve(listener):
         connection, _ = listener.accept()

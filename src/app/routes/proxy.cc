@@ -40,8 +40,8 @@ class GatewayRoute final : public Route {
     }
     const auto proxy = [&](const std::string& upstream) {
       const std::size_t index = *all_.find_upstream(upstream);
-      return std::make_unique<gateway::Proxy>(site.upstream(index), site.plan()->upstreams[index], plan_,
-                                              change_.get());
+      return std::make_unique<gateway::Proxy>(site.upstream(index), site.plan()->upstreams[index], plan_, change_.get(),
+                                              site.answer_fields().get());
     };
     if (options.upstream) return proxy(options.upstream->value);
     auto split = std::make_unique<gateway::Split>();

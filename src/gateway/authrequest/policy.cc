@@ -96,6 +96,7 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   }
   if (is_for_client(answer.status)) {
     ++refused_;
+    if (const auto* ours = exchange.pin.answer_fields()) remove_ours(*ours, answer.fields);
     co_return answer;
   }
   ++failed_;

@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "base/ascii.h"
+#include "http/accept.h"
+#include "http/h1/scan.h"
 
 namespace sluice::gateway::cors {
 namespace {
@@ -50,6 +52,25 @@ bool is_list_of_names(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return http::is_token_char(c) || c == ',' || c == ' '; });
 }
 
+// Adds names of fields to Vary. Several Vary fields become one, which has each name once.
+void add_vary(http::FieldList& fields, std::string_view names) {
+  std::string all;
+  const auto append = [&all](std::string_view list) {
+    http::h1::for_each_element(list, [&all](std::string_view name) {
+      if (!name.empty() && !http::lists_token(all, name)) all.append(all.empty() ? "" : ", ").append(name);
+    });
+  };
+  for (const auto& [name, value] : fields.items()) {
+    if (http::same_name(name, "vary")) append(value);
+  }
+  if (all.empty()) return fields.add_trusted("Vary", names);
+  append(names);
+  for (std::size_t i = fields.items().size(); i-- != 0;) {
+    if (http::same_name(fields.items()[i].name, "vary")) fields.remove(i);
+  }
+  fields.add_owned("Vary", std::move(all));
+}
+
 bool is_of_cors(std::string_view name) { return http::same_name(name.substr(0, 15), "access-control-"); }
 
 }  // namespace
@@ -93,7 +114,7 @@ bool CorsPolicy::allows(std::string_view origin) const {
 
 void CorsPolicy::add_origin(http::Response& response, std::string_view origin) const {
   if (any_) return response.fields.add_trusted("Access-Control-Allow-Origin", "*");
-  response.fields.add_trusted("Vary", "Origin");
+  add_vary(response.fields, "Origin");
   if (origin.empty()) return;
   response.fields.add_owned("Access-Control-Allow-Origin", std::string(origin));
   if (options_.credentials) response.fields.add_trusted("Access-Control-Allow-Credentials", "true");
@@ -121,7 +142,7 @@ std::optional<http::Response> CorsPolicy::preflight(http::Exchange& exchange) {
   http::Response response;
   response.status = 204;
   add_origin(response, allowed ? origin : std::string_view());
-  response.fields.add_trusted("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers");
+  add_vary(response.fields, "Access-Control-Request-Method, Access-Control-Request-Headers");
   if (!allowed) return response;
   response.fields.add("Access-Control-Allow-Methods", exchange.allow);
   const std::string_view wanted = request.field("access-control-request-headers");

@@ -80,6 +80,8 @@ TEST_F(CorsPolicyTest, WhatAServerBehindSaysOfOriginsIsReplaced) {
   answered = {{"Access-Control-Allow-Origin", "*"}, {"X-Other", "o"}, {"access-control-expose-headers", "X-Other"}};
   EXPECT_EQ(of("https://app.example"), "X-Other: o\nVary: Origin\nAccess-Control-Allow-Origin: https://app.example\n");
   EXPECT_EQ(of("https://evil.example"), "X-Other: o\nVary: Origin\n");
+  answered = {{"Vary", "Origin,  Accept,"}, {"Access-Control-Allow-Credentials", "true"}, {"vary", "Cookie, ACCEPT"}};
+  EXPECT_EQ(of("https://evil.example"), "Vary: Origin, Accept, Cookie\n");
 }
 
 TEST_F(CorsPolicyTest, OneOrigin) {
@@ -124,14 +126,14 @@ TEST_F(CorsPolicyTest, AnyOriginNeedsNoVary) {
 TEST_F(CorsPolicyTest, Preflight) {
   options.origins = {{"https://app.example"}};
   const http::Field origin{"Origin", "https://app.example"};
-  const std::string vary = "Vary: Access-Control-Request-Method, Access-Control-Request-Headers\n";
+  const std::string vary = "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\n";
   const std::string methods = "Access-Control-Allow-Methods: GET, HEAD, PUT, OPTIONS\n";
-  const std::string allowed = "Vary: Origin\nAccess-Control-Allow-Origin: https://app.example\n" + vary + methods;
+  const std::string allowed = "Access-Control-Allow-Origin: https://app.example\n" + vary + methods;
   EXPECT_EQ(preflight({origin}), allowed + "Access-Control-Max-Age: 600\n");
   EXPECT_EQ(preflight({origin, {"access-control-request-headers", "authorization,x-a"}}),
             allowed + "Access-Control-Allow-Headers: authorization,x-a\nAccess-Control-Max-Age: 600\n");
   EXPECT_EQ(preflight({origin, {"access-control-request-headers", "a;b"}}), allowed + "Access-Control-Max-Age: 600\n");
-  EXPECT_EQ(preflight({{"Origin", "https://other.example"}}), "Vary: Origin\n" + vary);
+  EXPECT_EQ(preflight({{"Origin", "https://other.example"}}), vary);
   options.headers = {"If-Match", "Authorization"};
   options.max_age = 0s;
   EXPECT_EQ(preflight({origin, {"access-control-request-headers", "x-a"}}),

@@ -216,6 +216,14 @@ void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
   }
 }
 
+void remove_ours(const http::AnswerFields& ours, http::FieldList& fields) {
+  for (const auto& [name, value] : ours.configured(true)) {
+    for (std::size_t i = fields.items().size(); i-- != 0;) {
+      if (same_name(fields.items()[i].name, name)) fields.remove(i);
+    }
+  }
+}
+
 void forward_fields(std::span<const Field> fields, http::FieldList& into) {
   std::vector<std::string_view> named;
   collect_named(fields, named);

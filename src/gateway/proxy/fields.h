@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gateway/proxy/path_change.h"
+#include "http/answer_fields.h"
 #include "http/client/request_writer.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -50,5 +51,7 @@ class ForwardedRequest {
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
 // Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
+// Removes the fields that the server adds to its responses, over TLS or not.
+void remove_ours(const http::AnswerFields& ours, http::FieldList& fields);
 
 }  // namespace sluice::gateway

@@ -136,6 +136,7 @@ Response Proxy::change_protocol(const http::Request& request, const ResponseHead
   response.status = over_http2 ? 200 : 101;
   http::FieldList passed;
   forward_fields(head.fields, passed);
+  if (ours_ != nullptr) remove_ours(*ours_, passed);
   // Copied, because the connection's memory belongs to the tunnel from here on.
   for (const auto& [name, value] : passed.items()) {
     if (http::same_name(name, "content-length")) continue;
@@ -216,6 +217,7 @@ Task<Response> Proxy::forward(http::Request& request) {
       Response response;
       response.status = status;
       forward_fields((*head)->fields, response.fields);
+      if (ours_ != nullptr) remove_ours(*ours_, response.fields);
       auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));
       responding->set_size(**head, request.method);
       response.body = std::move(responding);

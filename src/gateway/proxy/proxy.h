@@ -5,6 +5,7 @@
 
 #include "gateway/proxy/fields.h"
 #include "gateway/proxy/upstream.h"
+#include "http/answer_fields.h"
 #include "http/handler.h"
 
 namespace sluice::gateway {
@@ -22,10 +23,16 @@ namespace sluice::gateway {
 class Proxy final : public http::Handler {
  public:
   // `shared`: the upstream in the configuration of this route. `route` identifies the route on every core and across
-  // reloads: tunnels last as long as the route. `change`: of the path; may be null, and outlives this object.
+  // reloads: tunnels last as long as the route. `change`: of the path. `ours`: its configured fields replace the
+  // server's. Both may be null, and outlive this object.
   Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
-        std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr)
-      : upstream_(std::move(upstream)), shared_(std::move(shared)), route_(std::move(route)), change_(change) {}
+        std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr,
+        const http::AnswerFields* ours = nullptr)
+      : upstream_(std::move(upstream)),
+        shared_(std::move(shared)),
+        route_(std::move(route)),
+        change_(change),
+        ours_(ours) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
 
@@ -41,6 +48,7 @@ class Proxy final : public http::Handler {
   const std::shared_ptr<const SharedUpstream> shared_;
   const std::shared_ptr<const void> route_;
   const PathChange* const change_;
+  const http::AnswerFields* const ours_;
   ForwardedRequest forwarded_;
 };
 
