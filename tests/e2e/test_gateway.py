@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import http2
 from cluster import free_port
 from conftest import SLUICE
 from http1 import Broken, Connection
@@ -212,6 +213,18 @@ def test_a_body_that_is_too_long_or_breaks(sluice):
             assert client.read().status == 400
         assert server.get("/ok").status == 200
         assert [request[1] for request in back.requests] == ["/ok"]
+
+
+def test_escapes_stay_as_the_client_has_sent_them(sluice):
+    escaped = "/%21%24%26%27%28%29%2A%2B%2C%3B%3D%3A%40/!$&'()*+,;=:@"
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url) + '[[route]]\npath = "/@app/{rest...}"\nupstream = "back"\nstrip = "/@app"\n')
+        with server.connect() as client, http2.Client(server.port) as client2:
+            for sent, got in ((escaped, escaped), ("/a/../%2b/%2e/b", "/%2B/b"), ("http://test/%2B", "/%2B"),
+                              ("/@app/%2B", "/%2B"), ("/%40app/%2B+", "/%2B+")):
+                assert said(client.get(sent))[0] == f"GET {got}"
+                if sent.startswith("/"):
+                    assert said(client2.get(sent))[0] == f"GET {got}"
 
 
 def test_fields_of_the_server_are_replaced_and_not_doubled(sluice, localhost):

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
+#include "base/hex.h"
 #include "http/h1/parser.h"
 #include "http/h1/scan.h"
 #include "http/target.h"
@@ -91,6 +93,47 @@ bool says_path(const http::Request& request) {
          request.segments == request.path;
 }
 
+// The path of a target in origin form or absolute form.
+std::string_view sent_path(std::string_view target) {
+  target = target.substr(0, target.find('?'));
+  if (target.starts_with('/')) return target;
+  const std::size_t scheme = target.find("://");
+  const std::size_t begin = scheme != target.npos ? target.find('/', scheme + 3) : target.npos;
+  return begin != target.npos ? target.substr(begin) : "/";
+}
+
+// Appends a valid path as it was sent except for equivalent spellings: without "." and ".." segments and repeated
+// slashes, with escapes in upper case and only where needed (RFC 3986, 6.2.2). `%2B` stays different from `+`.
+void append_sent_path(std::string& out, std::string_view raw) {
+  const std::size_t root = out.size();
+  out += '/';
+  std::size_t segment = out.size();
+  for (std::size_t i = 1;; ++i) {
+    const bool is_end = i >= raw.size();
+    if (is_end || raw[i] == '/') {
+      const std::string_view text = std::string_view(out).substr(segment);
+      if (text == ".") {
+        out.resize(segment);
+      } else if (text == "..") {
+        SLUICE_ASSERT(segment > root + 1);
+        out.resize(segment - 1);
+        out.resize(out.rfind('/') + 1);
+      } else if (!is_end && !text.empty()) {
+        out += '/';
+      }
+      if (is_end) return;
+      segment = out.size();
+    } else if (raw[i] == '%') {
+      SLUICE_ASSERT(raw.size() - i >= 3);
+      const char byte = static_cast<char>(hex_digit(raw[i + 1]) << 4 | hex_digit(raw[i + 2]));
+      http::append_escaped(out, {&byte, 1});
+      i += 2;
+    } else {
+      http::append_path(out, raw.substr(i, 1));
+    }
+  }
+}
+
 // Protocols that could carry further HTTP requests are not tunnelled, because those would bypass routes and policies.
 bool fits_a_tunnel(std::string_view protocols) {
   bool fits = true;
@@ -131,7 +174,7 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
     head_.target = request.target;
   } else {
     target_.clear();
-    http::append_path(target_, request.segments);
+    append_sent_path(target_, sent_path(request.target));
     if (change != nullptr) {
       if (!change->apply(target_)) return nullptr;
       segments_.resize(target_.size());

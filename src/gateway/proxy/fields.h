@@ -19,8 +19,8 @@ class ForwardedRequest {
  public:
   // Leaves out hop-by-hop fields, the fields that Connection names, and the client's X-Forwarded-For, -Proto and -Host,
   // which are replaced by our own values. Those of a trusted proxy are kept, and the proxy's address is appended to
-  // X-Forwarded-For. The path is the one that routes and policies have seen: normalised, with an encoded slash still
-  // encoded.
+  // X-Forwarded-For. The path is the one that routes and policies have seen, as the client has escaped it
+  // (see append_sent_path()).
   //
   // If the client asks for a protocol upgrade that a tunnel can carry, so does this request. A WebSocket over HTTP/2
   // (RFC 8441) becomes one over HTTP/1.1, with a new key.

@@ -180,6 +180,11 @@ TEST(ForwardedRequest, HasThePathThatWasMatched) {
   EXPECT_EQ(line_of("/a%2Fb%2f/c"), "/a%2Fb%2F/c");
   EXPECT_EQ(line_of("/a%3Fb%23c%20d%25e%0d%0a"), "/a%3Fb%23c%20d%25e%0D%0A");
   EXPECT_EQ(line_of("/%C3%A9"), "/%C3%A9");
+  // An escape of a reserved character may mean something else than the character (RFC 3986, 2.2).
+  EXPECT_EQ(line_of("/%21%24%26%27%28%29%2A%2b%2C%3b%3D%3a%40/!$&'()*+,;=:@"),
+            "/%21%24%26%27%28%29%2A%2B%2C%3B%3D%3A%40/!$&'()*+,;=:@");
+  EXPECT_EQ(line_of("/%2B/../%7e%2B/c/./.."), "/~%2B/");
+  EXPECT_EQ(line_of("http://a/%2B"), "/%2B");
   EXPECT_EQ(line_of("http://a/b/../c?d"), "/c?d");
   EXPECT_EQ(line_of("http://a"), "/");
 }

@@ -5,6 +5,7 @@
 
 #include <re2/re2.h>
 
+#include "base/hex.h"
 #include "http/target.h"
 
 namespace sluice::gateway {
@@ -13,6 +14,14 @@ namespace {
 constexpr int groups = 10;  // `\0` to `\9`
 
 bool is_visible(char c) { return c > ' ' && c < '\x7f'; }
+
+// Decodes the character at `at`, and moves `at` behind it. An encoded slash is read as a NUL, as in Request::segments.
+char read_character(std::string_view path, std::size_t& at) {
+  if (path[at] != '%' || path.size() - at < 3) return path[at++];
+  const char c = static_cast<char>(hex_digit(path[at + 1]) << 4 | hex_digit(path[at + 2]));
+  at += 3;
+  return c == '/' ? '\0' : c;
+}
 
 }  // namespace
 
@@ -55,8 +64,11 @@ std::expected<std::unique_ptr<const PathChange>, std::string> PathChange::make(c
 
 bool PathChange::apply(std::string& path) const {
   if (match_ == nullptr) {
-    if (!path.starts_with(strip_)) return true;
-    path.erase(0, strip_.size());
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < strip_.size();) {
+      if (end == path.size() || read_character(strip_, i) != read_character(path, end)) return true;
+    }
+    path.erase(0, end);
     if (path.empty()) path = "/";
     return path.starts_with('/');
   }

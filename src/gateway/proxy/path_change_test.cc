@@ -32,6 +32,8 @@ TEST(PathChange, StripTakesTheBeginningOff) {
   EXPECT_EQ(stripped("/billing", "/billing/"), "/");
   EXPECT_EQ(stripped("/a/b", "/a/b/%2F"), "/%2F");
   EXPECT_EQ(stripped("/über", "/%C3%BCber/x"), "/x");
+  EXPECT_EQ(stripped("/@a+b", "/%40a%2Bb/x%2B"), "/x%2B");
+  EXPECT_EQ(stripped("/a/b", "/a%2Fb/x"), "/a%2Fb/x");
 }
 
 TEST(PathChange, RewriteReplacesTheWholePathWhereItIsFound) {
