@@ -277,6 +277,24 @@ def test_fields_for_proxies_and_methods_pass(sluice):
         assert (refused.status, refused.get("allow")) == (405, "GET, HEAD, OPTIONS")
 
 
+def test_extensions_of_chunks_are_bounded_one_by_one(sluice):
+    extension = "x" * 200
+    chunk = f"1;{extension}\r\na\r\n"
+    chunked = f"{chunk * 10}0;{extension}\r\n\r\n"
+
+    def answer(request, _):
+        assert request[3] == b"a" * 10
+        return f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}".encode()
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        with server.connect() as client:
+            client.send(f"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}")
+            assert client.read().body == b"a" * 10
+            client.send(f"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;{'x' * 256}\r\na\r\n0\r\n\r\n")
+            assert client.read().status == 400
+
+
 def test_an_answer_before_the_end_of_a_body(sluice):
     def serve(listener):
         connection, _ = listener.accept()

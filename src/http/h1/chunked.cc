@@ -95,6 +95,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
         if (*p != '\n') return refuse(Reason::bare_cr);
         ++p;
         digits_ = 0;
+        extension_size_ = 0;
         phase_ = Phase::size;
         break;
 

@@ -18,7 +18,7 @@ namespace sluice::http::h1 {
 class ChunkedDecoder {
  public:
   static constexpr std::size_t max_size_digits = 16;
-  static constexpr std::size_t max_extension_size = 256;     // bytes, of all chunks together
+  static constexpr std::size_t max_extension_size = 256;     // bytes, of one chunk
   static constexpr std::size_t max_trailer_size = 8 * 1024;  // bytes of the trailer section
 
   struct Step {
