@@ -215,6 +215,25 @@ def test_a_body_that_is_too_long_or_breaks(sluice):
         assert [request[1] for request in back.requests] == ["/ok"]
 
 
+def test_the_head_does_not_wait_for_the_body(sluice):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = sluice(gateway(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        for framing, end in (("Content-Length: 5", b"hello"), ("Transfer-Encoding: chunked", b"00000005\r\nhello\r\n0\r\n\r\n")):
+            with server.connect() as client:
+                client.send(f"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n{framing}\r\n\r\n")
+                assert client._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+                listener.settimeout(20)
+                back, _ = listener.accept()
+                with back, back.makefile("rb") as stream:
+                    back.settimeout(20)
+                    while (line := stream.readline()) != b"\r\n":
+                        assert line
+                    client.send(b"hello" if end == b"hello" else b"5\r\nhello\r\n0\r\n\r\n")
+                    assert stream.read(len(end)) == end
+                    back.sendall(response(b"ok", "Connection: close"))
+                    assert client.read().body == b"ok"
+
+
 def test_escapes_stay_as_the_client_has_sent_them(sluice):
     escaped = "/%21%24%26%27%28%29%2A%2B%2C%3B%3D%3A%40/!$&'()*+,;=:@"
     with Upstream(echo) as back:

@@ -68,6 +68,8 @@ core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyRe
   const Method method = parse_method(head.method);
   if (body != nullptr) {
     sending_.spawn(send_body(*body, head.body));
+    // The head does not wait for the first piece of the body.
+    if (waits_for_body_ && !output_.empty()) (void)stream_.try_write(output_);
   } else {
     if (const auto written = co_await write(); !written) co_return std::unexpected(written.error());
     is_sent_ = true;
@@ -89,7 +91,7 @@ core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
 
 core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) {
   const bool chunked = framing.kind == BodyFraming::Kind::chunked;
-  // The head is sent with the first piece.
+  // The head is sent with the first piece, if that is there already.
   for (;;) {
     waits_for_body_ = true;
     const auto piece = co_await body.read();

@@ -425,6 +425,21 @@ TEST_F(ClientConnection, AnAnswerMayComeBeforeTheEndOfTheRequest) {
   EXPECT_FALSE(outcome.is_reusable);
 }
 
+TEST_F(ClientConnection, TheHeadDoesNotWaitForTheBody) {
+  for (const bool chunked : {false, true}) {
+    received_.clear();
+    serve({{"\r\n\r\n", "HTTP/1.1 413 Too long\r\nContent-Length: 0\r\n\r\n"}});
+    connect();
+    Pieces body(reactor_, {"hello"}, {}, 1h);
+    const auto framing = chunked ? h1::BodyFraming{Kind::chunked, 0} : h1::BodyFraming{Kind::length, 5};
+    EXPECT_EQ(ask({.method = "POST", .host = "a", .body = framing}, &body).status, 413);
+    EXPECT_TRUE(received_.ends_with("\r\n\r\n"));
+    EXPECT_FALSE(received_.contains("hello"));
+    connection_.reset();
+    pass(10ms);
+  }
+}
+
 // The server answers and closes before it has read the whole body. Its answer counts.
 TEST_F(ClientConnection, AnAnswerBeforeAnEndIsTaken) {
   serve({{"hel", "HTTP/1.1 413 Too long\r\nContent-Length: 2\r\n\r\nno"}}, Then::closes);
