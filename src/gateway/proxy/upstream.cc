@@ -232,6 +232,8 @@ Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPor
   cores_->all[core()] = this;
   if (owner_core_ == core()) owner_ = std::make_unique<Owner>(shared->options, core_count());
   serve(std::move(shared));
+  // Each core begins with another server.
+  for (unsigned i = 0; i < core(); ++i) (void)Choice(candidates_, {}).round_robin();
 }
 
 Upstream::~Upstream() { cores_->all[core()] = nullptr; }

@@ -100,6 +100,15 @@ class UpstreamTest : public testing::Test {
   const std::set<std::string> both_ = {one_, two_};
 };
 
+TEST_F(UpstreamTest, EachCoreBeginsWithAnotherServer) {
+  start();
+  for (unsigned core = 0; core < cores; ++core) {
+    for (unsigned i = 0; i < 4; ++i) {
+      EXPECT_EQ(upstreams_[core]->begin(*shared_, request_).server().address, (core + i) % 2 == 0 ? one_ : two_);
+    }
+  }
+}
+
 TEST_F(UpstreamTest, WhatOneCoreReportsAllCoresHear) {
   start();
   const unsigned other = (owner() + 1) % cores;

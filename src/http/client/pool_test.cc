@@ -7,9 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include "core/run_to_end.h"
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/server.h"
+#include "net/dns_server_for_tests.h"
 #include "net/tls/test_certificates.h"
 
 namespace sluice::http::client {
@@ -167,6 +169,26 @@ TEST_F(ClientPool, NoticesThatTheServerHasClosed) {
 TEST_F(ClientPool, ANameLeadsNowhereWithoutAResolver) {
   pool_.emplace(reactor_, mailbox_, nullptr, Origin{"a.example", 80}, PoolOptions{});
   EXPECT_EQ(ask(), "error " + (Error{Errc::system, EHOSTUNREACH}).text());
+}
+
+Task<bool> is_reached(Pool& pool) { co_return (co_await pool.take(Pool::Which::fresh)).has_value(); }
+
+// If an address refuses, the pool tries the next one.
+TEST(ClientPoolByName, EveryAddressIsTried) {
+  const std::vector<std::string> addresses = {"127.0.0.2", "127.0.0.3", "127.0.0.4"};
+  net::testing::DnsServer dns;
+  dns.set("all.example", {.addresses = addresses});
+  const auto reactor = core::make_epoll_reactor();
+  core::Mailbox mailbox(*reactor);
+  net::Resolver resolver({.servers = dns.text(), .timeout = 30s, .tries = 1});
+  Echo handler;
+  for (const std::string& one : addresses) {
+    Server server(*reactor, handler, {});
+    const auto bound = server.listen(*core::Address::from_ip(one, 0));
+    ASSERT_TRUE(bound);
+    Pool pool(*reactor, mailbox, &resolver, Origin{"all.example.", bound->port()}, {.connect_timeout = 1h});
+    EXPECT_TRUE(core::run_to_end(*reactor, &mailbox, is_reached(pool))) << one;
+  }
 }
 
 TEST_F(ClientPool, SpeaksTls) {
