@@ -314,6 +314,26 @@ def test_extensions_of_chunks_are_bounded_one_by_one(sluice):
             assert client.read().status == 400
 
 
+def test_a_response_that_breaks_off_is_logged(sluice):
+    waits = threading.Event()
+
+    def answer(request, connection):
+        if request[1] == "/chunks":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno size\r\n")
+        else:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        if request[1] == "/stalls":
+            waits.wait(30)
+
+    for path in ("/stalls", "/closes", "/chunks"):
+        with Upstream(answer) as back:
+            server = sluice(gateway(back.url, upstream='idle_timeout = "300ms"'))
+            with server.connect() as client, pytest.raises(Broken):
+                client.get(path)
+            assert f"127.0.0.1:{back.port}: its response broke off: " in server.log, path
+            waits.set()
+
+
 def test_an_answer_before_the_end_of_a_body(sluice):
     def serve(listener):
         connection, _ = listener.accept()

@@ -41,11 +41,16 @@ std::string_view find(std::span<const http::Field> fields, std::string_view name
   return count == 1 ? found : std::string_view{};
 }
 
+std::string cause_of(const Error& error, const http::client::Connection& connection) {
+  if (!connection.tls_failure().empty()) return "TLS: " + std::string(connection.tls_failure());
+  if (connection.reason() != http::h1::Reason::none) return std::string(describe(connection.reason()));
+  return error.text();
+}
+
 // The text for the log.
-std::string describe_failure(const Error& error, http::h1::Reason reason, std::string_view tls_failure) {
-  if (!tls_failure.empty()) return "it gave no response: TLS: " + std::string(tls_failure);
-  if (reason != http::h1::Reason::none) return "it gave no valid response: " + std::string(describe(reason));
-  return "it gave no response: " + error.text();
+std::string describe_failure(const Error& error, const http::client::Connection& connection) {
+  const bool is_invalid = connection.tls_failure().empty() && connection.reason() != http::h1::Reason::none;
+  return (is_invalid ? "it gave no valid response: " : "it gave no response: ") + cause_of(error, connection);
 }
 
 Response answer_for(const Error& error) {
@@ -112,7 +117,10 @@ class Proxy::Responding final : public http::BodySource {
     co_return progress;
   }
   void note(const Result<Progress>& progress) {
-    if (!progress) ++attempt_.server().failures;
+    if (!progress) {
+      ++attempt_.server().failures;
+      attempt_.server().trouble->met("its response broke off: " + cause_of(progress.error(), *lease_));
+    }
     if (progress && *progress == Progress::done) forward_trailers(lease_->trailers(), trailers_);
   }
 
@@ -239,7 +247,7 @@ Task<Response> Proxy::forward(http::Request& request) {
       if (kept) kept->rewind();
       continue;
     }
-    server.trouble->met(describe_failure(head.error(), connection.reason(), connection.tls_failure()));
+    server.trouble->met(describe_failure(head.error(), connection));
     // A server that does not wait for a slow client's body is healthy.
     const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
     if (!was_stale && !has_left_a_client) attempt.judge(false);
