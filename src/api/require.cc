@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ranges>
 #include <utility>
 
 #include "api/decimal.h"
@@ -367,7 +368,15 @@ struct Guards::Case {
     const http::Claim* const claim = claim_of(list);
     const auto wanted_item = value(item);
     Truth found = Truth::no;
-    if (claim == nullptr || claim->kind != http::Claim::Kind::array || !wanted_item) return found;
+    if (claim == nullptr || !wanted_item) return found;
+    if (claim->kind == http::Claim::Kind::string && http::is_scope(claim->path)) {
+      for (const auto& part : std::views::split(claim->text, ' ')) {
+        if (part.empty()) continue;
+        const Truth is_it = truth(same({.text = std::string(part.begin(), part.end())}, *wanted_item));
+        if (is_it == Truth::yes) return is_it;
+        found = std::max(found, is_it);
+      }
+    }
     for (const http::Claim& one : claim->items) {
       if (one.kind == http::Claim::Kind::null) continue;
       Compared compared{.text = std::string(one.text)};

@@ -224,6 +224,26 @@ TEST_F(RequireTest, Lists) {
   EXPECT_EQ(holds("contains(claim.sub, 'ada')"), "no");  // not a list
 }
 
+TEST_F(RequireTest, ScopesAreAListOrWords) {
+  for (const char* payload :
+       {R"({"scope":"read write 3"})", R"({"scope":["read","write",3]})", R"({"scope":"  write  3 read "})"}) {
+    request.findings.claims = http::Claims::parse(payload);
+    EXPECT_EQ(holds("contains(claim.scope, 'read')"), "yes") << payload;
+    EXPECT_EQ(holds("contains(claim.scope, 'write')"), "yes") << payload;
+    EXPECT_EQ(holds("contains(claim.scope, 3)"), "yes") << payload;
+    for (const char* other : {"'rea'", "'ead'", "'READ'", "'read write'", "' '", "''", "4", "claim.scope"}) {
+      EXPECT_EQ(holds(("contains(claim.scope, " + std::string(other) + ")").c_str()), "no") << payload << other;
+    }
+    EXPECT_EQ(holds("contains(claim.scp, 'read')"), "no");
+  }
+  request.findings.claims =
+      http::Claims::parse(R"({"scope":"","scp":"read","app":{"scope":"read x"},"name":"a read"})");
+  EXPECT_EQ(holds("contains(claim.scope, '')"), "no");
+  EXPECT_EQ(holds("contains(claim.scp, 'read')"), "yes");
+  EXPECT_EQ(holds("contains(claim.app.scope, 'read')"), "no");
+  EXPECT_EQ(holds("contains(claim.name, 'read')"), "no");
+}
+
 TEST_F(RequireTest, OnlyQueriesThatDecideAreAsked) {
   const char* const exists = "exists(SELECT 1)";
   EXPECT_EQ(holds(exists), "?0");

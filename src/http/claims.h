@@ -24,6 +24,10 @@ struct Claim {
   std::uint8_t depth = 0;  // number of enclosing objects and arrays; 1 for a member of the payload itself
 };
 
+// Whether the claim lists scopes. Its value is an array of strings, or one string of words separated by spaces
+// (RFC 8693, 4.2).
+[[nodiscard]] inline bool is_scope(std::string_view path) { return path == "scope" || path == "scp"; }
+
 // The claims of a verified token about the caller: the payload of a JWT, indexed by path. Immutable. The gateway policy
 // that verifies the token creates it; endpoints read it. All users are on one core.
 class Claims {

@@ -39,6 +39,11 @@ get = "SELECT count(*) AS n FROM notes"
 that = "contains(claim.roles, 'admin')"
 status = 404
 detail = "There is no such place."
+[[endpoint]]
+path = "/scoped"
+use = ["auth"]
+require = "contains(claim.scope, 'notes:read')"
+get = "SELECT count(*) AS n FROM notes"
 '''
 SCHEMA = ["DROP TABLE IF EXISTS notes", "DROP TABLE IF EXISTS members",
           "CREATE TABLE notes (team text NOT NULL, text text NOT NULL, PRIMARY KEY (team, text))",
@@ -100,6 +105,13 @@ def test_a_refusal_says_what_it_is_told_to(teams):
     assert refused.status == 404
     assert json.loads(refused.body)["detail"] == "There is no such place."
     assert json.loads(teams.call("GET", "/admin", "ada", roles=["admin"]).body) == [{"n": 1}]
+
+
+def test_a_scope_is_a_list_or_words(teams):
+    for scope in "notes:read", "x notes:read", ["x", "notes:read"]:
+        assert teams.call("GET", "/scoped", "ada", scope=scope).status == 200, scope
+    for scope in "", "notes:rea", "notes:reads x", ["notes:rea"]:
+        assert teams.call("GET", "/scoped", "ada", scope=scope).status == 403, scope
 
 
 def test_the_description_says_what_a_refusal_is(teams):

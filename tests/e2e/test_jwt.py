@@ -385,7 +385,7 @@ def test_issuer_and_audience(guarded):
             assert ask(server, SECRET.token(soon(iss=issuer, **claims))).status == 200
         for wrong in ({}, {"iss": "https://a.example/"}, {"iss": ["https://a.example"]}):
             assert refused(ask(server, SECRET.token(soon(**wrong, **claims))), "issuer")
-    for wrong in ({}, {"aud": "film"}, {"aud": []}, {"aud": ["film"]}, {"aud": {"films": 1}}):
+    for wrong in ({}, {"aud": "film"}, {"aud": []}, {"aud": ["film"]}, {"aud": {"films": 1}}, {"aud": ["films", 1]}):
         assert refused(ask(server, SECRET.token(soon(iss="https://a.example", **wrong))), "audience")
     lists = guarded(more='audience = ["films", "actors"]')
     assert ask(lists, SECRET.token(soon(aud="actors"))).status == 200

@@ -8,6 +8,7 @@
 
 #include "base/declare.h"
 #include "gateway/jwt/token.h"
+#include "http/claims.h"
 
 namespace sluice::gateway::jwt {
 
@@ -19,7 +20,7 @@ struct RequireOptions {
   Position position;
 
   // Whether the words are scopes (RFC 6749, 3.3), which clients request from the issuer.
-  [[nodiscard]] bool is_scope() const { return claim.value == "scope" || claim.value == "scp"; }
+  [[nodiscard]] bool is_scope() const { return http::is_scope(claim.value); }
   static std::string check_word(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
 
   template <class Visitor>

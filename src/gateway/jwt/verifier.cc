@@ -110,7 +110,12 @@ std::expected<Verified, Refusal> Verifier::judge(std::shared_ptr<const http::Cla
   const Claim* audience = claims->find("aud");
   if (audience != nullptr || !requirements_.audiences.empty()) {
     const auto meant = [&](const Claim& one) { return is_among(one, requirements_.audiences); };
-    const bool is_ours = audience != nullptr && (meant(*audience) || std::ranges::any_of(audience->items, meant));
+    const auto is_text = [](const Claim& one) { return one.kind == Claim::Kind::string; };
+    // A string, or an array of strings (RFC 7519, 4.1.3).
+    const auto any_meant = [&](std::span<const Claim> items) {
+      return std::ranges::all_of(items, is_text) && std::ranges::any_of(items, meant);
+    };
+    const bool is_ours = audience != nullptr && (meant(*audience) || any_meant(audience->items));
     if (!is_ours) return std::unexpected(Refusal::audience);
   }
   for (const RequireOptions& required : requirements_.claims) {

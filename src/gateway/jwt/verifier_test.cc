@@ -171,7 +171,8 @@ TEST(Verifier, Audiences) {
     EXPECT_EQ(verdict(token_of(payload)), "audience") << payload;  // RFC 7519, 4.1.3
   }
   for (const char* payload : {"{}", R"({"aud":"c"})", R"({"aud":[]})", R"({"aud":["c"]})", R"({"aud":null})",
-                              R"({"aud":[["a"]]})", R"({"aud":{"a":"a"}})", R"({"aud":"a "})", R"({"aud":1})"}) {
+                              R"({"aud":[["a"]]})", R"({"aud":{"a":"a"}})", R"({"aud":"a "})", R"({"aud":1})",
+                              R"({"aud":["a",1]})", R"({"aud":[null,"a"]})", R"({"aud":["a",["a"]]})"}) {
     EXPECT_EQ(verdict(token_of(payload), two), "audience") << payload;
   }
   EXPECT_EQ(verdict(token_of("{}")), "");
