@@ -7,7 +7,8 @@ namespace sluice::http {
 
 core::Async<Response> HttpsRedirect::dispatch(Exchange& exchange) {
   const Request& request = exchange.request;
-  if (request.secure) return next_.dispatch(exchange);
+  // `OPTIONS *` asks about the server, so there is no URL to redirect to (RFC 9110, 9.3.7).
+  if (request.secure || request.path == "*") return next_.dispatch(exchange);
   // In "[::1]:8080" the port follows the bracket.
   std::string_view host = request.authority;
   const auto colon = host.rfind(':');
@@ -16,7 +17,6 @@ core::Async<Response> HttpsRedirect::dispatch(Exchange& exchange) {
   std::string_view target = request.target;
   if (const auto scheme = target.find("://"); scheme != target.npos && !target.starts_with('/')) {
     target.remove_prefix(std::min(target.find_first_of("/?", scheme + 3), target.size()));
-    if (request.path == "*") target = "*";
   } else if (!target.starts_with('/')) {
     target = "*";
   }

@@ -8,7 +8,8 @@
 namespace sluice::http {
 
 // Redirects requests without TLS to the same URL with https: with 301 for GET and HEAD, which every client follows, and
-// with 308 for other methods, so that clients keep the method. Requests over TLS go on to `next`.
+// with 308 for other methods, so that clients keep the method. Requests over TLS go on to `next`, and so does `OPTIONS
+// *`.
 class HttpsRedirect final : public Dispatcher {
  public:
   explicit HttpsRedirect(Dispatcher& next) : next_(next) {}

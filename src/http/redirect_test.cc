@@ -41,13 +41,18 @@ TEST(HttpsRedirect, AnAbsoluteTargetHasItsPathBehindTheAuthority) {
   EXPECT_EQ(answer(Method::get, "example.org", "http://example.org"), "301 https://example.org/");
   EXPECT_EQ(answer(Method::get, "example.org", "http://example.org?c=/d"), "301 https://example.org/?c=/d");
   EXPECT_EQ(answer(Method::get, "example.org", "/a?b=c://d/e"), "301 https://example.org/a?b=c://d/e");
-  EXPECT_EQ(answer(Method::options, "example.org", "http://example.org", 443, "*"), "400 ");
+}
+
+TEST(HttpsRedirect, LetsQuestionsAboutTheServerThrough) {
+  EXPECT_EQ(answer(Method::options, "example.org", "*", 443, "*"), "204 ");
+  EXPECT_EQ(answer(Method::options, "example.org", "http://example.org", 443, "*"), "204 ");
+  EXPECT_EQ(answer(Method::options, "", "*", 443, "*"), "204 ");
 }
 
 TEST(HttpsRedirect, DoesNotKnowWhereToWithoutAHost) {
   EXPECT_EQ(answer(Method::get, "", "/"), "400 ");
-  EXPECT_EQ(answer(Method::options, "example.org", "*"), "400 ");
   EXPECT_EQ(answer(Method::get, ":80", "/"), "400 ");
+  EXPECT_EQ(answer(Method::connect, "example.org:443", "example.org:443", 443, ""), "400 ");
 }
 
 TEST(HttpsRedirect, LetsTlsThrough) {

@@ -277,6 +277,7 @@ def test_redirect_and_hsts(both, authority):
     assert answer.status == 301 and answer.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     assert answer.get("strict-transport-security") is None
     assert server.get("/hello.txt", method="POST").status == 308
+    assert server.get("*", method="OPTIONS").status == 204  # a question about the server, not about a URL
     absolute = server.get(f"http://test:{server.port}/hello.txt?a=b")  # as a proxy is asked
     assert absolute.status == 301 and absolute.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     run = curl("--cacert", authority.ca, "-iL", f"http://127.0.0.1:{server.port}/hello.txt")
