@@ -76,7 +76,7 @@ class Raw:
 
 class Answer:
     def __init__(self):
-        self.fields, self.trailers, self.body = {}, {}, b""
+        self.interim, self.fields, self.trailers, self.body = [], {}, {}, b""
         self.ended, self.reset = False, None
 
     @property
@@ -106,15 +106,20 @@ class Client:
         if data:
             self.socket.sendall(data)
 
-    def request(self, path, method="GET", fields=(), body=None):
+    def request(self, path, method="GET", fields=(), body=None, ends=True):
+        """Without `ends`, and without a body, the body follows in send()."""
         stream = self.connection.get_next_available_stream_id()
         self.connection.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "test"),
-                                              (":path", path), *fields], end_stream=body is None)
+                                              (":path", path), *fields], end_stream=ends and body is None)
         if body is not None:
             self.connection.send_data(stream, body, end_stream=True)
         self.answers[stream] = Answer()
         self.flush()
         return stream
+
+    def send(self, stream, data):
+        self.connection.send_data(stream, data, end_stream=True)
+        self.flush()
 
     def hear(self):
         """What comes next; False at the end."""
@@ -129,6 +134,8 @@ class Client:
             answer = self.answers.get(getattr(event, "stream_id", None))
             if isinstance(event, h2.events.ResponseReceived):
                 answer.fields.update(event.headers)
+            elif isinstance(event, h2.events.InformationalResponseReceived):
+                answer.interim.append(int(dict(event.headers)[":status"]))
             elif isinstance(event, h2.events.TrailersReceived):
                 answer.trailers.update(event.headers)
             elif isinstance(event, h2.events.DataReceived):

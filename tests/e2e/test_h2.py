@@ -139,6 +139,27 @@ def test_limits_are_those_of_http1(sluice, config):
         assert client.wait(stream)[0].status == 431
 
 
+def test_a_client_that_expects_to_continue_is_told_so(sluice, small_sqlite):
+    server = sluice(f'''
+[database.main]
+url = "sqlite:{small_sqlite}"
+[[endpoint]]
+path = "/numbers"
+post = "INSERT INTO numbers (n, text) VALUES (:n, :text) RETURNING n"
+require = "ne(query.no, 1)"
+''')
+    fields = [("content-type", "application/json"), ("expect", "100-continue")]
+    with Client(server.port) as client:
+        stream = client.request("/numbers", "POST", fields, ends=False)
+        while not client.answers[stream].interim:
+            assert client.hear()
+        client.send(stream, b'{"n": 7000, "text": "x"}')
+        answer = client.wait(stream)[0]
+        assert (answer.interim, answer.status) == ([100], 201), answer.body
+        refused = client.wait(client.request("/numbers?no=1", "POST", fields, ends=False))[0]
+        assert (refused.interim, refused.status) == ([], 403)
+
+
 def test_active_requests_are_counted(server):
     with Client(server.port, opens_windows=False) as client:
         streams = [client.request("/endless") for _ in range(3)]

@@ -64,6 +64,7 @@ class TestClient {
  public:
   struct Answer {
     int status = 0;
+    std::vector<int> interim;  // statuses before that one
     std::map<std::string, std::string> fields;
     std::map<std::string, std::string> trailers;
     std::string body;
@@ -195,6 +196,7 @@ class TestClient {
                        const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
     Answer& answer = static_cast<TestClient*>(user)->answers[frame->hd.stream_id];
     if (view(name, name_size) == ":status") {
+      if (answer.status != 0) answer.interim.push_back(answer.status);
       answer.status = std::stoi(std::string(view(value, value_size)));
     } else {
       auto& into = frame->headers.cat == NGHTTP2_HCAT_RESPONSE ? answer.fields : answer.trailers;

@@ -73,7 +73,7 @@ bool is_allowed_field(std::string_view name, std::string_view value, bool name_i
 
 void RequestHead::reset() {
   bytes_ = count_ = 0;
-  malformed_ = too_large_ = false;
+  malformed_ = too_large_ = expects_continue_ = has_other_expectation_ = false;
   pseudo_ = cookies_ = hosts_ = 0;
   priority_.reset();
   content_length_.reset();
@@ -152,6 +152,7 @@ void RequestHead::recognise(std::string_view name, std::string_view value) {
       break;
     case 6:
       if (name == "cookie") ++cookies_;
+      if (name == "expect") (same_name(value, "100-continue") ? expects_continue_ : has_other_expectation_) = true;
       break;
     case 8:
       if (name == "priority") priority_ = parse_priority(value);
@@ -187,6 +188,7 @@ Refusal RequestHead::finish(core::Arena& arena, KnownAuthority& known, const Hea
   if (too_large_) return {431, "The header section is too large or has too many fields."};
   if (method_.size() > max_method_size) return {501, "The request method is too long."};
   if (is_extended_connect() && content_length_) return {400, "CONNECT has no content."};
+  if (has_other_expectation_) return {417, "No expectation but 100-continue is supported."};
   if (hosts_ > 1) return {400, "The Host field comes more than once."};
   // Host and :authority must agree, so that client and server cannot mean different hosts (RFC 9113, 8.3.1).
   const bool has_authority = (pseudo_ & authority) != 0;

@@ -75,6 +75,8 @@ class RequestHead {
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] std::optional<std::uint64_t> content_length() const { return content_length_; }
   [[nodiscard]] std::optional<Priority> priority() const { return priority_; }
+  // The client waits for 100 Continue before it sends the body.
+  [[nodiscard]] bool expects_continue() const { return expects_continue_; }
   // Whether the request is an extended CONNECT for another protocol (RFC 8441). The DATA that follows is then not a
   // body.
   [[nodiscard]] bool is_extended_connect() const { return (pseudo_ & protocol) != 0; }
@@ -91,6 +93,8 @@ class RequestHead {
   std::size_t count_ = 0;
   bool malformed_ = false;
   bool too_large_ = false;
+  bool expects_continue_ = false;
+  bool has_other_expectation_ = false;
   std::uint8_t pseudo_ = 0;  // bits of Pseudo
   std::uint8_t cookies_ = 0;
   std::uint8_t hosts_ = 0;

@@ -178,6 +178,11 @@ void Session::split_head(Buffer& out, std::size_t begin) {
   }
 }
 
+void Session::encode_continue(bool with_table) {
+  fields_.use_table(with_table);
+  fields_.add_status(engine_.encoded_fields, 100);
+}
+
 // Called just before nghttp2 outputs the frame, while the stream still exists. `with_table`: the frame has no size
 // update of the dynamic table.
 void Session::encode_fields(const Stream& stream, bool with_table) {

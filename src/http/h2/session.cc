@@ -177,7 +177,10 @@ struct Session::Callbacks {
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
-        if (is_head && stream->state() < Stream::State::sending) {  // otherwise trailers
+        if (is_head && stream->continues == Stream::Continue::queued) {
+          stream->continues = Stream::Continue::sent;
+          self.encode_continue(frame->hd.length == 0);
+        } else if (is_head && stream->state() < Stream::State::sending) {  // otherwise trailers
           stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
           if (stream->tunnelled) stream->exchange.pin.release();
@@ -437,6 +440,13 @@ void Session::refuse_rest(Stream& stream) {
 
 void Session::consumed(Stream& stream, std::size_t bytes) {
   nghttp2_session_consume(session_, stream.id, bytes);
+  owner_.has_output();
+}
+
+void Session::send_continue(Stream& stream) {
+  // append_frame() adds the status when the frame is sent.
+  if (nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id, nullptr, nullptr, 0, nullptr) != 0) return;
+  stream.continues = Stream::Continue::queued;
   owner_.has_output();
 }
 

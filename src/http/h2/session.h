@@ -115,6 +115,7 @@ class Session {
   void drop_body(Stream& stream);
   void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);
+  void send_continue(Stream& stream);
 
   // Called by the callbacks of nghttp2.
   int begin_headers(std::int32_t id);
@@ -134,6 +135,7 @@ class Session {
   void append_frame(Buffer& out, std::string_view frame);
   void follow_resizes(std::string_view block);
   static void split_head(Buffer& out, std::size_t begin);
+  void encode_continue(bool with_table);
   void encode_fields(const Stream& stream, bool with_table);
   [[nodiscard]] Stream* find(std::int32_t id);
   [[nodiscard]] Instant clock();

@@ -184,6 +184,54 @@ TEST_F(SessionTest, ABodyIsReadThroughItsWindow) {
   EXPECT_GT(client.window_updates, 2);
 }
 
+TEST_F(SessionTest, AClientThatExpectsToContinueIsTold) {
+  TestClient client;
+  const TestFields expecting{{"expect", "100-Continue"}};
+  const auto id = client.post("/echo", "", expecting, false);
+  talk(client);
+  EXPECT_EQ(client.answers[id].status, 100);
+  EXPECT_FALSE(client.answers[id].ended);
+  client.say(id, "hello");
+  talk(client);
+  EXPECT_EQ(client.answers[id].status, 100);
+  client.say(id, " world");
+  client.end_side(id);
+  talk(client);
+  EXPECT_EQ(client.answers[id].interim, std::vector{100}) << "once";
+  EXPECT_EQ(client.answers[id].status, 200);
+  EXPECT_EQ(client.answers[id].body, "hello world");
+}
+
+TEST_F(SessionTest, AClientIsToldToContinueOnlyIfItsBodyIsWaitedFor) {
+  TestClient client;
+  const TestFields expecting{{"expect", "100-continue"}};
+  options.body_limit = options.most_body = 1000;
+  const auto unread = client.post("/own/3/1", "", expecting, false);
+  const auto refused = client.post("/echo", "", {{"expect", "100-continue"}, {"content-length", "1001"}}, false);
+  const auto unasked = client.post("/echo", "hello", expecting);
+  const auto other = client.post("/echo", "", {{"expect", "more"}}, false);
+  const auto none = client.post("/echo", "", {}, false);
+  talk(client);
+  for (const auto id : {unread, refused, unasked, other}) {
+    EXPECT_TRUE(client.answers[id].ended) << id;
+    EXPECT_TRUE(client.answers[id].interim.empty()) << id;
+  }
+  EXPECT_EQ(client.answers[unread].status, 200);
+  EXPECT_EQ(client.answers[refused].status, 413);
+  EXPECT_EQ(client.answers[unasked].body, "hello");
+  EXPECT_EQ(client.answers[other].status, 417);
+  EXPECT_EQ(client.answers[none].status, 0);
+}
+
+// The response's head does not wait for the body.
+TEST_F(SessionTest, TheHeadGoesBeforeABodyThatIsNotThereYet) {
+  TestClient client;
+  const auto id = client.get("/blocks/0/1");
+  talk(client);
+  EXPECT_EQ(client.answers[id].status, 200);
+  EXPECT_FALSE(client.answers[id].ended);
+}
+
 TEST_F(SessionTest, NothingIsAskedForBeyondWhatTheHandlerReads) {
   TestClient client;
   client.post("/one-piece", pattern(1, 900'000));

@@ -96,6 +96,7 @@ void Stream::reset() {
   forget(given);
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
+  continues = Continue::none;
   drops_body = false;
   tunnelled = false;
   tunnel = nullptr;
@@ -130,6 +131,9 @@ core::Task<Result<std::string_view>> Stream::read() {
       co_return given.view();
     }
     if (client_done) co_return std::string_view{};
+    if (continues == Continue::none && state_ == State::handled && head.expects_continue()) {
+      session->send_continue(*this);
+    }
     const Instant begin = session->reactor().now();
     const Waiting waiting(*this);
     if (!co_await BodyWait(*this, session->reactor(), patience.left())) body_refusal = is_cut() ? 503 : 408;

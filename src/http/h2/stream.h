@@ -99,8 +99,10 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   std::uint64_t body_limit = 0;  // set at the first read
   std::uint64_t body_bound = 0;  // upper bound for body_limit
   Patience patience{Duration{}, 0};
-  int body_refusal = 0;     // the status for an error of the body itself; 0: none
-  bool drops_body = false;  // the body will not be read
+  enum class Continue : std::uint8_t { none, queued, sent };
+  Continue continues = Continue::none;  // state of the 100 Continue
+  int body_refusal = 0;                 // the status for an error of the body itself; 0: none
+  bool drops_body = false;              // the body will not be read
 
   Response response;
   Buffer pulled;     // unsent bytes of a BodySource
