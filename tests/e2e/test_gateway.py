@@ -13,6 +13,7 @@ import http2
 from cluster import free_port
 from conftest import SLUICE
 from http1 import Broken, Connection
+from http2 import Client
 from tokens import Secret, soon
 from upstream import Upstream, response
 
@@ -182,6 +183,36 @@ def test_what_is_no_response(sluice, bad):
         server = sluice(gateway(back.url))
         assert server.get("/").status == 502
         assert "it gave no" in server.log
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize("framing", [b"", b"Content-Length: 4\r\n", b"Transfer-Encoding: chunked\r\n"])
+def test_a_head_does_not_wait_for_its_body(sluice, version, framing):
+    """As of a stream of events that begins with silence."""
+    seen = threading.Event()
+
+    def answer(request, connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Early: yes\r\nContent-Type: text/event-stream\r\n" + framing + b"\r\n")
+        if seen.wait(30):
+            connection.sendall(b"4\r\nlate\r\n0\r\n\r\n" if b"chunked" in framing else b"late")
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        if version == "2":
+            with Client(server.port) as client:
+                stream = client.request("/")
+                while not client.answers[stream].status:
+                    assert client.hear()
+                seen.set()
+                assert client.wait(stream)[0].body == b"late"
+            return
+        with server.connect() as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+            head = client._until(b"\r\n\r\n")
+            assert b"x-early: yes" in head.lower()
+            seen.set()
+            rest = client._until(b"late")
+            assert b"HTTP/1.1" not in rest
 
 
 def test_an_interim_response_is_not_the_answer(sluice):

@@ -101,6 +101,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
     Workspace& work_;
   };
   class AnswerShare;
+  class EarlyHead;
   template <class T>
   class WhilePresent;
   struct Cut;

@@ -609,6 +609,87 @@ TEST_F(SizedStream, EndsTheConnectionWhereItBreaks) {
   EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
 }
 
+// Its first bytes come after an hour, or in the same turn of the loop but from a Task. "/breaks": they never come.
+class LateSource final : public BodySource {
+ public:
+  LateSource(core::Reactor& reactor, std::string_view path) : reactor_(reactor), path_(path) {}
+  std::optional<std::uint64_t> size() const override {
+    return path_ == "/sized" ? std::optional<std::uint64_t>(4) : std::nullopt;
+  }
+  Async<Result<Progress>> pull(Buffer& out) override { return later(out); }
+
+ private:
+  Task<Result<Progress>> later(Buffer& out) {
+    if (path_ != "/soon") co_await core::Sleep(reactor_, reactor_.now() + long_time);
+    if (path_ == "/breaks") co_return fail(Errc::closed);
+    out.append("late");
+    co_return Progress::done;
+  }
+
+  core::Reactor& reactor_;
+  const std::string path_;
+};
+
+class LateStream : public Leaving {
+ protected:
+  explicit LateStream(const core::Faults& faults = {}) : Leaving(faults) {
+    start([](core::Reactor& reactor, Request& request, std::string&) -> Task<Response> {
+      Response response;
+      if (request.path == "/first") {
+        Buffer body;
+        body.append(std::string(10'000, 'x'));
+        response.body = std::move(body);
+      } else {
+        response.body = std::make_unique<LateSource>(reactor, request.path);
+      }
+      co_return response;
+    });
+  }
+  std::string all() {
+    std::string all;
+    for (std::string more = receive(); !more.empty(); more = receive()) all += more;
+    return all;
+  }
+  void expect_early_heads() {
+    for (const std::string_view path : {"/chunked", "/sized", "/unframed"}) {
+      const std::string_view version = path == "/unframed" ? "1.0" : "1.1";
+      send("GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET " + std::string(path) + " HTTP/" + std::string(version) +
+           "\r\nHost: a\r\n\r\n");
+      const std::string early = all();
+      EXPECT_TRUE(early.contains(std::string(10'000, 'x') + "HTTP/1.1 200 OK\r\n")) << path;
+      EXPECT_TRUE(early.ends_with("\r\n\r\n")) << path;
+      pass(long_time);
+      EXPECT_EQ(all(), path == "/chunked" ? "00000004\r\nlate\r\n0\r\n\r\n" : "late") << path;
+    }
+    EXPECT_EQ(statuses_.broken, std::vector<bool>(6, false));
+  }
+};
+struct LateStreamInBadWeather : LateStream {
+  LateStreamInBadWeather()
+      : LateStream({.short_read = 0.3, .short_write = 0.5, .would_block = 0.3, .split = 0.3, .buffer = 3000}) {}
+};
+
+TEST_F(LateStream, ItsHeadDoesNotWait) { expect_early_heads(); }
+
+TEST_F(LateStreamInBadWeather, ItsHeadDoesNotWait) { expect_early_heads(); }
+
+TEST_F(LateStream, ItsHeadDoesNotLeaveAloneInTheSameTurn) {
+  const std::uint64_t before = reactor_.counters().segments;
+  send("GET /soon HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(all().ends_with("\r\n\r\n00000004\r\nlate\r\n0\r\n\r\n"));
+  EXPECT_EQ(reactor_.counters().segments - before, 2u) << "one for the request, and one for the answer";
+}
+
+TEST_F(LateStream, ItsHeadIsFollowedByTheEndIfTheBodyBreaks) {
+  send("GET /breaks HTTP/1.1\r\nHost: a\r\n\r\n");
+  const std::string early = all();
+  EXPECT_TRUE(early.starts_with("HTTP/1.1 200 OK\r\n")) << early;
+  pass(long_time);
+  EXPECT_EQ(all(), "");
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
+}
+
 class CutAnswers : public Leaving {
  protected:
   CutAnswers() { start(answer_of_what_is_kept); }

@@ -189,6 +189,46 @@ struct Connection::Cut {
   }
 };
 
+// Sends the head of a response, and earlier responses, if the body has nothing to send in this turn of the loop. The
+// source appends to the output meanwhile, so the bytes are copied.
+class Connection::EarlyHead final : core::TurnHook, core::Waiter {
+ public:
+  EarlyHead(net::Stream& stream, std::string_view bytes)
+      : TurnHook(&EarlyHead::turn_ended), Waiter(&EarlyHead::writable), stream_(stream), size_(bytes.size()) {
+    if (bytes.empty()) return;
+    unsent_.append(bytes);
+    stream_.reactor().at_turn_end(*this);
+  }
+  ~EarlyHead() { stop_waiting(); }
+
+  // Sends no more. Returns how many bytes have been sent.
+  [[nodiscard]] std::size_t end() noexcept {
+    stop_waiting();
+    return size_ - unsent_.size();
+  }
+
+ private:
+  static void turn_ended(core::TurnHook& hook) noexcept { static_cast<EarlyHead&>(hook).send(); }
+  static void writable(core::Waiter& waiter) noexcept { static_cast<EarlyHead&>(waiter).send(); }
+  // An error shows in the next write.
+  void send() noexcept {
+    stop_waiting();
+    if (stream_.is_cut()) return;
+    const core::Io io = stream_.try_write(unsent_);
+    if (!io.would_block() && (!io.ok() || (unsent_.empty() && !stream_.has_unsent()))) return;
+    stream_.handle().writer = this;
+    waits_ = true;
+  }
+  void stop_waiting() noexcept {
+    if (std::exchange(waits_, false)) stream_.handle().writer = nullptr;
+  }
+
+  net::Stream& stream_;
+  const std::size_t size_;
+  Buffer unsent_;
+  bool waits_ = false;
+};
+
 core::Task<Connection::Sent> Connection::send_stream(Response& response, bool keep, AnswerShare* share) {
   const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
@@ -206,12 +246,15 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
     const std::size_t chunk = chunked ? begin_chunk(output) : output.size();
     const std::size_t before = output.size();
     Result<BodySource::Progress> progress = BodySource::Progress::done;
+    std::size_t left_early = 0;
     core::Async<Result<BodySource::Progress>> pulling = source.pull(output);
     if (pulling.ready()) {
       progress = pulling.take();
     } else {
+      EarlyHead early(stream_, output.view().substr(0, complete));
       auto pulled = co_await WhilePresent<Result<BodySource::Progress>>(*this, pulling.take_task());
       progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
+      left_early = early.end();
     }
     if (stream_.is_cut()) {
       report(&request, response.status, sent, true);
@@ -221,6 +264,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
       // Without a last chunk or an orderly close, the client can detect that the body is incomplete. It still receives
       // complete earlier responses.
       output.truncate(complete);
+      output.consume(left_early);
       const bool flushed = (co_await flush()).has_value();
       report(&request, response.status, sent, true);
       // The client's TLS close_notify may be unread, and closing with unread bytes would reset the connection before
@@ -230,6 +274,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
     }
     sent += output.size() - before;
     if (chunked) end_chunk(output, chunk);
+    output.consume(left_early);
     const bool done = *progress == BodySource::Progress::done;
     if (done && chunked) append_last_chunk(output, source.trailers());
     if (done && output.size() < output_bytes) break;  // sent together with the following response
