@@ -137,6 +137,9 @@ def test_after_other_requests_on_the_same_connection(sluice, site):
         assert client.get("/hello.txt").status == 200
         client.send("GET /hello.txt HTTP/1.1\r\nHost: test\r\n\r\n")
         assert client.read().body == b"Hello, world.\n"
+        client.send("GET /hello.txt HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c\r\n\r\n")
+        answer = client.read()  # the upgrade is ignored (RFC 9110, 7.8)
+        assert answer.status == 200 and answer.body == b"Hello, world.\n" and answer.get("upgrade") is None
         assert client.handshake().status == 101
         client.close_with(1001)
 

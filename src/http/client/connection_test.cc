@@ -40,7 +40,8 @@ class Pieces final : public BodyReader {
 
 struct Step {
   std::string until;   // the server reads until the received bytes end with this
-  std::string answer;  // and then sends this
+  std::string answer;  // and, after the pause, sends this
+  Duration pause{};
 };
 
 // What a client learned from one exchange.
@@ -86,6 +87,7 @@ class ClientConnection : public testing::Test, Connection::Keeper {
         received_ += bytes.view();
         bytes.clear();
       }
+      if (step.pause != Duration{}) co_await core::Sleep(reactor_, reactor_.now() + step.pause);
       std::string answer = step.answer;
       iovec part{answer.data(), answer.size()};
       (void)co_await stream.write({&part, 1}, 1h);
@@ -341,6 +343,26 @@ TEST_F(ClientConnection, AServerMayNotBeSilentForLong) {
     EXPECT_LT(reactor_.now() - begin, 3s);
     EXPECT_GE(reactor_.now() - begin, 2s);
   }
+}
+
+// Bytes that arrive do not prolong the time for the whole head.
+TEST_F(ClientConnection, AHeadMayNotTrickle) {
+  options_.head_timeout = 3s;
+  const auto of_pieces = [&](const std::string& piece) {
+    received_.clear();
+    std::vector<Step> steps{{.until = "\r\n\r\n", .answer = ok, .pause = {}}};
+    if (piece.starts_with("HTTP")) steps.front().answer = piece;
+    for (int i = 0; i < 20; ++i) steps.push_back({.until = "", .answer = piece, .pause = 500ms});
+    steps.push_back({.until = "", .answer = ok + "Content-Length: 0\r\n\r\n", .pause = {}});
+    serve(steps);
+    connect();
+    const Instant begin = reactor_.now();
+    EXPECT_EQ(ask().status, fail(Errc::timed_out)) << piece;
+    EXPECT_GE(reactor_.now() - begin, 3s) << piece;
+    EXPECT_LT(reactor_.now() - begin, 4s) << piece;
+  };
+  of_pieces("A: b\r\n");
+  of_pieces("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 // The timeout of the response begins when the whole request has been sent.
