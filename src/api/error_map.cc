@@ -34,7 +34,7 @@ std::string check_error_code(std::string_view code) {
   if (!whole && !of_class)
     return "is no SQLSTATE: five digits and capitals, or two and \"xxx\" for a class (\"23xxx\")";
   if (code.starts_with("00") || code.starts_with("01") || code.starts_with("02")) return "is of no error";
-  if (code.starts_with("08") || code.starts_with("53") || code.starts_with("57P0")) {
+  if (sql::means_outage(code) || code == "53xxx" || code.starts_with("57P0")) {
     return "says that the database cannot be reached, which is answered 503 whatever the statement was";
   }
   return {};

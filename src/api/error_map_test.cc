@@ -82,9 +82,9 @@ TEST(ErrorMap, WhatItSaysNothingOfStays) {
 }
 
 TEST(ErrorMap, WhatIsNoCode) {
-  for (const char* good : {"P0001", "23xxx", "40001", "ZZ999"}) EXPECT_EQ(check_error_code(good), "") << good;
+  for (const char* good : {"P0001", "23xxx", "40001", "53400", "ZZ999"}) EXPECT_EQ(check_error_code(good), "") << good;
   for (const char* wrong :
-       {"", "23", "2350", "235055", "p0001", "23Xxx", "xxxxx", "08006", "53xxx", "57P01", "00000"}) {
+       {"", "23", "2350", "235055", "p0001", "23Xxx", "xxxxx", "08006", "53xxx", "53200", "57P01", "00000"}) {
     EXPECT_NE(check_error_code(wrong), "") << wrong;
   }
 }

@@ -57,8 +57,9 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
     case sql::Failure::statement:
       if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;
       if (error.sqlstate == "42501") return "This is not permitted.";
-      if (error.sqlstate == sql::over_result_limit) return "The answer is too long.";
       break;
+    case sql::Failure::too_large:
+      return "The answer is too long.";
   }
   return {};
 }
@@ -126,8 +127,9 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
         return http::problem(known->status, detail, members);
       }
       if (error.sqlstate == "42501") return http::problem(403, detail);
-      if (error.sqlstate == sql::over_result_limit) return http::problem(422, detail, members);
       break;
+    case sql::Failure::too_large:
+      return http::problem(422, detail, members);
   }
   log(error);
   return http::problem(500);

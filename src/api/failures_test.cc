@@ -25,15 +25,16 @@ struct Case {
 TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
   using sql::Failure;
   for (const Case& one :
-       {Case{Failure::unavailable, "", 503, 503, 503}, Case{Failure::lost, "", 503, 503, 503},
-        Case{Failure::timed_out, "57014", 504, 504, 504}, Case{Failure::conflict, "40001", 503, 503, 409},
+       {Case{Failure::unavailable, "", 503, 503, 503},      Case{Failure::lost, "", 503, 503, 503},
+        Case{Failure::timed_out, "57014", 504, 504, 504},   Case{Failure::conflict, "40001", 503, 503, 409},
         Case{Failure::not_allowed, "42501", 403, 403, 403}, Case{Failure::bad_argument, "22P02", 400, 500, 422},
-        Case{Failure::statement, "23505", 500, 500, 409}, Case{Failure::statement, "23503", 500, 500, 409},
-        Case{Failure::statement, "23P01", 500, 500, 409}, Case{Failure::statement, "23502", 500, 500, 422},
-        Case{Failure::statement, "23514", 500, 500, 422}, Case{Failure::statement, "23000", 500, 500, 409},
-        Case{Failure::statement, "44000", 500, 500, 422}, Case{Failure::statement, "22012", 500, 500, 422},
-        Case{Failure::statement, "P0001", 500, 500, 422}, Case{Failure::statement, "55P03", 500, 500, 409},
-        Case{Failure::statement, "42501", 403, 403, 403}, Case{Failure::statement, "42601", 500, 500, 500},
+        Case{Failure::statement, "23505", 500, 500, 409},   Case{Failure::statement, "23503", 500, 500, 409},
+        Case{Failure::statement, "23P01", 500, 500, 409},   Case{Failure::statement, "23502", 500, 500, 422},
+        Case{Failure::statement, "23514", 500, 500, 422},   Case{Failure::statement, "23000", 500, 500, 409},
+        Case{Failure::statement, "44000", 500, 500, 422},   Case{Failure::statement, "22012", 500, 500, 422},
+        Case{Failure::statement, "P0001", 500, 500, 422},   Case{Failure::statement, "55P03", 500, 500, 409},
+        Case{Failure::statement, "42501", 403, 403, 403},   Case{Failure::statement, "42601", 500, 500, 500},
+        Case{Failure::statement, "53400", 500, 500, 500},   Case{Failure::too_large, "", 422, 422, 422},
         Case{Failure::statement, "", 500, 500, 500}}) {
     const std::string text = std::to_string(static_cast<int>(one.failure)) + " " + one.sqlstate;
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading).status, one.reading) << text;

@@ -31,6 +31,7 @@ enum class Failure : std::uint8_t {
   lost,          // the connection broke before the whole answer arrived; a write may have been committed or not
   conflict,      // a conflict with another transaction (SQLSTATE class 40): the transaction may be retried
   not_allowed,   // the settings of the transaction are refused, such as a role that the login may not take: 403
+  too_large,     // the statement returned more than TransactionOptions::result_bytes: 422
 };
 
 // The constraint that a row violates, or the parameter with an invalid value, as far as the database reports it.
@@ -53,6 +54,13 @@ struct Error {
 
 template <class T>
 using Result = std::expected<T, Error>;
+
+// Whether the code says that the server cannot work now: the connection is lost, the server lacks memory, space or
+// connections, or it is starting or stopping. Other codes of class 53 do not pass: 53400 is a limit of its settings.
+[[nodiscard]] constexpr bool means_outage(std::string_view sqlstate) {
+  return sqlstate.starts_with("08") || sqlstate == "53000" || sqlstate == "53100" || sqlstate == "53200" ||
+         sqlstate == "53300" || sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03";
+}
 
 // The type that a parameter's text must have; this is checked before the text is bound. The text of a list is
 // PostgreSQL's array literal, or a JSON array for SQLite, and each element is checked.

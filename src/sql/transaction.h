@@ -43,13 +43,10 @@ struct TransactionOptions {
   bool reads_only = false;
   // finish() rolls back, and still succeeds, if Written::nothing() is true of its statement.
   bool must_do = false;
-  // The most bytes of values that one statement may return; each value counts one more. Exceeding it is an error with
-  // `over_result_limit`.
+  // The most bytes of values that one statement may return; each value counts one more. Exceeding it is an error
+  // (Failure::too_large).
   std::size_t result_bytes = 16 << 20;
 };
-
-// An SQLSTATE: configuration_limit_exceeded.
-inline constexpr std::string_view over_result_limit = "53400";
 
 // What one statement of a transaction has done. It owns its rows (of RETURNING, or of a SELECT).
 struct Written {

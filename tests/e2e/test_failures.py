@@ -82,6 +82,38 @@ def test_after_the_first_rows_the_stream_is_cut(server):
     assert len(json.loads(server.get("/all").body)) == ROWS
 
 
+SORTED = """
+[[endpoint]]
+path = "/{path}"
+get = "SELECT text, n FROM sequence ORDER BY text, n DESC OFFSET 19999"
+post = "INSERT INTO sorted SELECT n FROM (SELECT text, n FROM sequence ORDER BY text, n DESC OFFSET 19999) AS rows"
+{errors}
+"""
+
+
+@pytest.mark.parametrize("keys", ["", "prepared = false"])
+def test_a_limit_of_the_servers_configuration_is_no_outage(sluice, postgres, keys):
+    """A statement that exceeds temp_file_limit (53400) exceeds it again, so the client is not asked to retry."""
+    postgres.psql("DROP TABLE IF EXISTS sorted, sequence; CREATE TABLE sequence (n bigint PRIMARY KEY, text text);"
+                  f"INSERT INTO sequence SELECT n, repeat('x', 100) FROM generate_series(1, {ROWS}) n;"
+                  "CREATE TABLE sorted (n bigint); DROP ROLE IF EXISTS limited; CREATE ROLE limited LOGIN;"
+                  "GRANT ALL ON sequence, sorted TO limited;"
+                  "ALTER ROLE limited SET temp_file_limit = '64kB'; ALTER ROLE limited SET work_mem = '64kB'")
+    server = sluice(f'[database.main]\nurl = "{postgres.url().replace("postgres@", "limited@")}"\n{keys}\n[batch]\n' +
+                    SORTED.format(path="plain", errors="") +
+                    SORTED.format(path="mapped", errors='errors.53400 = { status = 507, title = "Too large" }'))
+    batch = json.dumps([{"method": "GET", "path": "/plain"}]).encode()
+    with server.connect() as connection:
+        for answer in (connection.get("/plain"), connection.call("POST", "/plain", b""),
+                       connection.call("POST", "/batch", batch, "Content-Type: application/json")):
+            assert is_problem(answer, 500), (answer.status, answer.body)
+            assert answer.get("Retry-After") is None
+        for answer in (connection.get("/mapped"), connection.call("POST", "/mapped", b"")):
+            assert is_problem(answer, 507) and json.loads(answer.body)["title"] == "Too large", answer.body
+    assert "endpoint /plain: 53400 temporary file size exceeds" in server.log
+    assert "until it is over" not in server.log
+
+
 def test_what_takes_too_long_before_the_first_rows_is_504(server):
     begun = time.monotonic()
     answer = server.get("/endless")

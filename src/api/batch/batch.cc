@@ -420,7 +420,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
       co_await back_off.wait();
       continue;
     }
-    if (failure && failure->sqlstate == sql::over_result_limit) co_return refuse_answers(options);
+    if (failure && failure->failure == sql::Failure::too_large) co_return refuse_answers(options);
     if (answer.refusal) co_return std::move(*answer.refusal);
     co_return failures_.answer(*failure, Failed::writing);
   }

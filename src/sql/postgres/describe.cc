@@ -57,9 +57,8 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
         const auto notice = parse_notice(message->payload);
         if (!notice) co_return std::unexpected(malformed_message());
         const ServerError error(*notice);
-        const bool server_is_away = error.sqlstate.starts_with("53") || error.sqlstate.starts_with("57P");
-        refused = {server_is_away ? Failure::unavailable : Failure::statement, error.sqlstate, error.message,
-                   error.position};
+        refused = {means_outage(error.sqlstate) ? Failure::unavailable : Failure::statement, error.sqlstate,
+                   error.message, error.position};
         break;
       }
       case 't': {

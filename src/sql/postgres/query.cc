@@ -167,7 +167,7 @@ Error Query::error_of(const ServerError& error) const {
     const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
     const bool by_timeout = timeout != 0ms && now - placed_at_ >= timeout - 5ms;
     if (by_timeout || now >= first_deadline_) result.failure = Failure::timed_out;
-  } else if (in_class("08") || in_class("53") || state == "57P01" || state == "57P02" || state == "57P03") {
+  } else if (means_outage(state)) {
     result.failure = Failure::unavailable;
   } else if (in_class("40")) {
     result.failure = Failure::conflict;

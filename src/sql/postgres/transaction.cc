@@ -230,8 +230,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       case 'D':
         if (ended != place) break;  // a row of set_config()
         if (!refused && !rows->add(message->payload, result_bytes_)) {
-          refused = {Failure::statement, std::string(over_result_limit),
-                     "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
+          refused = {Failure::too_large, {}, "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
         }
         break;
       case 'C':

@@ -519,8 +519,7 @@ Result<Statement> Connection::describe(std::string_view text, std::span<const Pa
 }
 
 Error over_limit(std::size_t result_bytes) {
-  return {Failure::statement, std::string(over_result_limit),
-          fmt::format("the rows are longer than {} bytes", result_bytes)};
+  return make_error(Failure::too_large, fmt::format("the rows are longer than {} bytes", result_bytes));
 }
 
 Result<void> prepare_file(const SqliteOptions& options) {

@@ -643,7 +643,7 @@ TEST_F(SqliteDatabaseTest, ATransactionThatReadsTakesNoLock) {
   const auto limited = database->begin({.settings = {}, .reads_only = true, .result_bytes = 1000});
   const auto refused = run(*limited, all);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().sqlstate, over_result_limit);
+  EXPECT_EQ(refused.error().failure, Failure::too_large);
   const auto forever = prepare(endless);
   const auto late = database->begin(
       {.deadline = loop.reactor->now() + std::chrono::milliseconds(20), .settings = {}, .reads_only = true});

@@ -128,8 +128,7 @@ TEST_F(SqliteWriterTest, RefusesTooManyReturnedRows) {
   const auto transaction = writer->begin(*loop.reactor, loop.mailbox, {.settings = {}, .result_bytes = 1000});
   const auto written = loop.run(transaction->finish(insert, {}, SIZE_MAX));
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().failure, Failure::statement);
-  EXPECT_EQ(written.error().sqlstate, over_result_limit);
+  EXPECT_EQ(written.error().failure, Failure::too_large);
   EXPECT_EQ(value("SELECT count(*) FROM t"), "0");
 }
 
