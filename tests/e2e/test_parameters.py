@@ -194,6 +194,9 @@ get = "SELECT slug FROM films WHERE id = :id"
 path = "/text"
 get = "SELECT cast(:text AS text) AS text"
 [[endpoint]]
+path = "/json"
+get = "SELECT cast(:n AS integer) AS n, cast(:doc AS json) AS doc"
+[[endpoint]]
 path = "/set"
 [endpoint.put]
 table = "films"
@@ -208,7 +211,10 @@ def test_what_postgres_refuses_is_named(request, sluice, tmp_path):
     for method, target, name, body in [
             ("GET", "/films/3000000000", "id", None), ("PUT", "/films/3000000000", "id", b'{"slug":"a"}'),
             ("PATCH", "/films/3000000000", "id", b'{"slug":"a"}'), ("GET", "/untyped?id=abc", "id", None),
-            ("PUT", "/set?id=abc", "id", b'[{"slug":"a"}]')]:
+            ("PUT", "/set?id=abc", "id", b'[{"slug":"a"}]'),
+            # The server quotes the document before it names the parameter.
+            ("GET", "/json?n=1&doc=%22parameter%20$1%22%20x", "doc", None),
+            ("GET", "/json?n=1&doc=[%0Aunnamed%20portal%20parameter%20$1", "doc", None)]:
         answer = call(server, method, target, body)
         assert answer.status == 400, (target, answer.body)
         assert json.loads(answer.body)["detail"] == f'The parameter "{name}" does not fit its type.', target

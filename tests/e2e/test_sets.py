@@ -529,6 +529,10 @@ def test_rows_that_break_a_rule_are_listed(rules):
         csv = "id,n\nfirst,1\n" + 140_000 * "5,1\n"
         assert errors(rules.call("PUT", "/ruled", csv, "Content-Type: text/csv"), 422) == [
             (2, 0, "id", "is not of the column's type")]
+        # The server says where a document is wrong before it says which row holds it.
+        csv = "id,doc\n1,{}\n2,[]\n3,no\n"
+        assert errors(rules.call("PUT", "/shown", csv, "Content-Type: text/csv"), 422) == [
+            (4, 2, "doc", "is not of the column's type")]
 
 
 def test_rows_of_all_of_the_table_are_refused_and_listed(rules):

@@ -21,13 +21,9 @@ std::string sentence_of(const ServerNotice& notice) {
 
 // "unnamed portal parameter $2 = '...'"
 std::uint32_t parameter_in(std::string_view context) {
-  constexpr std::string_view before = "parameter $";
-  const auto at = context.find(before);
+  const std::string_view text = context_after(context, "unnamed portal parameter $");
   std::uint32_t number = 0;
-  if (at != context.npos) {
-    context.remove_prefix(at + before.size());
-    std::from_chars(context.data(), context.data() + context.size(), number);
-  }
+  std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
@@ -42,6 +38,15 @@ std::shared_ptr<const BrokenRule> rule_of(const ServerNotice& notice) {
 }
 
 }  // namespace
+
+std::string_view context_after(std::string_view context, std::string_view begin) {
+  while (!context.starts_with(begin)) {
+    const auto end = context.find('\n');
+    if (end == context.npos) return {};
+    context.remove_prefix(end + 1);
+  }
+  return context.substr(begin.size());
+}
 
 ServerError::ServerError(const ServerNotice& notice)
     : sqlstate(notice.sqlstate),

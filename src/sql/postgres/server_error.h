@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "sql/database.h"
 #include "sql/postgres/messages.h"
@@ -22,6 +23,10 @@ struct ServerError {
 
   explicit ServerError(const ServerNotice& notice);
 };
+
+// Returns the text after `begin` at the start of a line of an error's context; empty if no line begins with it. Other
+// lines may quote the client's value: "JSON data, line 1: ...".
+[[nodiscard]] std::string_view context_after(std::string_view context, std::string_view begin);
 
 // A message of the server that breaks the protocol. The connection cannot be used any more.
 [[nodiscard]] inline Error malformed_message() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }

@@ -45,17 +45,13 @@ std::uint64_t number_in(const Field& field) {
 
 // "COPY sluice_stage, line 3, column score: ..."
 void read_context(std::string_view context, std::uint64_t& line, std::string& column) {
-  constexpr std::string_view before_line = ", line ";
   constexpr std::string_view before_column = ", column ";
-  const auto at = context.find(before_line);
-  if (at == context.npos) return;
-  context.remove_prefix(at + before_line.size());
-  std::from_chars(context.data(), context.data() + context.size(), line);
-  const auto name = context.find(before_column);
-  if (name == context.npos) return;
-  context.remove_prefix(name + before_column.size());
-  const auto end = context.find_first_of(":\n");
-  column = context.substr(0, end);
+  std::string_view place = context_after(context, "COPY sluice_stage, line ");
+  const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), line);
+  place.remove_prefix(static_cast<std::size_t>(end - place.data()));
+  if (!place.starts_with(before_column)) return;
+  place.remove_prefix(before_column.size());
+  column = place.substr(0, place.find_first_of(":\n"));
 }
 
 }  // namespace

@@ -147,6 +147,20 @@ TEST_F(PostgresStaging, AValueOfAnotherTypeIsAFaultOfItsRow) {
   EXPECT_EQ(database->counters().opened, 1u);
 }
 
+// The server's context has a line for the place in the document before the line for the row.
+TEST_F(PostgresStaging, AMalformedDocumentIsAFaultOfItsRow) {
+  open(options(1));
+  psql("ALTER TABLE written ALTER name TYPE json USING NULL");
+  for (const char* document : {"no", "{\n\n no", "[1,\nCOPY sluice_stage, line 9, column id: 1"}) {
+    const auto outcome = run(put(*database, plan(), {{"1", "{}"}, {"2", "[]"}, {"3", "{}"}, {"4", document}}));
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    ASSERT_EQ(outcome->faults.size(), 1u) << document;
+    EXPECT_EQ(outcome->faults[0].row, 3u) << document;
+    EXPECT_EQ(outcome->faults[0].line, 4u) << document;
+    EXPECT_EQ(outcome->faults[0].column, "name") << document;
+  }
+}
+
 // The server reports the error long before the last row, and add() does not wait.
 TEST_F(PostgresStaging, RowsBehindAWrongOneAreTakenAndDropped) {
   open(options(1));
