@@ -382,3 +382,50 @@ def test_an_answer_that_is_too_long_writes_nothing(sluice, postgres, path, body)
     with server.connect() as client:
         assert client.call("POST", path, body, "Content-Type: application/json").status == 422
     assert postgres.psql("SELECT count(*), sum(n) FROM long").strip() == b"20|210"
+
+
+STYLED = """
+[batch]
+[[endpoint]]
+path = "/styled"
+get = "SELECT id, score, octets, span, day FROM styled ORDER BY id"
+[endpoint.put]
+table = "styled"
+existing = "SELECT id FROM styled"
+columns.id = { key = true }
+columns.score = {}
+columns.octets = {}
+columns.span = {}
+columns.day = {}
+[[endpoint]]
+path = "/new"
+post = "INSERT INTO styled SELECT id + 1, score, octets, span, day FROM styled RETURNING id, score, octets, span, day"
+[[endpoint]]
+path = "/text"
+get = "SELECT score::text AS score, octets::text AS octets, span::text AS span, day::text AS day FROM styled WHERE id = 1"
+"""
+
+
+@pytest.mark.parametrize("keys", ["", "prepared = false"])
+def test_values_do_not_depend_on_the_roles_settings(sluice, postgres, keys):
+    postgres.psql("DROP TABLE IF EXISTS styled; DROP ROLE IF EXISTS styled; CREATE ROLE styled LOGIN;"
+                  "CREATE TABLE styled (id int PRIMARY KEY, score float8, octets bytea, span interval, day date);"
+                  "INSERT INTO styled VALUES (1, 0.1::float8 + 0.2::float8, '\\x00ff5c', '-1 year +2 days -03:04:05', '2024-12-31');"
+                  "GRANT ALL ON styled TO styled;"
+                  "ALTER ROLE styled SET extra_float_digits = 0; ALTER ROLE styled SET bytea_output = 'escape';"
+                  "ALTER ROLE styled SET IntervalStyle = 'sql_standard'; ALTER ROLE styled SET DateStyle = 'German'")
+    values = {"score": 0.30000000000000004, "octets": "\\x00ff5c", "span": "-1 years +2 days -03:04:05", "day": "2024-12-31"}
+    server = sluice(f'[database.main]\nurl = "{postgres.url().replace("postgres@", "styled@")}"\n{keys}\n{STYLED}')
+    stored = postgres.psql("SELECT id, score, octets, span, day FROM styled")
+    with server.connect() as connection:
+        got = connection.get("/styled")
+        assert json.loads(got.body) == [{"id": 1, **values}]
+        assert json.loads(connection.get("/text").body) == [{**values, "score": "0.30000000000000004"}]
+        put = connection.call("PUT", "/styled", got.body, "Content-Type: application/json")
+        assert json.loads(put.body)["unchanged"] == 1, put.body
+        assert postgres.psql("SELECT id, score, octets, span, day FROM styled") == stored
+        calls = json.dumps([{"method": "GET", "path": "/styled"}]).encode()
+        batch = connection.call("POST", "/batch", calls, "Content-Type: application/json")
+        assert json.loads(batch.body)[0]["body"] == [{"id": 1, **values}], batch.body
+        new = connection.call("POST", "/new", b"")
+        assert json.loads(new.body) == [{"id": 2, **values}], new.body

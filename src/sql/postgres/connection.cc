@@ -177,14 +177,13 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets;
   if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .resets = resets, .deadline = query.first_deadline_};
-  const bool in_transaction = !query.settings_.empty();
-  if (in_transaction) {
+  if (query.has_transaction_) {
     write_command(out_, "BEGIN READ ONLY");
-    query.settings_.write_to(out_);
-    entry.before = static_cast<std::uint8_t>(1 + query.settings_.commands());
-    entry.after = 1;
+    entry.before = entry.after = 1;
     begin_transaction(resets);
   }
+  query.settings_.write_to(out_);
+  entry.before += static_cast<std::uint8_t>(query.settings_.commands());
   entry.named = pool_.options().prepared && statement.id.is_named();
   if (entry.named) {
     const StatementName name(statement.id.slot);
@@ -204,7 +203,7 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
   }
   write_execute(out_, row_limit);
-  if (in_transaction) write_command(out_, "COMMIT");
+  if (query.has_transaction_) write_command(out_, "COMMIT");
   if (resets) {
     write_reset();
     entry.after += reset_commands;

@@ -247,7 +247,7 @@ class Connection {
   [[nodiscard]] bool is_own_command() const {
     if (flight_size_ == 0) return false;
     const InFlight& entry = flight_[flight_first_];
-    return entry.after != 0 && answer_.commands != entry.before;
+    return entry.before + entry.after != 0 && answer_.commands != entry.before;
   }
   void drop_own_row();
   void finish_command();

@@ -17,7 +17,7 @@ Error too_late() { return {Failure::timed_out, {}, "the server did not answer in
 ParallelCursor::ParallelCursor(Pool& pool, const Statement& statement, std::span<const Argument> arguments,
                                const QueryOptions& options)
     : pool_(pool),
-      request_(statement, arguments, options.settings),
+      request_(pool.options(), statement, arguments, options.settings),
       deadline_(options.deadline),
       timer_(&ParallelCursor::on_deadline, *this) {
   const Instant now = pool.reactor().now();

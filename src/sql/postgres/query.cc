@@ -27,7 +27,8 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
       release_(&Query::on_turn_end, *this),
-      settings_(options.settings) {
+      settings_(pool.options(), options.settings),
+      has_transaction_(!options.settings.empty()) {
   SLUICE_ASSERT(settings_.empty() || use == Use::exclusive);
   has_deadline_ = options.deadline != never;
   patience_ = has_deadline_ ? std::max<Duration>(first_deadline_ - started_, 1ms) : pool.statement_timeout();

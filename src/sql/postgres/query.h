@@ -158,7 +158,8 @@ class Query final : public sql::Cursor {
   Deadline timer_;
   Hook release_;
 
-  const Settings settings_;  // exclusive: if not empty, the query is a transaction of its own
+  const Settings settings_;             // empty unless exclusive
+  const bool has_transaction_ = false;  // BEGIN and COMMIT surround the query; otherwise its Sync ends the transaction
 
   // Links of the pool's wait queue, or of the waiters in the lists of columns.
   Query* next_ = nullptr;

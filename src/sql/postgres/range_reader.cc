@@ -61,9 +61,9 @@ bool is_snapshot(std::string_view id) {
 
 }  // namespace
 
-ParallelRequest::ParallelRequest(const Statement& wanted, std::span<const Argument> given,
+ParallelRequest::ParallelRequest(const Options& options, const Statement& wanted, std::span<const Argument> given,
                                  std::span<const Setting> of_request)
-    : statement(wanted), parallel(*wanted.parallel), settings(with_own(of_request)) {
+    : statement(wanted), parallel(*wanted.parallel), settings(options, with_own(of_request)) {
   for (const Argument& argument : given) {
     arguments.push_back(argument.text ? std::optional<std::string>(*argument.text) : std::nullopt);
   }

@@ -17,7 +17,8 @@ namespace sluice::sql::postgres {
 
 // What the connections of one parallel answer share. Outlives them.
 struct ParallelRequest {
-  ParallelRequest(const Statement& wanted, std::span<const Argument> given, std::span<const Setting> of_request);
+  ParallelRequest(const Options& options, const Statement& wanted, std::span<const Argument> given,
+                  std::span<const Setting> of_request);
 
   const Statement& statement;
   const Parallel& parallel;

@@ -8,6 +8,7 @@
 #include "sql/postgres/auth.h"
 #include "sql/postgres/encryption.h"
 #include "sql/postgres/server_error.h"
+#include "sql/postgres/settings.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -48,10 +49,7 @@ core::Task<bool> SessionStart::attempt(std::uint32_t statement_timeout_ms, bool 
                                               {"application_name", options_.application_name},
                                               {"DateStyle", "ISO"}};
   if (options_.prepared) {
-    // The encoders rely on these, whatever the defaults of the server, the database or the role are.
-    parameters.push_back({"bytea_output", "hex"});
-    parameters.push_back({"IntervalStyle", "postgres"});
-    parameters.push_back({"extra_float_digits", "1"});
+    for (const auto& [name, value] : text_settings) parameters.push_back({name, value});
     parameters.push_back({"statement_timeout", timeout});
     if (options_.read_only) parameters.push_back({"default_transaction_read_only", "on"});
   }

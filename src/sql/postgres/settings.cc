@@ -4,11 +4,15 @@
 
 namespace sluice::sql::postgres {
 
-Settings::Settings(std::span<const Setting> settings) : count_(static_cast<std::uint16_t>(settings.size())) {
+Settings::Settings(const Options& options, std::span<const Setting> settings) {
+  const auto of_texts = options.prepared ? std::span(text_settings).first(0) : std::span(text_settings);
+  count_ = static_cast<std::uint16_t>(of_texts.size() + settings.size());
   std::size_t size = 0;
+  for (const auto& [name, value] : of_texts) size += 8 + name.size() + value.size();
   for (const Setting& setting : settings) size += 8 + setting.name.size() + setting.value.size();
   parameters_.resize(size);
   char* at = parameters_.data();
+  for (const auto& [name, value] : of_texts) at = put_parameter(put_parameter(at, name), value);
   for (const Setting& setting : settings) {
     at = put_parameter(at, setting.name);
     at = put_parameter(at, setting.value);

@@ -1,20 +1,30 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/buffer.h"
+#include "sql/postgres/options.h"
 #include "sql/transaction.h"
 
 namespace sluice::sql::postgres {
+
+// The texts of values depend on these settings, whatever the defaults of the server, the database or the role are. A
+// session begins with them. Behind a pooler (Options::prepared is false) each transaction sets them, because the pooler
+// shares sessions and refuses them as start-up parameters. Poolers keep DateStyle and client_encoding themselves.
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 3> text_settings = {
+    {{"bytea_output", "hex"}, {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"}}};
 
 // Settings for one transaction, kept as bound parameters of set_config(), so that no value is ever part of a statement.
 class Settings {
  public:
   Settings() = default;
-  explicit Settings(std::span<const Setting> settings);
+  // `settings`, preceded by the text_settings if `options` says that the session lacks them.
+  Settings(const Options& options, std::span<const Setting> settings);
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] bool has_role() const { return has_role_; }

@@ -31,11 +31,11 @@ std::string begin_of(const TransactionOptions& options) {
 // If the deadline is later than the session's statement_timeout, the deadline replaces it, so that the server stops a
 // statement that Sluice cannot cancel.
 Settings settings_until(const Pool& pool, Instant deadline, std::span<const Setting> settings) {
-  if (!pool.server_stops_before(deadline)) return Settings(settings);
+  if (!pool.server_stops_before(deadline)) return {pool.options(), settings};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - pool.reactor().now() + Connection::grace);
   std::vector<Setting> all = {{"statement_timeout", std::to_string(left.count())}};
   all.insert(all.end(), settings.begin(), settings.end());
-  return Settings(all);
+  return {pool.options(), all};
 }
 
 // "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
