@@ -283,6 +283,8 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     auto opened = open_database(loop, options, database);
     Preparation::Opened& here = preparation.databases.emplace_back();
     if (!opened) {
+      // Another program holds a lock, or the disk is full. A missing file has no code: the configuration is wrong.
+      if (is_away(opened.error()) && !opened.error().sqlstate.empty()) return unreachable({i, opened.error()});
       errors.list.push_back({.position = database.value.url.position, .message = describe(opened.error())});
       plan->databases.emplace_back();  // a plan with errors is never served
       continue;

@@ -1,4 +1,5 @@
 """What `sluice check` and `sluice serve` say of a configuration that is wrong: exit code 3, and where it is wrong."""
+import contextlib
 import os
 import re
 import sqlite3
@@ -29,6 +30,17 @@ url = "sqlite:small.db"
 path = "/numbers"
 get = "SELECT n, text FROM numbers"
 '''
+
+
+@pytest.mark.parametrize("writes", ["", 'post = "INSERT INTO numbers (n) VALUES (:n)"\n'])
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_locked_file_is_no_error_of_the_configuration(tmp_path, small_sqlite, command, writes):
+    with contextlib.closing(sqlite3.connect(small_sqlite, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        failed = run(tmp_path, ENDPOINT + writes, command=command)
+    assert failed.returncode == 1, failed.stderr
+    assert re.search(r"sluice\.toml:2:7: error: .*small\.db: .*database is locked", failed.stderr), failed.stderr
 
 
 def test_a_good_file_is_good(tmp_path, small_sqlite):

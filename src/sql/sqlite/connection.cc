@@ -128,6 +128,9 @@ std::string_view sqlstate_of(int code) {
       return "22000";
     case SQLITE_TOOBIG:
       return "22001";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return "55P03";
     case SQLITE_FULL:
       return "53100";
     case SQLITE_READONLY:
