@@ -35,7 +35,7 @@ Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan
     : around_(surroundings),
       plan_(plan),
       cores_(std::move(cores)),
-      trouble_("resident " + plan.name),
+      trouble_("resident " + plan.name, "answers again", "attempts failed"),
       alarm_(around_.reactor),
       resumed_(around_.reactor),
       edition_(std::move(edition)),

@@ -69,7 +69,7 @@ RequestLog::RequestLog(const RequestLogPlan& plan, const Redaction& redaction, s
       database_(database),
       reactor_(reactor),
       redaction_(redaction),
-      trouble_("request_log: table " + plan.options.table.value) {}
+      trouble_("request_log: table " + plan.options.table.value, "answers again", "attempts failed") {}
 
 RequestLog::~RequestLog() {
   if (rows_.empty()) return;

@@ -54,8 +54,7 @@ void log_error(std::string_view line) {
   }
 }
 
-void TroubleLog::met(std::string_view what, Clock::time_point now) {
-  count_.fetch_add(1, std::memory_order_relaxed);
+void TroubleLog::attempt_failed(std::string_view what, Clock::time_point now) {
   last_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   if (begun_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);

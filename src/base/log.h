@@ -26,7 +26,13 @@ class TroubleLog {
       : subject_(std::move(subject)), over_(std::move(over)), times_(std::move(times)) {}
   TroubleLog(const TroubleLog&) = delete;
 
-  void met(std::string_view what, Clock::time_point now = Clock::now());
+  void met(std::string_view what, Clock::time_point now = Clock::now()) {
+    attempt_failed(what, now);
+    request_failed();
+  }
+  // The two parts of met(), for a request that has several attempts: only a request that fails in the end is counted.
+  void attempt_failed(std::string_view what, Clock::time_point now = Clock::now());
+  void request_failed() { count_.fetch_add(1, std::memory_order_relaxed); }
   void got_through() {
     if (begun_.load(std::memory_order_relaxed)) [[unlikely]]
       end(Clock::now());

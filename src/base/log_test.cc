@@ -40,6 +40,19 @@ TEST(TroubleLog, TellsTheBeginningAndTheEnd) {
             "sluice: database main: answers again; 1 requests failed within 0 ms\n");
 }
 
+TEST(TroubleLog, CountsRequestsAndNotTheirAttempts) {
+  TroubleLog trouble("upstream films");
+  const TroubleLog::Clock::time_point start{};
+  EXPECT_EQ(logged([&] {
+              for (int i = 0; i < 9; ++i) trouble.attempt_failed("refused", start + milliseconds(i));
+              trouble.request_failed();
+              trouble.attempt_failed("refused", start + seconds(2));
+            }),
+            "sluice: upstream films: refused; more of this is not told until it is over\n");
+  EXPECT_EQ(logged([&] { trouble.end(start + seconds(3)); }),
+            "sluice: upstream films: answers again; 1 requests failed within 2000 ms\n");
+}
+
 TEST(LogError, OneEventIsOneLine) {
   EXPECT_EQ(logged([] { log_error("a\nb\rc"); }), "sluice: a b c\n");
 }

@@ -285,6 +285,17 @@ def test_retry_on(sluice):
             assert sorted(client.call("POST", "/", b"x").status for _ in range(2)) == [200, 503]
 
 
+def test_a_request_that_another_server_answers_has_not_failed(sluice):
+    port = free_port()
+    with named("b") as b:
+        server = sluice(gateway(f"http://127.0.0.1:{port}", b.url, upstream="eject.after = 0"), server="cores = 1")
+        with server.connect() as client:
+            assert [client.get("/").status for _ in range(20)] == [200] * 20
+            assert "it cannot be reached" in server.log
+            with Upstream(lambda *_: response(b"a"), port=port):
+                wait_until(lambda: client.get("/").status == 200 and "answers again; 0 requests failed" in server.log)
+
+
 def test_the_budget_of_retries(sluice):
     def fail(*_):
         return None

@@ -190,9 +190,10 @@ Task<Response> Proxy::forward(http::Request& request) {
     auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any);
     if (!lease) {
       if (is_ours(lease.error())) co_return http::problem(503);
-      server.trouble->met("it cannot be reached: " + server.pool.describe(lease.error()));
+      server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
       attempt.judge(false);
       if (move_on(true)) continue;
+      server.trouble->request_failed();
       co_return answer_for(lease.error());
     }
     http::client::Connection& connection = **lease;
@@ -204,9 +205,10 @@ Task<Response> Proxy::forward(http::Request& request) {
     if (head && (*head)->status == 101) {
       if (!is_agreed(request, **head, key)) {
         ++server.failures;
-        server.trouble->met("it gave no valid response: it changed to a protocol that it was not asked for");
+        server.trouble->attempt_failed("it gave no valid response: it changed to a protocol that it was not asked for");
         attempt.judge(false);
         if (may_repeat && move_on(false)) continue;
+        server.trouble->request_failed();
         co_return http::problem(502, "The server behind this one gave no valid answer.");
       }
       server.trouble->got_through();
@@ -247,11 +249,12 @@ Task<Response> Proxy::forward(http::Request& request) {
       if (kept) kept->rewind();
       continue;
     }
-    server.trouble->met(describe_failure(head.error(), connection));
+    server.trouble->attempt_failed(describe_failure(head.error(), connection));
     // A server that does not wait for a slow client's body is healthy.
     const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
     if (!was_stale && !has_left_a_client) attempt.judge(false);
     if (may_repeat && move_on(false)) continue;
+    server.trouble->request_failed();
     co_return answer_for(head.error());
   }
 }

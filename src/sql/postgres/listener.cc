@@ -29,7 +29,7 @@ Listener::Listener(std::string name, core::Reactor& reactor, Options options, st
       options_(for_listening(std::move(options))),
       sink_(sink),
       timing_(timing),
-      trouble_("database " + name_ + ": listening for changes"),
+      trouble_("database " + name_ + ": listening for changes", "answers again", "attempts failed"),
       stream_(reactor),
       answer_(reactor) {}
 
