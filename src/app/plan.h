@@ -69,14 +69,17 @@ struct Plan {
       bool operator==(const File&) const = default;
     };
 
-    explicit Database(const std::string& name) : trouble("database " + name) {}
+    explicit Database(const std::string& name)
+        : trouble("database " + name), write_trouble("database " + name + ", writing") {}
 
     File file;
     bool writes = false;                              // SQLite: this process may write to the database
     std::shared_ptr<sql::CommitObservers> observers;  // of the file; shared by all databases with this file
     std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
     std::shared_ptr<sql::SharedDatabase> shared;  // null before open_shared_parts(), and if nothing is shared
+    // Separate, because writes can fail while reads succeed: the disk is full, or another program holds the lock.
     TroubleLog trouble;
+    TroubleLog write_trouble;
   };
   // The policies that a route uses.
   using Policies = std::vector<Named<gateway::PolicyOptions>>;

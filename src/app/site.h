@@ -55,6 +55,7 @@ class Site final : public http::Pinned {
   // By index in the options.
   [[nodiscard]] sql::Database& database(std::size_t index) { return *databases_[index]; }
   [[nodiscard]] TroubleLog* trouble(std::size_t database) { return &plan_->databases[database]->trouble; }
+  [[nodiscard]] TroubleLog* write_trouble(std::size_t database) { return &plan_->databases[database]->write_trouble; }
   [[nodiscard]] files::Store& store(std::string_view name) { return *stores_[*plan_->options.find_store(name)]; }
   [[nodiscard]] const std::shared_ptr<gateway::Upstream>& upstream(std::size_t index) const {
     return upstreams_[index];

@@ -333,6 +333,53 @@ def test_a_host_name_that_nobody_knows(tmp_path, command):
     assert 'nowhere.toml:4:7: error: the host "nobody.invalid" cannot be resolved: ' in failed.stderr
 
 
+def test_writes_that_fail_while_reads_succeed_are_logged_once(sluice, postgres):
+    """Failures of writes and successes of reads alternate."""
+    postgres.psql("DROP TABLE IF EXISTS filled; DROP TABLE IF EXISTS fullness; CREATE TABLE filled (n int PRIMARY KEY);"
+                  "CREATE TABLE fullness AS SELECT true AS is_full;"
+                  "CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                  "IF (SELECT is_full FROM fullness) THEN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END IF; "
+                  "RETURN new; END $$;"
+                  "CREATE TRIGGER fill BEFORE INSERT ON filled FOR EACH ROW EXECUTE FUNCTION fill()")
+    server = sluice(f'''[database.main]
+url = "{postgres.url()}"
+[batch]
+[[endpoint]]
+path = "/filled"
+get = "SELECT n FROM filled"
+post = "INSERT INTO filled SELECT count(*) FROM filled"
+[[endpoint]]
+path = "/filled/set"
+[endpoint.patch]
+table = "filled"
+set = true
+columns.n = {{ key = true }}
+''')
+    json_type = "Content-Type: application/json"
+
+    def read(connection):
+        assert connection.get("/filled").status == 200
+        assert connection.call("POST", "/batch", b'[{"method":"GET","path":"/filled"}]', json_type).status == 200
+
+    writes = [("POST", "/filled", b""), ("PATCH", "/filled/set", b'[{"n":1}]'),
+              ("POST", "/batch", b'[{"method":"GET","path":"/filled"},{"method":"POST","path":"/filled"}]')]
+    with server.connect() as connection:
+        for write in writes:
+            time.sleep(1.1)  # longer than TroubleLog::quiet, so that a success would end the trouble
+            read(connection)
+            answer = connection.call(*write, json_type)
+            assert answer.status == 503, (write, answer.status, answer.body)
+        assert "database main, writing: 53100 no space; more" in server.log
+        postgres.psql("UPDATE fullness SET is_full = false")
+        end = time.monotonic() + 20
+        while "answers again" not in server.log:
+            assert time.monotonic() < end, server.log
+            assert connection.call(*writes[0], json_type).status < 300
+            time.sleep(0.05)
+    lines = [line.split("sluice: ")[1] for line in server.log.splitlines() if "sluice: database" in line]
+    assert len(lines) == 2 and lines[1].startswith("database main, writing: answers again; 3 requests failed"), lines
+
+
 def test_an_outage_is_logged_once(sluice, own_postgres):
     server = sluice(config(own_postgres), server="cores = 1")
     assert server.get("/numbers/1").status == 200

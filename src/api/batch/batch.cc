@@ -123,7 +123,7 @@ http::Response refuse_call(const CallFault& fault) {
 class Batch::Lane {
  public:
   Lane(const Plan& plan, sql::Database& database, const std::vector<std::vector<http::Filter*>>& filters,
-       core::Reactor& reactor, TroubleLog* trouble)
+       core::Reactor& reactor, TroubleLog* trouble, TroubleLog* write_trouble)
       : database_(database) {
     const auto own = [&](std::unique_ptr<http::Handler> handler) {
       handlers_.push_back(std::move(handler));
@@ -145,8 +145,9 @@ class Batch::Lane {
           route.handlers[static_cast<std::size_t>(write->method)] = &no_files_;
           continue;
         }
-        route.handlers[static_cast<std::size_t>(write->method)] = own(std::make_unique<WriteEndpoint>(
-            write, database_, reactor, trouble, std::vector<http::BlobStore*>{}, WriteEndpoint::Retries::callers));
+        route.handlers[static_cast<std::size_t>(write->method)] =
+            own(std::make_unique<WriteEndpoint>(write, database_, reactor, write_trouble,
+                                                std::vector<http::BlobStore*>{}, WriteEndpoint::Retries::callers));
       }
       for (const auto& set : from.sets) route.handlers[static_cast<std::size_t>(set->method)] = &no_sets_;
       (void)router_.add(route);  // cannot fail, because the service has added the same routes before
@@ -333,19 +334,21 @@ class Batch::Isolations {
 };
 
 Batch::Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
-             core::Reactor& reactor, TroubleLog* trouble)
+             core::Reactor& reactor, TroubleLog* trouble, TroubleLog* write_trouble)
     : plan_(plan),
       database_(database),
       filters_(std::move(filters)),
       reactor_(reactor),
       trouble_(trouble),
-      failures_(plan.options.path.value, trouble, plan.errors.get(), credential_of(plan)),
+      write_trouble_(write_trouble),
+      read_failures_(plan.options.path.value, trouble, plan.errors.get(), credential_of(plan)),
+      write_failures_(plan.options.path.value, write_trouble, plan.errors.get(), credential_of(plan)),
       isolations_(has_isolation(plan) ? std::make_unique<Isolations>(plan) : nullptr) {}
 
 Batch::~Batch() = default;
 
 std::unique_ptr<Batch::Lane> Batch::take_lane() {
-  if (spare_.empty()) return std::make_unique<Lane>(plan_, database_, filters_, reactor_, trouble_);
+  if (spare_.empty()) return std::make_unique<Lane>(plan_, database_, filters_, reactor_, trouble_, write_trouble_);
   auto lane = std::move(spare_.back());
   spare_.pop_back();
   return lane;
@@ -390,6 +393,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
   }
   const bool reads_only =
       std::ranges::all_of(*calls, [](const Call& call) { return call.method == http::Method::get; });
+  const Failures& failures = reads_only ? read_failures_ : write_failures_;
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
     const auto& options = plan_.options;
@@ -411,7 +415,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
         body.append(answer.calls.view());
         body.push_back(']');
         response.body = std::move(body);
-        failures_.got_through();
+        failures.got_through();
         co_return response;
       }
     }
@@ -422,7 +426,7 @@ core::Task<http::Response> Batch::run(http::Request& request) {
     }
     if (failure && failure->failure == sql::Failure::too_large) co_return refuse_answers(options);
     if (answer.refusal) co_return std::move(*answer.refusal);
-    co_return failures_.answer(*failure, Failed::writing);
+    co_return failures.answer(*failure, Failed::writing);
   }
 }
 
@@ -443,7 +447,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
         !co_await finish(of_target, share, reactor_, deadline) ||
         !co_await finish(of_body, share, reactor_, deadline)) {
       const sql::Error late{sql::Failure::timed_out, {}, "the batch's timeout has passed while it was resolved", 0};
-      answer.refusal = failures_.answer(late, Failed::writing);
+      answer.refusal = write_failures_.answer(late, Failed::writing);
       break;
     }
     auto target = of_target.take();

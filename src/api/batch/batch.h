@@ -47,9 +47,10 @@ struct Plan {
 // Used by one core.
 class Batch final : public http::Handler {
  public:
-  // `filters`: the filters of each route, in the order of the routes. `trouble`: as for Endpoint. All outlive this.
+  // `filters`: the filters of each route, in the order of the routes. `trouble` and `write_trouble`: as for Endpoint
+  // and WriteEndpoint. All outlive this.
   Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
-        core::Reactor& reactor, TroubleLog* trouble = nullptr);
+        core::Reactor& reactor, TroubleLog* trouble = nullptr, TroubleLog* write_trouble = nullptr);
   ~Batch() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
@@ -69,7 +70,9 @@ class Batch final : public http::Handler {
   const std::vector<std::vector<http::Filter*>> filters_;
   core::Reactor& reactor_;
   TroubleLog* trouble_;
-  Failures failures_;
+  TroubleLog* write_trouble_;
+  Failures read_failures_;  // of a batch that only reads
+  Failures write_failures_;
   std::unique_ptr<Isolations> isolations_;  // null if no endpoint sets an isolation
   std::vector<std::unique_ptr<Lane>> spare_;
   std::uint32_t running_ = 0;

@@ -21,7 +21,8 @@ class BatchRoute final : public Route {
     for (const auto& called : plan_.routes) filters.push_back(site.filters(called.options->use));
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
     route.handlers[static_cast<std::size_t>(http::Method::post)] = site.own(std::make_unique<api::batch::Batch>(
-        plan_, site.database(database_), std::move(filters), site.worker().reactor(), site.trouble(database_)));
+        plan_, site.database(database_), std::move(filters), site.worker().reactor(), site.trouble(database_),
+        site.write_trouble(database_)));
     site.add(id_, std::move(route), plan_.options.use);
   }
 

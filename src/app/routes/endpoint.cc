@@ -73,6 +73,7 @@ class EndpointRoute final : public Route {
     core::Reactor& reactor = site.worker().reactor();
     sql::Database& database = site.database(database_);
     TroubleLog* const trouble = site.trouble(database_);
+    TroubleLog* const write_trouble = site.write_trouble(database_);
     const auto add = [&](Method method, std::unique_ptr<http::Handler> handler) {
       route.handlers[static_cast<std::size_t>(method)] = site.own(std::move(handler));
     };
@@ -85,10 +86,11 @@ class EndpointRoute final : public Route {
     for (const auto& write : prepared_.writes) {
       std::vector<http::BlobStore*> stores;
       for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&site.store(file.store));
-      add(write->method, std::make_unique<api::WriteEndpoint>(write, database, reactor, trouble, std::move(stores)));
+      add(write->method,
+          std::make_unique<api::WriteEndpoint>(write, database, reactor, write_trouble, std::move(stores)));
     }
     for (const auto& set : prepared_.sets) {
-      add(set->method, std::make_unique<api::SetEndpoint>(set, database, reactor, trouble));
+      add(set->method, std::make_unique<api::SetEndpoint>(set, database, reactor, write_trouble));
     }
     site.add(id_, std::move(route), options_.use);
   }
