@@ -250,7 +250,7 @@ TEST_F(PostgresTransaction, MoreBytesThanMayBeHeldAreRefused) {
   auto transaction = database->begin({});
   const auto refused = execute(*transaction, all);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().failure, Failure::statement);
+  EXPECT_EQ(refused.error().failure, Failure::too_large);
   transaction.reset();
   EXPECT_TRUE(is_usable());
 }
