@@ -1,6 +1,6 @@
 // How long answers take: one keep-alive connection asks for the target again and again, each time when the answer
-// before is there whole. All must have the coding of the first and, where that is none, its size: what is compressed
-// in pieces as they come has another size each time.
+// before is there whole. All must have the coding of the first and, if it has no coding, its size: the size of a
+// response that is compressed while it is streamed differs each time.
 //
 // usage: latency PORT TARGET WARM_UP REQUESTS [FIELD...]
 //

@@ -29,7 +29,7 @@ std::unique_ptr<Service> make_service(std::string_view stage) {
   return nullptr;
 }
 
-// What the head of a request asks for; nothing where it is for something else.
+// Returns the query of a request, or nothing if its target is another one.
 std::optional<Query> parse(std::string_view head) {
   constexpr std::string_view begin = "GET /users?role=";
   if (!head.starts_with(begin)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Stage 2: users are looked at where they are. What is copied is what becomes the JSON value.
+// Stage 2: users are read in place. Only the text of the JSON value is copied.
 #include <utility>
 
 #include "json.h"

@@ -13,8 +13,8 @@
 
 #include "../plain_server.h"
 
-// What the servers of the ladder share, so that each shows its own step and nothing else. They answer every request
-// with one file, parse nothing but the blank line, and are no servers to put in front of anybody.
+// Shared by the servers of the ladder, so that each shows only its own step. They answer every request with one file,
+// find only the blank line in a request, and are not meant for use.
 namespace ladder {
 
 using plain::listen_on;

@@ -5,7 +5,7 @@
 namespace sluice::api {
 
 void AnswerHead::fill(http::Response& response) const {
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
+  response.fields.add_trusted("Content-Type", sql::media_type(preference.format, preference.header));
   fill_common(response);
 }
 
@@ -23,7 +23,7 @@ http::Response AnswerHead::not_modified(const Conditions& conditions, std::strin
 }
 
 void AnswerHead::fill_common(http::Response& response) const {
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  if (preference.negotiated) response.fields.add_trusted("Vary", "Accept");
   if (!cache_control.empty()) response.fields.add_trusted("Cache-Control", cache_control);
   if (age) [[unlikely]] {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::max(*age, Duration{}));

@@ -13,8 +13,8 @@ namespace sluice::api {
 
 // The header fields of an answer with rows. 200 and 304 have the same ones, except for the type (RFC 9110, 15.4.5).
 struct AnswerHead {
-  const Wish& wish;
-  std::string_view cache_control;  // lives as long as the answer; empty if there is none
+  const Preference& preference;
+  std::string_view cache_control;  // lives as long as the answer; empty if absent
   std::optional<Duration> age{};   // of rows that may be older than the database's
 
   // Sets all fields of a 200 except the ETag.

@@ -8,15 +8,15 @@ namespace sluice::api {
 namespace {
 
 TEST(AnswerHead, OfAnAnswer) {
-  Wish wish;
+  Preference preference;
   http::Response response;
-  AnswerHead{.wish = wish, .cache_control = {}}.fill(response);
+  AnswerHead{.preference = preference, .cache_control = {}}.fill(response);
   ASSERT_EQ(response.fields.items().size(), 1u);
   EXPECT_EQ(response.fields.get("content-type"), "application/json");
 
-  wish = {.format = sql::Format::csj, .header = sql::Header::absent, .negotiated = true};
+  preference = {.format = sql::Format::csj, .header = sql::Header::absent, .negotiated = true};
   http::Response other;
-  AnswerHead{.wish = wish, .cache_control = "no-cache", .age = 2500ms}.fill(other);
+  AnswerHead{.preference = preference, .cache_control = "no-cache", .age = 2500ms}.fill(other);
   EXPECT_EQ(other.fields.get("content-type"), sql::media_type(sql::Format::csj, sql::Header::absent));
   EXPECT_EQ(other.fields.get("vary"), "Accept");
   EXPECT_EQ(other.fields.get("cache-control"), "no-cache");
@@ -24,13 +24,13 @@ TEST(AnswerHead, OfAnAnswer) {
 }
 
 TEST(AnswerHead, OfOneThatIsKnown) {
-  Wish wish;
-  wish.negotiated = true;
+  Preference preference;
+  preference.negotiated = true;
   const std::vector<http::Field> fields{{"If-None-Match", "\"7;gzip\""}, {"Accept-Encoding", "gzip"}};
   http::Request request;
   request.fields = fields;
   const Conditions conditions(request);
-  const AnswerHead head{.wish = wish, .cache_control = "no-cache", .age = -1s};
+  const AnswerHead head{.preference = preference, .cache_control = "no-cache", .age = -1s};
   http::Response known = head.not_modified(conditions, "\"7\"");
   EXPECT_EQ(known.status, 304);
   EXPECT_EQ(known.fields.get("etag"), "\"7;gzip\"") << "the client's own";

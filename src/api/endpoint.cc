@@ -118,8 +118,8 @@ class Endpoint::RowsBody final : public http::BodySource {
 core::Async<http::Response> Endpoint::handle(http::Request& request) {
   if (request.body != nullptr) [[unlikely]]
     return handle_without_body(request, *this);
-  const auto wish = wish_of(request, plan_->formats);
-  if (!wish) return not_acceptable(plan_->formats);
+  const auto preference = preference_of(request, plan_->formats);
+  if (!preference) return not_acceptable(plan_->formats);
   bool asks_first = false;
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
@@ -127,11 +127,11 @@ core::Async<http::Response> Endpoint::handle(http::Request& request) {
     asks_first = verdict.wanted.has_value();
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  if (asks_first) return query_if_allowed(request, *wish);
-  return query(request, *wish);
+  if (asks_first) return query_if_allowed(request, *preference);
+  return query(request, *preference);
 }
 
-core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Wish wish) {
+core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Preference preference) {
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, request);
@@ -142,10 +142,10 @@ core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Wi
   auto refusal =
       co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failure_);
   if (refusal) co_return std::move(*refusal);
-  co_return co_await query(request, wish);
+  co_return co_await query(request, preference);
 }
 
-core::Async<http::Response> Endpoint::query(http::Request& request, const Wish& wish) {
+core::Async<http::Response> Endpoint::query(http::Request& request, const Preference& preference) {
   arguments_.clear();
   if (auto bound = binder_.bind(plan_->sources, request, {}, arguments_); !bound) return refuse_value(bound.error());
 
@@ -157,44 +157,44 @@ core::Async<http::Response> Endpoint::query(http::Request& request, const Wish& 
     settings = std::move(*made);
   }
   auto querying = database_.query(plan_->statement, arguments_, {.deadline = deadline, .settings = settings});
-  if (!querying.ready()) return wait_for_cursor(wish, std::move(querying));
+  if (!querying.ready()) return wait_for_cursor(preference, std::move(querying));
   auto cursor = querying.take();
   if (!cursor) return failed(cursor.error());
   auto reading = (*cursor)->next();
-  if (!reading.ready()) return wait_for_rows(wish, std::move(*cursor), std::move(reading));
+  if (!reading.ready()) return wait_for_rows(preference, std::move(*cursor), std::move(reading));
   auto block = reading.take();
-  if (plan_->object && block && !block->last) return check_object(wish, std::move(*cursor), *block);
-  return answer(wish, std::move(*cursor), block);
+  if (plan_->object && block && !block->last) return check_object(preference, std::move(*cursor), *block);
+  return answer(preference, std::move(*cursor), block);
 }
 
-core::Task<http::Response> Endpoint::wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying) {
+core::Task<http::Response> Endpoint::wait_for_cursor(Preference preference, core::Async<sql::Result<Cursor>> querying) {
   auto cursor = co_await std::move(querying);
   if (!cursor) co_return failed(cursor.error());
   auto reading = (*cursor)->next();
   if (reading.ready()) {
     auto block = reading.take();
-    if (!plan_->object || !block || block->last) co_return answer(wish, std::move(*cursor), block);
-    co_return co_await check_object(wish, std::move(*cursor), *block);
+    if (!plan_->object || !block || block->last) co_return answer(preference, std::move(*cursor), block);
+    co_return co_await check_object(preference, std::move(*cursor), *block);
   }
-  co_return co_await wait_for_rows(wish, std::move(*cursor), std::move(reading));
+  co_return co_await wait_for_rows(preference, std::move(*cursor), std::move(reading));
 }
 
-core::Task<http::Response> Endpoint::wait_for_rows(Wish wish, Cursor cursor,
+core::Task<http::Response> Endpoint::wait_for_rows(Preference preference, Cursor cursor,
                                                    core::Async<sql::Result<sql::Block>> reading) {
   auto block = co_await std::move(reading);
-  if (plan_->object && block && !block->last) co_return co_await check_object(wish, std::move(cursor), *block);
-  co_return answer(wish, std::move(cursor), block);
+  if (plan_->object && block && !block->last) co_return co_await check_object(preference, std::move(cursor), *block);
+  co_return answer(preference, std::move(cursor), block);
 }
 
 // Reads on after the first row, because the database has not yet confirmed that it is the only one.
-core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql::Block first) {
+core::Task<http::Response> Endpoint::check_object(Preference preference, Cursor cursor, sql::Block first) {
   std::size_t rows = first.rows;
-  http::Response response = answer_object(wish, first);
+  http::Response response = answer_object(preference, first);
   bool last = first.last;
   while (rows <= 1 && !last) {
     auto block = co_await cursor->next();
     if (!block) co_return failed(block.error());
-    if (rows == 0) response = answer_object(wish, *block);
+    if (rows == 0) response = answer_object(preference, *block);
     rows += block->rows;
     last = block->last;
   }
@@ -204,36 +204,36 @@ core::Task<http::Response> Endpoint::check_object(Wish wish, Cursor cursor, sql:
   co_return response;
 }
 
-http::Response Endpoint::head_of_answer(const Wish& wish) const {
+http::Response Endpoint::head_of_answer(const Preference& preference) const {
   http::Response response;
-  AnswerHead{.wish = wish, .cache_control = plan_->cache_control}.fill(response);
+  AnswerHead{.preference = preference, .cache_control = plan_->cache_control}.fill(response);
   failure_.got_through();
   return response;
 }
 
-const sql::Layout& Endpoint::layout_of(const Wish& wish, std::span<const sql::Column> columns) {
+const sql::Layout& Endpoint::layout_of(const Preference& preference, std::span<const sql::Column> columns) {
   if (columns.data() != plan_->statement.columns.data()) [[unlikely]]
-    return layout_of_changed(wish, columns);
-  return *plan_->layouts[static_cast<std::size_t>(wish.format)];
+    return layout_of_changed(preference, columns);
+  return *plan_->layouts[static_cast<std::size_t>(preference.format)];
 }
 
-const sql::Layout& Endpoint::layout_of_changed(const Wish& wish, std::span<const sql::Column> columns) {
+const sql::Layout& Endpoint::layout_of_changed(const Preference& preference, std::span<const sql::Column> columns) {
   auto known = std::ranges::find(changed_, columns.data(), &Changed::columns);
   if (known == changed_.end()) known = changed_.insert(known, {.columns = columns.data(), .layouts = {}});
-  auto& layout = known->layouts[static_cast<std::size_t>(wish.format)];
+  auto& layout = known->layouts[static_cast<std::size_t>(preference.format)];
   if (!layout) {
     const sql::EncodeOptions options{.object = plan_->object};
-    layout = std::make_unique<const sql::Layout>(wish.format, columns, options);
+    layout = std::make_unique<const sql::Layout>(preference.format, columns, options);
   }
   return *layout;
 }
 
 // `tag`: the answer's ETag, if the row has a state. See RFC 9110, 13.2.2.
-std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, const sql::Block& block,
+std::optional<http::Response> Endpoint::refuse_by_version(const Preference& preference, const sql::Block& block,
                                                           std::string& tag) const {
   const std::optional<std::string> state = plan_->version->state(block);
-  if (state) tag = tag_of(*state, wish.format, wish.header);
-  const Conditions conditions(*wish.request);
+  if (state) tag = tag_of(*state, preference.format, preference.header);
+  const Conditions conditions(*preference.request);
   if (conditions.none()) return std::nullopt;
   switch (conditions.judge(state, tag)) {
     case Conditions::Verdict::proceed:
@@ -246,49 +246,50 @@ std::optional<http::Response> Endpoint::refuse_by_version(const Wish& wish, cons
       break;
   }
   failure_.got_through();
-  return AnswerHead{.wish = wish, .cache_control = plan_->cache_control}.not_modified(conditions, tag);
+  return AnswerHead{.preference = preference, .cache_control = plan_->cache_control}.not_modified(conditions, tag);
 }
 
-http::Response Endpoint::answer_object(const Wish& wish, const sql::Block& block) {
-  if (block.rows == 0) return refuse_missing(*wish.request);
+http::Response Endpoint::answer_object(const Preference& preference, const sql::Block& block) {
+  if (block.rows == 0) return refuse_missing(*preference.request);
   if (block.rows > 1) {
     return failed(several_rows());
   }
   std::string tag;
   if (plan_->version) {
-    if (auto refusal = refuse_by_version(wish, block, tag)) return std::move(*refusal);
+    if (auto refusal = refuse_by_version(preference, block, tag)) return std::move(*refusal);
   }
-  http::Response response = head_of_answer(wish);
+  http::Response response = head_of_answer(preference);
   if (!tag.empty()) {
     response.fields.add_owned("ETag", std::move(tag));
     response.tag_takes_suffix = true;
   }
-  sql::Encoder encoder(layout_of(wish, block.columns));
+  sql::Encoder encoder(layout_of(preference, block.columns));
   Buffer body;
-  encoder.begin(body, wish.header);
+  encoder.begin(body, preference.header);
   encoder.rows(block, body);
   encoder.end(body);
   response.body = std::move(body);
   return response;
 }
 
-http::Response Endpoint::answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first) {
+http::Response Endpoint::answer(const Preference& preference, Cursor cursor, const sql::Result<sql::Block>& first) {
   if (!first) return failed(first.error());
-  if (plan_->object) return answer_object(wish, *first);
-  http::Response response = head_of_answer(wish);
-  if (first->last && !wish.trailers) {
-    sql::Encoder encoder(layout_of(wish, first->columns));
+  if (plan_->object) return answer_object(preference, *first);
+  http::Response response = head_of_answer(preference);
+  if (first->last && !preference.trailers) {
+    sql::Encoder encoder(layout_of(preference, first->columns));
     Buffer body;
-    encoder.begin(body, wish.header);
+    encoder.begin(body, preference.header);
     encoder.rows(*first, body);
     encoder.end(body);
     response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));
     response.body = std::move(body);
     return response;
   }
-  auto rows = std::make_unique<RowsBody>(plan_, layout_of(wish, first->columns), std::move(cursor), wish.trailers);
-  rows->take_first(*first, wish.header);
-  if (wish.trailers) response.fields.add_trusted("Trailer", "Row-Count");
+  auto rows =
+      std::make_unique<RowsBody>(plan_, layout_of(preference, first->columns), std::move(cursor), preference.trailers);
+  rows->take_first(*first, preference.header);
+  if (preference.trailers) response.fields.add_trusted("Trailer", "Row-Count");
   response.body = std::unique_ptr<http::BodySource>(std::move(rows));
   return response;
 }

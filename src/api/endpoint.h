@@ -73,18 +73,21 @@ class Endpoint final : public http::Handler {
   class RowsBody;
   using Cursor = std::unique_ptr<sql::Cursor>;
 
-  [[nodiscard]] core::Async<http::Response> query(http::Request& request, const Wish& wish);
-  core::Task<http::Response> query_if_allowed(http::Request& request, Wish wish);
-  core::Task<http::Response> wait_for_cursor(Wish wish, core::Async<sql::Result<Cursor>> querying);
-  core::Task<http::Response> wait_for_rows(Wish wish, Cursor cursor, core::Async<sql::Result<sql::Block>> reading);
-  core::Task<http::Response> check_object(Wish wish, Cursor cursor, sql::Block first);
-  [[nodiscard]] http::Response answer(const Wish& wish, Cursor cursor, const sql::Result<sql::Block>& first);
-  [[nodiscard]] http::Response answer_object(const Wish& wish, const sql::Block& block);
-  [[nodiscard]] std::optional<http::Response> refuse_by_version(const Wish& wish, const sql::Block& block,
+  [[nodiscard]] core::Async<http::Response> query(http::Request& request, const Preference& preference);
+  core::Task<http::Response> query_if_allowed(http::Request& request, Preference preference);
+  core::Task<http::Response> wait_for_cursor(Preference preference, core::Async<sql::Result<Cursor>> querying);
+  core::Task<http::Response> wait_for_rows(Preference preference, Cursor cursor,
+                                           core::Async<sql::Result<sql::Block>> reading);
+  core::Task<http::Response> check_object(Preference preference, Cursor cursor, sql::Block first);
+  [[nodiscard]] http::Response answer(const Preference& preference, Cursor cursor,
+                                      const sql::Result<sql::Block>& first);
+  [[nodiscard]] http::Response answer_object(const Preference& preference, const sql::Block& block);
+  [[nodiscard]] std::optional<http::Response> refuse_by_version(const Preference& preference, const sql::Block& block,
                                                                 std::string& tag) const;
-  [[nodiscard]] const sql::Layout& layout_of(const Wish& wish, std::span<const sql::Column> columns);
-  [[nodiscard]] const sql::Layout& layout_of_changed(const Wish& wish, std::span<const sql::Column> columns);
-  [[nodiscard]] http::Response head_of_answer(const Wish& wish) const;
+  [[nodiscard]] const sql::Layout& layout_of(const Preference& preference, std::span<const sql::Column> columns);
+  [[nodiscard]] const sql::Layout& layout_of_changed(const Preference& preference,
+                                                     std::span<const sql::Column> columns);
+  [[nodiscard]] http::Response head_of_answer(const Preference& preference) const;
   [[nodiscard]] http::Response failed(const sql::Error& error) const;
 
   struct Changed {

@@ -31,30 +31,31 @@ constexpr std::array<Variant, 6> variants{{
 
 }  // namespace
 
-std::optional<Wish> wish_of(const http::Request& request, sql::FormatSet formats) {
-  Wish wish;
-  wish.request = &request;
-  if (const std::string_view te = request.field("te"); !te.empty()) wish.trailers = http::lists_token(te, "trailers");
+std::optional<Preference> preference_of(const http::Request& request, sql::FormatSet formats) {
+  Preference preference;
+  preference.request = &request;
+  if (const std::string_view te = request.field("te"); !te.empty())
+    preference.trailers = http::lists_token(te, "trailers");
   if (!request.extension.empty()) {
-    wish.format = *sql::format_of_extension(request.extension.substr(1));
-    if (!formats.has(wish.format)) return std::nullopt;
-    return wish;
+    preference.format = *sql::format_of_extension(request.extension.substr(1));
+    if (!formats.has(preference.format)) return std::nullopt;
+    return preference;
   }
-  wish.negotiated = true;
+  preference.negotiated = true;
   const std::string_view accept = request.field("accept");
-  if ((accept.empty() || accept == "*/*") && formats.has(wish.format)) return wish;
+  if ((accept.empty() || accept == "*/*") && formats.has(preference.format)) return preference;
   std::uint16_t best = 0;
   for (const Variant& variant : variants) {
     if (!formats.has(variant.format)) continue;
     const auto quality = http::quality_of(request.fields, variant.type, variant.subtype, variant.parameters);
     if (quality <= best) continue;
     best = quality;
-    wish.format = variant.format;
-    wish.header = variant.header;
+    preference.format = variant.format;
+    preference.header = variant.header;
     if (best == 1000) break;
   }
   if (best == 0) return std::nullopt;
-  return wish;
+  return preference;
 }
 
 http::Response not_acceptable(sql::FormatSet formats) {

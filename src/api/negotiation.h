@@ -12,7 +12,7 @@
 namespace sluice::api {
 
 // The result of content negotiation for an answer with rows.
-struct Wish {
+struct Preference {
   sql::Format format = sql::Format::json;
   sql::Header header = sql::Header::present;
   bool negotiated = false;                 // the format depends on Accept, so the answer needs Vary
@@ -22,7 +22,7 @@ struct Wish {
 
 // Chooses the format by the path's extension, or else by Accept. `formats`: the available formats. Returns nullopt if
 // the client accepts none of them; not_acceptable() is the answer to that.
-[[nodiscard]] std::optional<Wish> wish_of(const http::Request& request, sql::FormatSet formats = {});
+[[nodiscard]] std::optional<Preference> preference_of(const http::Request& request, sql::FormatSet formats = {});
 [[nodiscard]] http::Response not_acceptable(sql::FormatSet formats = {});
 
 // The layouts of a statement's rows, by sql::Format.

@@ -11,11 +11,11 @@ namespace sluice::api {
 namespace {
 
 // Returns "json" and the like, or "csv-" without a header line, or "" if nothing is acceptable.
-std::string wish(std::vector<http::Field> fields, std::string_view extension = {}, sql::FormatSet formats = {}) {
+std::string preference(std::vector<http::Field> fields, std::string_view extension = {}, sql::FormatSet formats = {}) {
   http::Request request;
   request.fields = fields;
   request.extension = extension;
-  const auto found = wish_of(request, formats);
+  const auto found = preference_of(request, formats);
   if (!found) return "";
   EXPECT_EQ(found->negotiated, extension.empty());
   EXPECT_EQ(found->request, &request);
@@ -42,13 +42,13 @@ std::string wish(std::vector<http::Field> fields, std::string_view extension = {
 TEST(Negotiation, OfTheFormatsThatThereAre) {
   constexpr sql::Format lines[] = {sql::Format::ndjson, sql::Format::csv};
   const sql::FormatSet two(lines);
-  EXPECT_EQ(wish({}, {}, two), "csv");
-  EXPECT_EQ(wish({{"accept", "*/*"}}, {}, two), "csv");
-  EXPECT_EQ(wish({{"accept", "application/*, text/csv;q=0.5"}}, {}, two), "ndjson");
-  EXPECT_EQ(wish({{"accept", "application/json, application/csj"}}, {}, two), "");
-  EXPECT_EQ(wish({}, ".csv", two), "csv");
-  EXPECT_EQ(wish({}, ".json", two), "");
-  EXPECT_EQ(wish({}, ".json", sql::FormatSet(std::span<const sql::Format>())), "json");
+  EXPECT_EQ(preference({}, {}, two), "csv");
+  EXPECT_EQ(preference({{"accept", "*/*"}}, {}, two), "csv");
+  EXPECT_EQ(preference({{"accept", "application/*, text/csv;q=0.5"}}, {}, two), "ndjson");
+  EXPECT_EQ(preference({{"accept", "application/json, application/csj"}}, {}, two), "");
+  EXPECT_EQ(preference({}, ".csv", two), "csv");
+  EXPECT_EQ(preference({}, ".json", two), "");
+  EXPECT_EQ(preference({}, ".json", sql::FormatSet(std::span<const sql::Format>())), "json");
 }
 
 TEST(Negotiation, ByAccept) {
@@ -71,23 +71,23 @@ TEST(Negotiation, ByAccept) {
       {"application/json;q=0", ""},
       {"text/html, application/xhtml+xml, */*;q=0.8", "json"},
   };
-  for (const auto& [accept, expected] : cases) EXPECT_EQ(wish({{"Accept", accept}}), expected) << accept;
-  EXPECT_EQ(wish({}), "json");
-  EXPECT_EQ(wish({{"Accept", "image/png"}, {"Accept", "text/csv"}}), "csv") << "several lines are one list";
+  for (const auto& [accept, expected] : cases) EXPECT_EQ(preference({{"Accept", accept}}), expected) << accept;
+  EXPECT_EQ(preference({}), "json");
+  EXPECT_EQ(preference({{"Accept", "image/png"}, {"Accept", "text/csv"}}), "csv") << "several lines are one list";
 }
 
 TEST(Negotiation, AnExtensionDecides) {
-  EXPECT_EQ(wish({{"Accept", "image/png"}}, ".csv"), "csv");
-  EXPECT_EQ(wish({{"Accept", "text/csv"}}, ".ndjson"), "ndjson");
+  EXPECT_EQ(preference({{"Accept", "image/png"}}, ".csv"), "csv");
+  EXPECT_EQ(preference({{"Accept", "text/csv"}}, ".ndjson"), "ndjson");
 }
 
 TEST(Negotiation, TrailersAreForWhoTakesThem) {
   http::Request request;
-  EXPECT_FALSE(wish_of(request)->trailers);
+  EXPECT_FALSE(preference_of(request)->trailers);
   for (const auto& [te, takes] : {std::pair{"trailers", true}, {"gzip, trailers", true}, {"gzip", false}}) {
     const std::vector<http::Field> fields{{"TE", te}};
     request.fields = fields;
-    EXPECT_EQ(wish_of(request)->trailers, takes) << te;
+    EXPECT_EQ(preference_of(request)->trailers, takes) << te;
   }
 }
 

@@ -81,7 +81,7 @@ struct ParamOptions {
   }
 };
 
-// What happens to query parameters that the endpoint does not use.
+// Whether query parameters that the endpoint does not use are refused.
 enum class QueryParameters : std::uint8_t { known, any };
 
 inline NameOf<QueryParameters> names_of(QueryParameters) {
@@ -216,9 +216,10 @@ struct MethodOptions {
             "that `existing` selects, such as `\"10%\"`. A request that would delete more is answered 409 and writes "
             "nothing, unless its query parameter `max-deleted` permits it.",
             {.check = check_deletion_limit});
-    v.field("returns", &MethodOptions::returns,
-            "What this method answers, if that differs from the endpoint's `returns`: `rows` is a list, `object` is "
-            "one object.");
+    v.field(
+        "returns", &MethodOptions::returns,
+        "The form of this method's answers, if it differs from the endpoint's `returns`: `rows` is a list, `object` is "
+        "one object.");
     v.field("creates", &MethodOptions::creates,
             "Whether the method creates rows. If it does, it is answered 201, with Location if `location` is set. "
             "Without this key, a POST with `table` or INSERT and a PUT with `table` create rows. Set it if the "
@@ -240,7 +241,7 @@ struct MethodOptions {
     v.field("summary", &MethodOptions::summary, "As for the endpoint, but for this method only.");
     v.field("description", &MethodOptions::description, "As for the endpoint, but for this method only.");
     v.field("require", &MethodOptions::require,
-            "What must be true of this method's requests, in addition to the endpoint's own `require`.");
+            "Conditions for this method's requests, in addition to the endpoint's own `require`.");
     v.field("schema", &MethodOptions::schema,
             "A JSON Schema (draft 7) for each row of the body: a table, JSON in a string, or the path of a file. A "
             "row that does not match it is answered 422. A relative path starts at the folder of the configuration "
@@ -344,8 +345,8 @@ struct EndpointOptions {
             "type for the answer, and clients that are generated from it know that type.",
             {.min = 1});
     v.field("summary", &EndpointOptions::summary,
-            "What the endpoint does, in a few words, for [openapi]. Each method may have its own summary.");
-    v.field("description", &EndpointOptions::description, "What the endpoint does, at length, in Markdown.");
+            "A summary of the endpoint in a few words, for [openapi]. Each method may have its own summary.");
+    v.field("description", &EndpointOptions::description, "A description of the endpoint, in Markdown.");
     v.field("store", &EndpointOptions::store,
             "The [store.NAME] that has the files of `returns = \"file\"`. If there is only one store, it is the "
             "default.");
@@ -363,7 +364,7 @@ struct EndpointOptions {
     v.field("delete", &EndpointOptions::delete_, "The statement that answers DELETE, or a table [endpoint.delete].");
     v.field("params", &EndpointOptions::params, "The parameters of the endpoint's statements, by name.");
     v.field("query", &EndpointOptions::query,
-            "What happens to query parameters that the endpoint does not use. `known`: the request is answered 400, "
+            "Query parameters that the endpoint does not use. `known`: the request is answered 400, "
             "with a list of the known ones. `any`: they are ignored.");
     v.field("timeout", &EndpointOptions::timeout,
             "How long the statement may run. After that it is cancelled and the request is answered 504. Without it, "
@@ -389,9 +390,10 @@ struct EndpointOptions {
             {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
-    v.field("require", &EndpointOptions::require,
-            "What must be true of requests, whatever their method; otherwise they are answered 403. It is an "
-            "expression, a list of expressions, or [[endpoint.require]].");
+    v.field(
+        "require", &EndpointOptions::require,
+        "Conditions for all requests; a request that does not meet them is answered 403. The value is an expression, "
+        "a list of expressions, or [[endpoint.require]].");
     v.field("changes", &EndpointOptions::changes,
             "Publishes changes as Server-Sent Events at the endpoint's path followed by `/changes`. `{ notify = "
             "\"CHANNEL\" }` for PostgreSQL, `{ tables = [\"films\"] }` for SQLite.");

@@ -53,7 +53,7 @@ struct SetWritePlan {
   std::shared_ptr<const Guards> guards;                 // null if nothing is required
   std::shared_ptr<const ErrorMap> errors;               // null if codes get the default answers
   std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
-  std::shared_ptr<const schema::Schema> schema;         // of each row; null if there is none
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null if absent
 };
 
 // The options for Database::stage().

@@ -59,7 +59,7 @@ struct Source {
 };
 
 // The name of the first source whose value is a credential, according to the name of the parameter or of its source.
-// Empty if there is none.
+// Empty if absent.
 [[nodiscard]] std::string_view credential_of(std::span<const Source> sources);
 
 // Parses "path.slug" and the like. An error says what is wrong with the text, for the configuration's reader.

@@ -71,7 +71,7 @@ class Conditions {
     return malformed_ ? Verdict::malformed : match_ ? Verdict::stale : Verdict::proceed;
   }
   // The strong form of the tag in If-None-Match that matches the given one, either exactly or in a content coding that
-  // the client accepts. Empty if there is none.
+  // the client accepts. Empty if absent.
   [[nodiscard]] std::string_view known_tag(std::string_view tag) const;
 
  private:

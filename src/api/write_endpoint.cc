@@ -196,7 +196,7 @@ Failed WritePlan::failed() const {
 
 namespace {
 
-// The source, outside the body, whose value is NULL although the column of its name is NOT NULL; null if there is none.
+// The source, outside the body, whose value is NULL although the column of its name is NOT NULL; null if absent.
 const Source* missing_source(const sql::BrokenRule& rule, std::span<const Source> sources,
                              std::span<const sql::Argument> values) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -245,19 +245,19 @@ struct WriteEndpoint::Outcome {
 
 core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
   if (request.body != nullptr && !plan_->takes_body()) return handle_without_body(request, *this);
-  const auto wish = wish_of(request, plan_->formats);
-  if (!wish) return not_acceptable(plan_->formats);
+  const auto preference = preference_of(request, plan_->formats);
+  if (!preference) return not_acceptable(plan_->formats);
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
   if (plan_->guards) {
     auto verdict = plan_->guards->judge(request, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  return run(request, *wish);
+  return run(request, *preference);
 }
 
-core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish) {
-  wish.trailers = false;
+core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference preference) {
+  preference.trailers = false;
   Rows rows;
   const Conditions conditions(request);
   if (plan_->current && plan_->current->required && !conditions.has_match() && !conditions.wants_nothing()) {
@@ -305,7 +305,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Wish wish)
     auto outcome = co_await write(request, conditions, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
-      co_return answer(request, wish, *outcome);
+      co_return answer(request, preference, *outcome);
     }
     // A retry would have found a row inserted meanwhile, so another row has the same unique value.
     if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
@@ -566,7 +566,8 @@ std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const
   return {};
 }
 
-http::Response WriteEndpoint::answer(const http::Request& request, const Wish& wish, const Outcome& outcome) const {
+http::Response WriteEndpoint::answer(const http::Request& request, const Preference& preference,
+                                     const Outcome& outcome) const {
   const WritePlan& plan = *plan_;
   failures_.got_through();
   std::size_t count = 0;
@@ -590,7 +591,7 @@ http::Response WriteEndpoint::answer(const http::Request& request, const Wish& w
     for (const sql::Written& written : outcome.written) {
       if (written.rows.rows == 0) continue;
       if (const auto state = plan.returned->state(written.rows)) {
-        response.fields.add_owned("ETag", tag_of(*state, wish.format, wish.header));
+        response.fields.add_owned("ETag", tag_of(*state, preference.format, preference.header));
         response.tag_takes_suffix = true;
       }
     }
@@ -599,21 +600,22 @@ http::Response WriteEndpoint::answer(const http::Request& request, const Wish& w
     if (response.status == 200) response.status = 204;
     return response;
   }
-  response.fields.add_trusted("Content-Type", sql::media_type(wish.format, wish.header));
-  if (wish.negotiated) response.fields.add_trusted("Vary", "Accept");
+  response.fields.add_trusted("Content-Type", sql::media_type(preference.format, preference.header));
+  if (preference.negotiated) response.fields.add_trusted("Vary", "Accept");
   // Uses the statement's current columns, in case the table has changed.
   const auto columns = outcome.written.empty() ? std::span<const sql::Column>(plan.main.statement.columns)
                                                : outcome.written.front().rows.columns;
   std::unique_ptr<const sql::Layout> changed;
   const sql::Layout* layout =
-      (plan.object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(wish.format)].get();
+      (plan.object ? plan.object_layouts : plan.rows_layouts)[static_cast<std::size_t>(preference.format)].get();
   if (columns.data() != plan.main.statement.columns.data()) {
-    changed = std::make_unique<const sql::Layout>(wish.format, columns, sql::EncodeOptions{.object = plan.object});
+    changed =
+        std::make_unique<const sql::Layout>(preference.format, columns, sql::EncodeOptions{.object = plan.object});
     layout = changed.get();
   }
   sql::Encoder encoder(*layout);
   Buffer body;
-  encoder.begin(body, wish.header);
+  encoder.begin(body, preference.header);
   for (const sql::Written& written : outcome.written) encoder.rows(written.rows, body);
   encoder.end(body);
   response.fields.add_owned("Row-Count", std::to_string(encoder.row_count()));

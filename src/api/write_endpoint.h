@@ -100,7 +100,7 @@ struct WritePlan {
   std::shared_ptr<const Guards> guards;                 // null if nothing is required
   std::shared_ptr<const ErrorMap> errors;               // null if codes get the default answers
   std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
-  std::shared_ptr<const schema::Schema> schema;         // of each row; null if there is none
+  std::shared_ptr<const schema::Schema> schema;         // of each row; null if absent
   std::shared_ptr<const CurrentRow> current;            // null if the endpoint has no `version`
   std::optional<Version> returned;                      // from the columns of the main statement, if they contain it
 };
@@ -110,7 +110,7 @@ struct WritePlan {
 // go to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
-  // Who retries after a conflict: the endpoint, or, if its transaction is part of a larger one, the owner of that one.
+  // Whether the endpoint retries after a conflict. The caller does so if it owns the transaction.
   enum class Retries : std::uint8_t { own, callers };
 
   // `stores`: of the plan's uploads, in the same order. They outlive this.
@@ -130,7 +130,7 @@ class WriteEndpoint final : public http::Handler {
   struct Rows;
   struct Outcome;
 
-  [[nodiscard]] core::Task<http::Response> run(http::Request& request, Wish wish);
+  [[nodiscard]] core::Task<http::Response> run(http::Request& request, Preference preference);
   [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
   // An answer is a refusal. nullopt means that the write may go on. An error means that the transaction has failed.
@@ -140,7 +140,8 @@ class WriteEndpoint final : public http::Handler {
   [[nodiscard]] std::size_t broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const;
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
                                                             std::span<const Value> row) const;
-  [[nodiscard]] http::Response answer(const http::Request& request, const Wish& wish, const Outcome& outcome) const;
+  [[nodiscard]] http::Response answer(const http::Request& request, const Preference& preference,
+                                      const Outcome& outcome) const;
 
   std::shared_ptr<const WritePlan> plan_;
   sql::Database& database_;

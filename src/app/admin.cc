@@ -89,7 +89,8 @@ class Admin::Metrics final : public http::Handler {
     sums.add({
         gauge("sluice_build_info", "The version that runs.", 1, label("version", SLUICE_VERSION)),
         gauge("sluice_cores", "Worker threads.", workers_.size()),
-        gauge("sluice_io_info", "What the cores wait for their sockets with.", 1, label("io", name_of(io_.back_end))),
+        gauge("sluice_io_info", "The interface by which the cores wait for their sockets.", 1,
+              label("io", name_of(io_.back_end))),
     });
     const Instant deadline = core_.reactor().now() + metrics_wait;
     for (unsigned i = 0; i < workers_.size(); ++i) {

@@ -14,7 +14,7 @@
 
 namespace sluice::app {
 
-// What is wrong with the files of [server.tls], and the position of the key that names the wrong file.
+// An error in the files of [server.tls]. `position`: the key that names the file.
 struct CertificateProblem {
   Position position;
   std::string text;

@@ -25,7 +25,7 @@ struct Histogram {
   void add(const Histogram& other);
 };
 
-// What one core has answered: a histogram for each combination of route, method and status that occurred. A plain value
+// One core's responses: a histogram for each combination of route, method and status that occurred. A plain value
 // that is used on its core; a copy is sent to the core that renders the metrics.
 class RequestMetrics {
  public:

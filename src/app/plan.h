@@ -107,7 +107,7 @@ struct Plan {
     std::shared_ptr<const api::resident::Plan> plan;
     std::shared_ptr<Database> database;
     // The first version, until the cores have it.
-    api::resident::Edition first;
+    api::resident::TableVersion first;
     Mark mark;
   };
 

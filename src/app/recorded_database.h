@@ -12,7 +12,7 @@
 
 namespace sluice::app {
 
-// What a database answered while a plan was prepared.
+// A database's answers while a plan was prepared.
 struct Recording {
   using Row = std::vector<std::optional<std::string>>;
 

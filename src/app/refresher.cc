@@ -10,10 +10,10 @@
 namespace sluice::app {
 namespace {
 
-using api::resident::Edition;
 using api::resident::Loaded;
 using api::resident::LoadError;
 using api::resident::Table;
+using api::resident::TableVersion;
 
 bool same_columns(const Table& a, const Table& b) {
   return std::ranges::equal(a.columns(), b.columns(), [](const sql::Column& one, const sql::Column& other) {
@@ -31,14 +31,14 @@ core::Task<std::optional<std::uint64_t>> Mark::probed(core::BlockingPool& thread
 }
 
 Refresher::Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
-                     const api::resident::RefreshOptions& options, Edition edition, Mark mark, Cores cores)
+                     const api::resident::RefreshOptions& options, TableVersion version, Mark mark, Cores cores)
     : around_(surroundings),
       plan_(plan),
       cores_(std::move(cores)),
       trouble_("resident " + plan.name, "answers again", "attempts failed"),
       alarm_(around_.reactor),
       resumed_(around_.reactor),
-      edition_(std::move(edition)),
+      version_(std::move(version)),
       mark_(std::move(mark)),
       every_(options.every.value),
       full_(plan.changes || mark_.probe ? options.full.value : Duration{}),
@@ -52,27 +52,27 @@ void Refresher::stop() {
   stopping_ = true;
   alarm_.ring();
   resumed_.ring();
-  if (!runs_) retire(std::move(edition_.table));
+  if (!runs_) retire(std::move(version_.table));
 }
 
 Refresher::Counters Refresher::counters() const {
   Counters result = counters_;
-  if (edition_.table) {  // null after stop()
-    result.rows = edition_.table->size();
-    result.bytes = edition_.table->memory();
+  if (version_.table) {  // null after stop()
+    result.rows = version_.table->size();
+    result.bytes = version_.table->memory();
   }
-  result.age_s = std::chrono::duration<double>(around_.reactor.now() - edition_.checked).count();
+  result.age_s = std::chrono::duration<double>(around_.reactor.now() - version_.checked).count();
   return result;
 }
 
 Readings Refresher::Counters::readings() const {
   return {
       gauge("sluice_resident_rows", "Rows of the version that is served.", rows),
-      gauge("sluice_resident_bytes", "What its rows and indexes take in memory.", bytes),
+      gauge("sluice_resident_bytes", "Memory of its rows and indexes.", bytes),
       gauge("sluice_resident_age_seconds", "Since the database was last asked with success.", age_s),
       gauge("sluice_resident_load_seconds", "How long the last load took.", load_s),
       counter("sluice_resident_loads_total", "Loads that succeeded.", loads),
-      counter("sluice_resident_partial_total", "Those of them that read the changes alone.", partial),
+      counter("sluice_resident_partial_total", "Loads that read only the changes.", partial),
       counter("sluice_resident_unchanged_total",
               "Refreshes that found nothing new, those included that did not have to load.", unchanged),
       counter("sluice_resident_failures_total", "Loads that failed: what was there before is served.", failures),
@@ -96,19 +96,19 @@ core::Task<void> Refresher::run() {
       back_off.reset();
       trouble_.got_through();
       // The rows are as of the start of the query.
-      edition_.checked = begin;
-      edition_.failing = false;
+      version_.checked = begin;
+      version_.failing = false;
     } else {
       ++counters_.failures;
       if (!back_off) back_off.emplace(reactor, first_pause, longest_pause);
-      edition_.failing = true;
+      version_.failing = true;
     }
-    co_await cores_.publish(edition_);
+    co_await cores_.publish(version_);
     if (retired_) retire(std::move(retired_));
     if (stopping_) break;
   }
   runs_ = false;
-  retire(std::move(edition_.table));
+  retire(std::move(version_.table));
 }
 
 core::Task<bool> Refresher::refresh() {
@@ -124,7 +124,7 @@ core::Task<bool> Refresher::refresh() {
   const bool is_partial = plan_.changes && mark_.since.known() && !is_full && !needs_all_;
   std::expected<Loaded, LoadError> loaded = std::unexpected(LoadError{});
   if (is_partial) {
-    loaded = co_await api::resident::load_changes(plan_, edition_.table, mark_.since, around_.database, reactor,
+    loaded = co_await api::resident::load_changes(plan_, version_.table, mark_.since, around_.database, reactor,
                                                   around_.mailbox, around_.threads);
   } else {
     loaded = co_await api::resident::load(plan_, around_.database, reactor, around_.mailbox, around_.threads);
@@ -154,18 +154,18 @@ Instant Refresher::next_refresh() const {
 }
 
 bool Refresher::is_new(const Table& table) const {
-  const Table& served = *edition_.table;
+  const Table& served = *version_.table;
   return &table != &served && (table.state() != served.state() || !same_columns(table, served));
 }
 
 // Makes the table current; it is served once it has been published.
 void Refresher::take(std::shared_ptr<const Table> table) {
   if (is_new(*table)) {
-    retired_ = std::exchange(edition_.table, std::move(table));
+    retired_ = std::exchange(version_.table, std::move(table));
     return;
   }
   ++counters_.unchanged;
-  if (table != edition_.table) retired_ = std::move(table);
+  if (table != version_.table) retired_ = std::move(table);
 }
 
 void Refresher::retire(std::shared_ptr<const Table> table) {
@@ -204,8 +204,8 @@ core::Task<void> Refresher::room() {
       trouble_.met("clients that are slow hold " + std::to_string(most_retired) +
                    " versions; the next one waits until one of these has been read, or its readers are cut");
       ++counters_.failures;
-      edition_.failing = true;
-      co_await cores_.publish(edition_);
+      version_.failing = true;
+      co_await cores_.publish(version_);
     }
     co_await core::Sleep(reactor, reactor.now() + retired_look);
   }

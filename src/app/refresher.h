@@ -72,7 +72,7 @@ class Refresher {
   };
   struct Cores {
     // Each core will serve the version from its next turn on. Answers that have begun continue with the version before.
-    std::function<core::Task<void>(const api::resident::Edition&)> publish;
+    std::function<core::Task<void>(const api::resident::TableVersion&)> publish;
     // Cuts unfinished answers from a version of the table that is no longer served.
     std::function<core::Task<void>(const api::resident::Table*)> cut;
   };
@@ -80,7 +80,7 @@ class Refresher {
   // All arguments outlive this object. It outlives its tasks, which run until they are cancelled. It does nothing if
   // `options` have neither `every` nor `notify`.
   Refresher(const Surroundings& surroundings, const api::resident::Plan& plan,
-            const api::resident::RefreshOptions& options, api::resident::Edition edition, Mark mark, Cores cores);
+            const api::resident::RefreshOptions& options, api::resident::TableVersion version, Mark mark, Cores cores);
   Refresher(const Refresher&) = delete;
 
   // The database has reported a change.
@@ -88,7 +88,7 @@ class Refresher {
   // The listening connection is restored, so the database may answer again: ends the pause after a failure.
   void resumed() {
     ring();
-    if (edition_.failing) resumed_.ring();
+    if (version_.failing) resumed_.ring();
   }
 
   // The table is not refreshed any more.
@@ -126,7 +126,7 @@ class Refresher {
   TroubleLog trouble_;
   core::Alarm alarm_;
   core::Alarm resumed_;
-  api::resident::Edition edition_;
+  api::resident::TableVersion version_;
   // A version to retire: cores still have it, or it was never served.
   std::shared_ptr<const api::resident::Table> retired_;
   Mark mark_;

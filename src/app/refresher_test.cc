@@ -16,8 +16,8 @@
 namespace sluice::app {
 namespace {
 
-using api::resident::Edition;
 using api::resident::Table;
+using api::resident::TableVersion;
 using api::resident::TestRows;
 
 // Returns the version in `says`.
@@ -62,13 +62,13 @@ class RefresherTest : public testing::Test {
       const sql::Block block = first.block();
       ASSERT_TRUE(mark.since.note(*api::resident::ValueType::of(block.columns[1]), block.row(0)[1]));
     }
-    Edition first{.table = table_of(plan.shape, rows(1)), .checked = reactor.now(), .failing = false};
+    TableVersion first{.table = table_of(plan.shape, rows(1)), .checked = reactor.now(), .failing = false};
     published = first;
     refresher = std::make_unique<Refresher>(
         Refresher::Surroundings{
             .reactor = reactor, .mailbox = mailbox, .tasks = tasks, .threads = threads, .database = database},
         plan, options, std::move(first), std::move(mark),
-        Refresher::Cores{.publish = [this](const Edition& edition) { return publish(edition); },
+        Refresher::Cores{.publish = [this](const TableVersion& version) { return publish(version); },
                          .cut = [this](const Table* table) { return cut(table); }});
   }
   // Releases the versions that readers hold, if `can_cut`.
@@ -86,8 +86,8 @@ class RefresherTest : public testing::Test {
       EXPECT_EQ(published.table->size(), i + 2);
     }
   }
-  core::Task<void> publish(Edition edition) {
-    published = std::move(edition);
+  core::Task<void> publish(TableVersion version) {
+    published = std::move(version);
     ++publications;
     co_return;
   }
@@ -123,7 +123,7 @@ class RefresherTest : public testing::Test {
   api::resident::RefreshOptions options;
   std::shared_ptr<TestProbe> probe;
   core::TaskGroup tasks;
-  Edition published;
+  TableVersion published;
   int publications = 0;
   std::unique_ptr<Refresher> refresher;
   std::vector<std::shared_ptr<const Table>> held;

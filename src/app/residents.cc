@@ -20,10 +20,10 @@
 namespace sluice::app {
 namespace {
 
-using api::resident::Edition;
 using api::resident::Loaded;
 using api::resident::LoadError;
 using api::resident::Table;
+using api::resident::TableVersion;
 
 core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident::Plan& plan, sql::Database& database,
                                                             Loop& loop, Duration patience, Mark& mark) {
@@ -203,8 +203,8 @@ void Residents::follow(const Plan& plan) {
         *resident->plan, refresh ? *refresh : api::resident::RefreshOptions{}, resident->first, resident->mark,
         Refresher::Cores{
             .publish =
-                [this, handle](const Edition& edition) {
-                  return tell(core_, workers_, [handle, edition](Worker& worker) { worker.publish(handle, edition); });
+                [this, handle](const TableVersion& version) {
+                  return tell(core_, workers_, [handle, version](Worker& worker) { worker.publish(handle, version); });
                 },
             .cut =
                 [this, handle](const Table* table) {

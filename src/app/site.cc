@@ -35,7 +35,7 @@ std::shared_ptr<http::AnswerFields> make_answer_fields(const ServerOptions& opti
   return std::make_shared<http::AnswerFields>(options.server_header, fields, secure);
 }
 
-// `made` is indexed like `planned`. Returns the element for the plan's `wanted`; null if there is none.
+// `made` is indexed like `planned`. Returns the element for the plan's `wanted`; null if absent.
 template <class Made, class Planned, class Get>
 Made find_made(const std::vector<Made>& made, const Planned& planned, const void* wanted, Get get) {
   for (std::size_t i = 0; i < planned.size(); ++i) {

@@ -166,8 +166,8 @@ std::shared_ptr<sql::Database> Worker::database_of(const Plan::Database* databas
   });
 }
 
-void Worker::publish(const api::resident::Plan* plan, const api::resident::Edition& edition) {
-  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) resident->publish(edition);
+void Worker::publish(const api::resident::Plan* plan, const api::resident::TableVersion& version) {
+  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) resident->publish(version);
 }
 
 void Worker::cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table) {

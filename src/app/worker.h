@@ -35,7 +35,7 @@ struct Descriptors {
   TroubleLog* trouble = nullptr;  // logs that there are no more descriptors
 };
 
-// What one core has regardless of the configuration: the server and its counters. It also has the site that is served,
+// One core's state that outlives configurations: the server and its counters. It also has the site that is served,
 // the next one, and earlier ones. Created, used and destroyed on the core.
 class Worker final : http::Observer, http::Dispatcher {
  public:
@@ -81,7 +81,7 @@ class Worker final : http::Observer, http::Dispatcher {
   // This core's connections to a database of the current site, or of the next or an earlier one; null if none has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
   // Sets the new version of a resident table. Does nothing if no site has the table any more.
-  void publish(const api::resident::Plan* plan, const api::resident::Edition& edition);
+  void publish(const api::resident::Plan* plan, const api::resident::TableVersion& version);
   // Cuts unfinished answers from this version of the table, which the resident no longer serves.
   void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table);
   // Passes changes to the feeds of this core.
@@ -94,7 +94,7 @@ class Worker final : http::Observer, http::Dispatcher {
   // Why this core is not ready: a database does not answer, or keys have not been fetched. Nothing if it is ready.
   core::Task<std::optional<std::string>> find_unready(Instant deadline);
 
-  // What the core has counted; a value that may cross to another core.
+  // The core's counters; a value that may cross to another core.
   struct Snapshot {
     RequestMetrics requests;
     Readings readings;

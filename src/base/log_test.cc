@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What `run` logs, without the time at the beginning of each line.
+// The lines that `run` logs, without the time at the beginning of each line.
 template <class Run>
 std::string logged(Run run) {
   testing::internal::CaptureStderr();

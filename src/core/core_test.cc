@@ -90,7 +90,7 @@ TEST(Cores, a_body_may_return_without_running) {
   EXPECT_EQ(refused.get_future().get(), Errc::closed);
 }
 
-// What wakes a core is its reactor's.
+// The reactor decides how a core wakes up.
 class CoresThatWake : public OnReactor {
  protected:
   static BackEnd back_end() { return GetParam().is_uring ? BackEnd::uring : BackEnd::epoll; }
@@ -130,7 +130,7 @@ TEST_P(CoresThatWake, foreign_threads_post_until_the_end) {
 }
 
 // Every core posts to and calls every other, through rings that are much too small, until it is stopped in the middle.
-// What was accepted ran; every call came back or was cancelled with its core.
+// Every accepted message ran; every call came back or was cancelled with its core.
 TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
   for (int round = 0; round < 6; ++round) {
     std::atomic<std::uint64_t> accepted = 0;

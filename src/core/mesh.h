@@ -114,8 +114,8 @@ struct Awaited<Async<T>> {
 
 }  // namespace detail
 
-// What the cores share: the rings, and whether each core may be asleep or is ending. All ports must be constructed
-// before any is used. The mesh and all reactors must outlive all ports.
+// State that the cores share: the rings, and whether each core may be asleep or is ending. All ports must be
+// constructed before any is used. The mesh and all reactors must outlive all ports.
 class Mesh {
  public:
   // Each ring has room for `ring_capacity` messages of 64 bytes; a power of two.

@@ -305,7 +305,7 @@ TEST(Mesh, an_answer_ends_the_deadline) {
   EXPECT_EQ(armed, 0u);
 }
 
-// Suspends for ever.
+// Suspends and is never resumed.
 struct Forever {
   bool await_ready() { return false; }
   void await_suspend(std::coroutine_handle<>) {}

@@ -121,7 +121,7 @@ Faults rough_weather() {
   return {.short_read = 0.3, .short_write = 0.3, .would_block = 0.3, .split = 0.3, .stall = 0.01, .buffer = 5000};
 }
 
-// What the program relies on, whoever keeps it.
+// The behaviour of a reactor that the program relies on.
 class ReactorContract : public OnReactor {
  protected:
   void SetUp() override {
@@ -443,7 +443,7 @@ TEST_P(ReactorContract, ALullIsQuietUntilItsEndAndThenTellsOfAllThatHasCome) {
     EXPECT_EQ(server.received, "ab");
     server.received.clear();
   }
-  // It stays quiet until somebody says that it is over, who is told of what has come meanwhile.
+  // It stays quiet until set_quiet(false), which reports bytes that have arrived meanwhile.
   const int before = server.wake_ups;
   client.send("c");
   run_for(10ms);
@@ -746,7 +746,7 @@ TEST_P(ReactorContract, WhatIsPutOffTakesItsTimeOfATurnAndTheRestWaits) {
   EXPECT_EQ(log.back(), 3) << "it has asked last";
 }
 
-// Who asks while he runs comes after the others, and after what became ready meanwhile.
+// A hook that asks for a turn while it runs comes after the others, and after handles that became ready meanwhile.
 TEST_P(ReactorContract, WhatIsPutOffWaitsForItsTurn) {
   struct Hook : TurnHook {
     Hook(std::vector<int>& log, int word)

@@ -68,7 +68,7 @@ TEST(SlabLists, GivesBackWhatIsFreeAsAWhole) {
   EXPECT_GT(freed, 2000 * size / 2);
   EXPECT_LT(freed, 1980 * size);
   EXPECT_EQ(lists.trim(size), 0u);
-  // What is left is as usable as before, and so is what is carved from now on.
+  // The remaining blocks are as usable as before, and so are new ones.
   std::set<void*> again;
   for (int i = 0; i < 2000; ++i) again.insert(lists.allocate(size));
   EXPECT_EQ(again.size(), 2000u);

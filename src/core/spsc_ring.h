@@ -16,7 +16,7 @@ namespace sluice::core {
 // index only when the ring looks full or empty by that copy. A busy ring therefore seldom moves a cache line for an
 // index.
 //
-//   head <= tail <= head + capacity, both counting for ever;   slot of i = i mod capacity (a power of two)
+//   head <= tail <= head + capacity, both only grow;   slot of i = i mod capacity (a power of two)
 template <class T>
 class SpscRing {
  public:

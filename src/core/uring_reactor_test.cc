@@ -14,8 +14,8 @@
 namespace sluice::core {
 namespace {
 
-// What the contract does not ask of every reactor alike: what io_uring's has to keep within bounds, and what it has to
-// make up for. All of it holds for epoll too.
+// Properties beyond the contract of all reactors: the io_uring reactor must keep its memory within bounds and hide
+// differences of the kernel's interface. epoll passes these tests too.
 class Bounds : public OnReactor {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ class Bounds : public OnReactor {
       run_until([&] { return *reactor->accept(listener, *servers.back(), nullptr); });
     }
   }
-  // What the socket takes now.
+  // Sends until the socket takes no more.
   std::size_t send(Handle& handle, std::string_view bytes) {
     std::size_t sent = 0;
     while (handle.may_write && sent < bytes.size()) {
@@ -64,7 +64,7 @@ class Bounds : public OnReactor {
     }
     return sent;
   }
-  // What can be read now.
+  // Reads until the socket has no more.
   std::string read(Handle& handle, std::size_t piece = 5000) {
     std::string all;
     while (handle.may_read) {

@@ -18,7 +18,7 @@ namespace sluice::files {
 // The files that answer requests for one path.
 struct Content {
   Files files;
-  std::string_view vary;  // the Vary field; empty if there is none
+  std::string_view vary;  // the Vary field; empty if absent
   bool is_coded = false;  // there is a compressed file beside the identity
 };
 

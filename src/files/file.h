@@ -70,9 +70,9 @@ struct File {
   std::string bytes;
   std::uint64_t size = 0;
   std::string_view media_type;
-  std::string_view coding;  // Content-Encoding; empty if there is none
+  std::string_view coding;  // Content-Encoding; empty if absent
   std::string tag;          // strong, with its quotes
-  std::string modified;     // Last-Modified; empty if there is none or it would be in the future
+  std::string modified;     // Last-Modified; empty if absent, or if it would be in the future
 
   [[nodiscard]] bool in_memory() const { return !descriptor.open(); }
   [[nodiscard]] Validators validators() const {

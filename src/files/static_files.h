@@ -80,9 +80,9 @@ class StaticFiles final : public http::Handler {
 
   const std::string root_path_;
   const std::vector<std::string> index_;
-  const std::string fallback_;  // empty if there is none
+  const std::string fallback_;  // empty if absent
   std::vector<std::string> api_paths_;
-  const std::string cache_control_;  // empty if there is none
+  const std::string cache_control_;  // empty if absent
   const bool lists_;
   const bool precompressed_;
   const bool blobs_;

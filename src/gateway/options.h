@@ -76,7 +76,7 @@ struct PolicyOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = PolicyOptions;
-    v.field("type", &Self::type, "What the policy does. Each type has its own keys.", {.required = true});
+    v.field("type", &Self::type, "The type of the policy. Each type has its own keys.", {.required = true});
     v.variant(&Self::type, PolicyType::jwt, &Self::jwt,
               "A request must carry a signed token, `Authorization: Bearer ...`. Without a valid one it is answered "
               "401.");

@@ -35,7 +35,7 @@ class Policy : public http::Filter {
   [[nodiscard]] virtual Readings readings() const { return {}; }
 };
 
-// What a policy needs besides its options. All referenced objects outlive it.
+// Objects that a policy needs besides its options. All referenced objects outlive it.
 struct PolicyParts {
   std::string_view name;  // of the policy
   core::Reactor& reactor;

@@ -56,7 +56,7 @@ class BodyReader {
   [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
 };
 
-// What policies learned about a request. The codec resets the whole struct before the next request.
+// Results of policies for a request. The codec resets the whole struct before the next request.
 struct Findings {
   // The claims of the verified token. Null if no policy checks tokens, or if the token is optional and the request has
   // none.

@@ -78,7 +78,7 @@ using Body = std::variant<std::monostate, Buffer, SharedBytes, SharedSpans, File
 // The body's length, if it is known before the body is sent.
 [[nodiscard]] std::optional<std::uint64_t> size_of(const Body& body);
 
-// The shared object that the body keeps alive, for Server::cut_answers_of(). Null if there is none.
+// The shared object that the body keeps alive, for Server::cut_answers_of(). Null if absent.
 [[nodiscard]] const void* owner_of(const Body& body);
 
 // The bytes that are in memory only for this response until it has been sent completely.

@@ -32,7 +32,7 @@ struct Pattern {
   [[nodiscard]] std::vector<std::string> names() const;
 };
 
-// What a request must contain besides its path. Conditions distinguish routes that have the same path.
+// A header field or query parameter that a request must have. Conditions distinguish routes that have the same path.
 struct Condition {
   enum class Of : std::uint8_t { field, query };
   Of of{};
@@ -123,8 +123,7 @@ class Router final : public Dispatcher {
   const std::unique_ptr<const Terminal> nowhere_;  // for paths without a route
 };
 
-// The extension that selects a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment. Empty if there is
-// none.
+// The extension that selects a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment. Empty if absent.
 [[nodiscard]] std::string_view format_extension(std::string_view segment);
 
 // Whether the path of `target` ends in such an extension although the path of `written`, its template, does not. The

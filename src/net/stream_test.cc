@@ -329,7 +329,7 @@ TEST_P(StreamTest, WhoeverWatchesIsToldOfBytesOfTheDeadlineAndOfARecall) {
     while (!stream.open()) co_await core::Sleep(*test.reactor, test.reactor->now() + 1ms);
     Watcher watcher(stream);
     Buffer buffer;
-    // What is readable from the beginning, for all that is known, is nothing.
+    // At first, nothing is known to be readable.
     while (!watcher.watch(test.reactor->now() + 20ms)) {
       Stream::Read reading = stream.read(buffer, 100, never);
       EXPECT_FALSE(reading.attempt());
@@ -444,7 +444,7 @@ TEST(StreamShares, AFileThatWaitsForItsTurnCanBeCancelled) {
   reactor.close(listener);
 }
 
-// A rough network must not be told from a smooth one, but by the time it takes.
+// A rough network must differ from a smooth one only in the time that it takes.
 INSTANTIATE_TEST_SUITE_P(BackEnds, StreamTest,
                          testing::Values(core::on_epoll, core::on_uring,
                                          core::TestedReactor{"simulated",

@@ -19,7 +19,7 @@
 // Change notifications from a database: NOTIFY of PostgreSQL, commits of this process to SQLite.
 namespace sluice::sql {
 
-// What a listener listens for: either a channel or tables. If both are empty, it listens for nothing.
+// The source of a listener's events: either a channel or tables. If both are empty, it listens for nothing.
 struct Topic {
   bool operator==(const Topic&) const = default;
 

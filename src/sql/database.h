@@ -22,7 +22,7 @@ namespace sluice::sql {
 
 enum class Dialect : std::uint8_t { postgres, sqlite };
 
-// What went wrong, classified by what the caller does about it.
+// Classes of errors, by what the caller does about them.
 enum class Failure : std::uint8_t {
   unavailable,   // no connection became free within the wait: 503 with Retry-After
   timed_out,     // the statement exceeded its deadline: 504
@@ -44,7 +44,7 @@ struct BrokenRule {
 
 struct Error {
   Failure failure{};
-  std::string sqlstate;        // five characters; SQLite's codes are mapped to PostgreSQL's; empty if there is none
+  std::string sqlstate;        // five characters; SQLite's codes are mapped to PostgreSQL's; empty if absent
   std::string message;         // the database's own text: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
   std::size_t headline = SIZE_MAX;           // bytes of `message` before its detail and its hint

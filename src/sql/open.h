@@ -13,8 +13,8 @@ namespace sluice::sql {
 
 class CommitObservers;
 
-// What all cores share of a database: SQLite's writer, or the resolver for the host name of PostgreSQL's server. It is
-// created before the first Database and outlives all of them.
+// The part of a database that all cores share: SQLite's writer, or the resolver for the host name of PostgreSQL's
+// server. It is created before the first Database and outlives all of them.
 class SharedDatabase {
  public:
   virtual ~SharedDatabase() = default;

@@ -67,7 +67,7 @@ core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions
       }
       co_return reads;
     }
-    why = "it writes, or is none of SELECT, VALUES, TABLE, WITH, SHOW and EXPLAIN";
+    why = "it writes, or does not begin with SELECT, VALUES, TABLE, WITH, SHOW or EXPLAIN";
   }
   error.sqlstate.clear();
   error.message = "a statement that answers GET must not write: " + why;

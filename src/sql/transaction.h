@@ -48,7 +48,7 @@ struct TransactionOptions {
   std::size_t result_bytes = 16 << 20;
 };
 
-// What one statement of a transaction has done. It owns its rows (of RETURNING, or of a SELECT).
+// The result of one statement of a transaction. It owns its rows (of RETURNING, or of a SELECT).
 struct Written {
   std::uint64_t changes = 0;  // rows that the statement itself inserted, updated or deleted
   Block rows;                 // all rows: `last` is set

@@ -86,10 +86,10 @@ sluice_changes_connections_total counter database Connections that have listened
 sluice_changes_events_total counter http_route Changes that were heard of.
 sluice_changes_listening gauge database Whether changes of the database are heard of.
 sluice_changes_refused_total counter http_route Clients beyond the limit.
-sluice_changes_resets_total counter http_route Clients that were told to read the resource anew.
-sluice_changes_sent_total counter http_route Changes that clients were told of.
+sluice_changes_resets_total counter http_route Clients that had to read the whole resource again.
+sluice_changes_sent_total counter http_route Changes that were sent to clients.
 sluice_compression_answers_total counter - Answers that went out compressed.
-sluice_compression_cached_total counter - Those of them whose compressed form was kept.
+sluice_compression_cached_total counter - Answers whose compressed form was cached.
 sluice_compression_input_bytes_total counter - Bytes given to compressors.
 sluice_compression_output_bytes_total counter - Bytes that compressors made of them.
 sluice_compression_refused_total counter - Answers that went out as they were for want of [compression] memory.
@@ -102,9 +102,9 @@ sluice_files_cache_bytes gauge - Bytes of the files in memory in the cache.
 sluice_files_cache_files gauge - Files in memory or open in the cache.
 sluice_files_cache_hits_total counter - Requests for files answered from the cache as it was.
 sluice_files_cache_misses_total counter - Requests for files that were looked up, or for a change.
-sluice_io_info gauge io What the cores wait for their sockets with.
+sluice_io_info gauge io The interface by which the cores wait for their sockets.
 sluice_jwt_anonymous_total counter policy Requests without a token that went on.
-sluice_jwt_cache_bytes gauge policy What they take in memory.
+sluice_jwt_cache_bytes gauge policy Memory of cached tokens.
 sluice_jwt_cache_hits_total counter policy Requests whose token was verified before.
 sluice_jwt_cache_tokens gauge policy Verified tokens that are remembered.
 sluice_jwt_refusals_total counter policy,reason Requests that were not let through.
@@ -126,14 +126,14 @@ sluice_request_log_rows_total counter - Requests that [request_log] wrote to its
 sluice_resident_age_seconds gauge resident Since the database was last asked with success.
 sluice_resident_answers_cached_total counter resident Queries whose whole answer was kept.
 sluice_resident_answers_made_total counter resident Queries whose answer was put together.
-sluice_resident_bytes gauge resident What its rows and indexes take in memory.
-sluice_resident_cache_bytes gauge resident What the answers and rows that are kept take, of all cores.
+sluice_resident_bytes gauge resident Memory of its rows and indexes.
+sluice_resident_cache_bytes gauge resident Memory of cached answers and rows, of all cores.
 sluice_resident_chunks_elsewhere_total counter resident Chunks of long answers, encoded on demand, that another core than the answering one has encoded.
 sluice_resident_cut_total counter resident Old versions whose answers were cut for the next one to be loaded.
 sluice_resident_failures_total counter resident Loads that failed: what was there before is served.
 sluice_resident_load_seconds gauge resident How long the last load took.
 sluice_resident_loads_total counter resident Loads that succeeded.
-sluice_resident_partial_total counter resident Those of them that read the changes alone.
+sluice_resident_partial_total counter resident Loads that read only the changes.
 sluice_resident_rows gauge resident Rows of the version that is served.
 sluice_resident_unchanged_total counter resident Refreshes that found nothing new, those included that did not have to load.
 sluice_response_body_bytes_total counter http_request_method,http_response_status_code,http_route,url_scheme Bytes of bodies sent, without framing.

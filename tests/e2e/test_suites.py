@@ -174,7 +174,7 @@ set = { gone = "body.9.id" }
 request = "GET /films/${gone}"
 ''')
     assert [one[0] for one in points(run.stdout)] == ["ok", "ok", "ok", "not ok", "not ok"], run.stdout
-    assert 'body.9.id: there is none to set \\"gone\\" from' in run.stdout
+    assert 'body.9.id: nothing was sent to set \\"gone\\" from' in run.stdout
     assert "${gone} has no value: the step that sets it has failed" in run.stdout
 
 

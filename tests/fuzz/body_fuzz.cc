@@ -1,6 +1,6 @@
-// Rows out of any bytes, in every format. What the reader says must not depend on how the body comes: its answers to
-// the whole are compared with those to pieces. Every value that comes out is text that a database takes, numbers and
-// JSON are what they say, and a fault lies in the body. The first byte chooses the format and the limits, the second
+// Reads rows from any bytes, in every format. The results must not depend on how the body is split: they are compared
+// for the whole body and for pieces. Every value must be text that a database accepts, numbers and JSON must be valid,
+// and the position of an error must lie in the body. The first byte chooses the format and the limits, the second
 // seeds the pieces' sizes.
 
 #include <algorithm>

@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   append_event(frame, "boot-7", "reset", text);
   const Heard heard = hear(frame);
   require(heard.events == 1 && heard.id == "boot-7" && heard.name == "reset");
-  // What is sent is UTF-8 now, and goes through unchanged but for the ends of its lines.
+  // The data is UTF-8 now, so only the ends of its lines may change.
   std::string again;
   append_event(again, "boot-7", "reset", heard.data);
   require(again == frame);

@@ -1,5 +1,5 @@
-// What requests bring to policies: `Authorization: Basic`, keys in headers, query strings and cookies, and templates of
-// fields. A key that is hidden is found no more, and no value ends a line.
+// The input of policies: `Authorization: Basic`, keys in headers, query strings and cookies, and templates of fields. A
+// key that was removed must not be found again, and no value may contain the end of a line.
 
 #include <cstdint>
 #include <string>

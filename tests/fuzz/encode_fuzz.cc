@@ -155,7 +155,7 @@ std::shared_ptr<const Type> make_type(Input& input, int depth) {
                                    Form::array,        Form::array,  Form::composite};
   auto type = std::make_shared<Type>();
   type->form = forms[input.byte() % std::size(forms)];
-  // What lies inside of a value cannot be checked before it is fed.
+  // The inside of a value cannot be checked before it is fed.
   if (type->form == Form::json && depth != 0) type->form = Form::text;
   if ((type->form == Form::array || type->form == Form::composite) && depth == 4) type->form = Form::number;
   if (type->form == Form::array) {

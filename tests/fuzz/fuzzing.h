@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <source_location>
 
-// What fuzz targets have in common.
+// Helpers of the fuzz targets.
 namespace sluice::fuzz {
 
-// What must hold of any input. Where it does not, that is a finding.
+// Ends the run with a finding if the condition does not hold.
 inline void require(bool condition, const char* what = "",
                     std::source_location where = std::source_location::current()) {
   if (condition) return;

@@ -135,7 +135,7 @@ void fuzz_chunks(std::string_view bytes, std::uint8_t seed) {
               whole.data == decoded.data,
           "a chunked body depends on its pieces");
 
-  // What we write, we read.
+  // Our own output must be readable.
   sluice::Buffer out;
   for (std::string_view rest = bytes; !rest.empty();) {
     const std::size_t size = std::min(rest.size(), pieces.next());

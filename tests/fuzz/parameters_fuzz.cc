@@ -7,8 +7,8 @@
 #include "sql/parameters.h"
 
 // Any bytes give a statement or a refusal; a statement's offsets map back into the source in order, and it holds no
-// named parameter any more: parsing it again finds the first numbered placeholder and refuses it. What parameters are
-// compared with is said of any bytes, and names nothing that is not there.
+// named parameter any more: parsing it again finds the first numbered placeholder and refuses it. The columns
+// that parameters are compared with are found in any bytes, and all of them exist in the statement.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::sql;
   const std::string_view sql(reinterpret_cast<const char*>(data), size);

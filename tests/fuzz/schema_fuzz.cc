@@ -1,6 +1,6 @@
-// A schema and a value, both any bytes, parted by a NUL. Whatever the schema says, applying it ends, gives no more
-// faults than were asked for, and pointers that lie in the value's depth; a schema that is taken can be written for
-// another place, and what is written is taken again.
+// A schema and a value, both any bytes, separated by a NUL. Every validation must end, report no more
+// errors than the limit, and give pointers no deeper than the value. An accepted schema can be written for another
+// place, and the result is accepted again.
 
 #include <cstddef>
 #include <cstdint>

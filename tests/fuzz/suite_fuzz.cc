@@ -1,5 +1,5 @@
-// What `sluice test` reads itself: files of tests, JSON, tables, and a server's answers. What is parsed is printed and
-// parsed to the same; an answer does not depend on how its bytes come. The first byte chooses.
+// The parsers of `sluice test`: test files, JSON, tables, and a server's responses. Parsed values are printed and must
+// parse to the same; a response must not depend on how its bytes are split. The first byte chooses the parser.
 
 #include <algorithm>
 #include <cstdint>
@@ -48,7 +48,7 @@ void table(std::string_view text) {
   (void)print_table(*rows, *rows);
 }
 
-// What comes of all bytes, given in pieces of so many.
+// The result of reading all bytes in pieces of this size.
 std::string answer(std::string_view bytes, std::size_t piece) {
   ResponseReader reader("GET");
   auto state = ResponseReader::State::more;

@@ -1,6 +1,6 @@
-// The decoder of WebSocket messages, with and without compression, and the handshake's lists. What the decoder says
-// must not depend on how the bytes come: its answers to the input as a whole are compared with those to pieces. The
-// first byte chooses what is looked at and seeds the pieces' sizes.
+// The decoder of WebSocket messages, with and without compression, and the handshake's lists. The results
+// must not depend on how the bytes are split: they are compared for the whole input and for pieces. The first byte
+// chooses the test and seeds the pieces' sizes.
 
 #include <cstdint>
 #include <memory>

@@ -55,7 +55,7 @@ struct Tally {
   }
 };
 
-// What one server does with the requests that it gets.
+// One server's behaviour.
 class Back final : public http::Handler {
  public:
   enum class Mood : std::uint8_t { well, slow, hangs, refuses, breaks };
@@ -190,7 +190,7 @@ class World {
     while (reactor.now() < end) {
       pass(random_.up_to(400ms));
       if (random_.chance(0.3)) trouble(random_.below(server_count));
-      // A core that hears nothing for a while: what it is told has no room.
+      // A core that is busy for a while, so that its inbox fills up.
       if (random_.chance(0.1)) busy_until_[random_.below(core_count)] = reactor.now() + random_.up_to(500ms);
       if (random_.chance(0.1)) reload(random_.between(1, server_count));
     }
@@ -264,7 +264,7 @@ class World {
     }
     return std::make_shared<gateway::SharedUpstream>(options_, before);
   }
-  // Each core hears of it at another time.
+  // Each core takes the new configuration at another time.
   void reload(std::size_t count) {
     listed_ = count;
     shared_ = configuration(shared_.get());

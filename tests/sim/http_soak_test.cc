@@ -1,6 +1,6 @@
-// The real HTTP server on a simulated network: an hour of virtual time with clients of every kind. Whatever the
-// weather, every correct request is answered with the right bytes in order, or its connection is closed; nothing waits
-// beyond its deadline; and when everybody has gone, nothing is left.
+// The real HTTP server on a simulated network: an hour of virtual time with clients of every kind. Every
+// correct request is answered with the right bytes in order, or its connection is closed. Nothing waits beyond its
+// deadline. When all clients have gone, nothing is left.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -371,7 +371,7 @@ struct Tally {
   std::map<int, std::uint64_t> statuses;
 };
 
-// What both ends of every simulated TLS connection are made from.
+// The TLS contexts of both ends of every simulated connection.
 struct Credentials {
   std::shared_ptr<const net::tls::ServerContext> server;
   std::shared_ptr<const net::tls::ClientContext> client;
@@ -418,7 +418,7 @@ class World {
     }
     return clients.empty();
   }
-  // What is left when everybody has gone: the server's own deadlines end the rest.
+  // When all clients have gone, the server's own deadlines end the rest.
   void expect_nothing_left() {
     const Instant end = reactor.now() + options_.idle_timeout + options_.write_timeout + 30s;
     while (!reactor.deadlocked() && reactor.now() < end) reactor.turn(end);

@@ -34,7 +34,7 @@ std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row) {
 
 // ---- The server ----
 
-// What the server does of itself; probabilities are per message.
+// Faults and notices of the server; probabilities are per message.
 struct Chaos {
   double notice = 0;   // NOTICE, ParameterStatus and NOTIFY come in between
   double forget = 0;   // requests: prepared statements are gone, as after DISCARD ALL
@@ -153,7 +153,7 @@ class FakeServer {
           co_return type;
         }
       }
-      // Whatever has been answered goes out before it waits.
+      // Sends all answers before it waits.
       if (!session.out.empty() && !co_await flush(session)) co_return 0;
       if (!co_await fill(session)) co_return 0;
     }
@@ -504,7 +504,7 @@ class World {
       failed(id, cursor.error(), fails);
       co_return;
     }
-    // Whoever asks for one row is given no more than two, and no error that comes behind them.
+    // A query for one row gets no more than two, and no error that follows them.
     const std::uint64_t most = statement.one_row ? std::min<std::uint64_t>(count, 2) : count;
     std::uint64_t row = 0;
     for (;;) {
@@ -548,7 +548,7 @@ class World {
     }
     ++tally.failures[error.failure];
     if (peaceful_) complain(id, error.sqlstate + " " + error.message);
-    // What the server does is never the statement's fault, unless it forgets it each time that it is asked.
+    // The server's faults are never reported as the statement's, unless the server forgets the statement every time.
     const bool forgotten = error.sqlstate == "0A000" || error.sqlstate == "26000";
     if (error.failure == Failure::bad_argument || (error.failure == Failure::statement && !forgotten)) {
       complain(id, error.sqlstate + " " + error.message);

@@ -1,7 +1,7 @@
 // One core of the real program on a simulated network, while its configuration is replaced again and again: endpoints,
-// routes to servers that are simulated too, WebSockets, header fields. Whatever the weather, an answer is of one
-// configuration, of one that was served while its request was there; nothing that stays is cut; and when everybody has
-// gone, one configuration is left.
+// routes to servers that are simulated too, WebSockets, header fields. Each answer comes from one
+// configuration, which was served at some time during the request. Nothing that a reload keeps is cut. When all clients
+// have gone, one configuration is left.
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -194,7 +194,7 @@ class World {
     worker->build_next(plan_);
     worker->serve_next({});
     ++served;
-    // What was cut ends by timers, whose tick is some milliseconds.
+    // Cut connections end by timers, whose tick is some milliseconds.
     pass(5ms);
     EXPECT_LE(earlier(), double{app::Worker::most_earlier});
   }
@@ -323,7 +323,7 @@ class World {
     if (asked.has_body) head.body = {http::h1::BodyFraming::Kind::length, asked.size};
     const auto answer = co_await connection.ask(head, sends ? &body : nullptr);
     if (!answer) {
-      // Of what was asked of the one that was served then, too many may have come.
+      // The configuration that was served then may have been cut as one of too many.
       judge_end(connection, served_before, asked.target, answer.error().text());
       co_return false;
     }

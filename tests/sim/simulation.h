@@ -11,7 +11,7 @@
 #include "core/reactor.h"
 #include "core/timer.h"
 
-// What the simulations have in common: one seed, numbers that come from it, and sleeping in virtual time.
+// Shared by the simulations: one seed, numbers that come from it, and sleeping in virtual time.
 namespace sluice::sim {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

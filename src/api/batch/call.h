@@ -28,7 +28,7 @@ struct Call {
   std::string target;     // path and query, with references
   std::string id;         // empty if it has none
   std::vector<std::pair<std::string, std::string>> fields;
-  std::string body;  // the body's JSON text, with references; empty if there is none
+  std::string body;  // the body's JSON text, with references; empty if absent
   std::string text;  // instead of `body` if the Content-Type is not JSON
 };
 

@@ -52,8 +52,7 @@ RowReader::Next FormReader::pairs(std::string_view text) {
     const auto name = decoded(pair.substr(0, equals));
     const auto value = decoded(equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1));
     if (!name || !value) {
-      return broken(pair.data(), "there is an escape that is none",
-                    name && is_text(*name) ? shown(*name) : std::string{});
+      return broken(pair.data(), "there is an invalid escape", name && is_text(*name) ? shown(*name) : std::string{});
     }
     if (!is_text(*name)) return bad_row(pair.data(), "a name is not valid UTF-8, or holds the character NUL");
     const std::uint32_t index = fields_.column(*name);

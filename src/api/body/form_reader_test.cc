@@ -36,8 +36,8 @@ TEST(Form, ReadsOneRow) {
 TEST(Form, RefusesBodies) {
   EXPECT_EQ(form(""), "broken 1:0 the body is empty\n");
   for (const char* bad : {"%", "%4", "%zz", "%4z", "x%", "%%41"}) {
-    EXPECT_EQ(form("a=1&b=" + std::string(bad)), "broken 1:0 b: there is an escape that is none\n");
-    EXPECT_EQ(form(std::string(bad) + "=1"), "broken 1:0 there is an escape that is none\n");
+    EXPECT_EQ(form("a=1&b=" + std::string(bad)), "broken 1:0 b: there is an invalid escape\n");
+    EXPECT_EQ(form(std::string(bad) + "=1"), "broken 1:0 there is an invalid escape\n");
   }
   EXPECT_EQ(form("a=1&c=2"), "bad 1:0 c: there is no field \"c\"\nend of one");
   EXPECT_EQ(form("a=1", {"a.b"}), "bad 1:0 a: there is no field \"a\"\nend of one");

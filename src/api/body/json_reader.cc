@@ -13,7 +13,7 @@ using sql::encode::Chunk;
 
 }  // namespace
 
-// Chunks may reach past the end. What they find there is ignored.
+// Chunks may reach past the end. Bytes found there are ignored.
 const char* ElementScan::run(const char* at, const char* end) {
   if (!begun_ && at != end) {
     begun_ = true;

@@ -331,13 +331,13 @@ bool JsonRow::string(Text& text) {
 // Checks the escape and skips it.
 bool JsonRow::escape(const char*& at) {
   if (at[1] != 'u') {
-    if (meaning(at[1]) == 0) return fail(at[1] == '\0' ? at + 1 : at, "an escape that is none");
+    if (meaning(at[1]) == 0) return fail(at[1] == '\0' ? at + 1 : at, "an invalid escape");
     at += 2;
     return true;
   }
   const auto digits = [&](const char* from) {
     for (int i = 0; i < 4; ++i) {
-      if (hex_digit(from[i]) < 0) return fail(from + i, "an escape that is none");
+      if (hex_digit(from[i]) < 0) return fail(from + i, "an invalid escape");
     }
     return true;
   };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
-// The size of the well-formed character at the beginning of the text; 0 if there is none (Unicode, table 3-7).
+// The size of the well-formed character at the beginning of the text; 0 if absent (Unicode, table 3-7).
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {

@@ -12,8 +12,8 @@ Feed::~Feed() { SLUICE_ASSERT(waiters_.empty() && woken_.empty()); }
 Readings Counters::readings() const {
   return {
       gauge("sluice_changes_clients", "Clients that listen for changes.", clients),
-      counter("sluice_changes_sent_total", "Changes that clients were told of.", sent),
-      counter("sluice_changes_resets_total", "Clients that were told to read the resource anew.", resets),
+      counter("sluice_changes_sent_total", "Changes that were sent to clients.", sent),
+      counter("sluice_changes_resets_total", "Clients that had to read the whole resource again.", resets),
       counter("sluice_changes_refused_total", "Clients beyond the limit.", refused),
   };
 }

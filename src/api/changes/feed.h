@@ -21,7 +21,7 @@ namespace sluice::api::changes {
 struct Counters {
   std::uint64_t clients = 0;  // gauge
   std::uint64_t sent = 0;     // events to clients
-  std::uint64_t resets = 0;   // clients that were told to read again
+  std::uint64_t resets = 0;   // clients that had to read the whole resource again
   std::uint64_t refused = 0;  // clients above the limit
 
   [[nodiscard]] Readings readings() const;

@@ -96,7 +96,7 @@ std::string_view meaning_of(int status) {
     case 409:
       return "It collides with what is there, or with what somebody else is changing.";
     case 412:
-      return "What there is, is not what If-Match or If-None-Match says.";
+      return "The state of the resource does not meet If-Match or If-None-Match.";
     case 416:
       return "The file has no such bytes.";
     case 413:
@@ -586,7 +586,7 @@ class Maker {
 
   static void add_reading_conditions(Parameters& parameters) {
     add_condition(parameters, "If-None-Match", "ETags of states that are known: 304 where it is one of them.", false);
-    add_condition(parameters, "If-Match", "ETags of states: 412 where it is none of them.", false);
+    add_condition(parameters, "If-Match", "ETags: 412 if the current one is not among them.", false);
   }
 
   static Object operation_of(Array parameters, Object responses) {

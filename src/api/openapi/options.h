@@ -30,7 +30,7 @@ struct Options {
     v.field("path", &Options::path, "The path that serves the description, as JSON.", {.check = check_text});
     v.field("title", &Options::title, "The name of the API.", {.check = check_text});
     v.field("version", &Options::version, "The version of the API. Any text is allowed.", {.check = check_text});
-    v.field("description", &Options::description, "What the API is for, in Markdown.");
+    v.field("description", &Options::description, "The purpose of the API, in Markdown.");
     v.field("servers", &Options::servers,
             "The URLs at which clients reach the API, such as `https://api.example.com`. Without it, `/`: the server "
             "that serves the description.",

@@ -30,7 +30,7 @@ Schema finite() { return {.type = "number"}; }
 // JSON has no NaN, so NaN is a string.
 Schema number() { return {.type = "number", .members = {{"pattern", "^(NaN|-?Infinity)$"}}, .or_else = "string"}; }
 
-// What a type's OID says beyond its form. The OIDs are from PostgreSQL's pg_type.dat.
+// The schema of a type whose OID says more than its form. The OIDs are from PostgreSQL's pg_type.dat.
 struct Known {
   std::uint32_t oid;
   Schema (*schema)();

@@ -76,7 +76,7 @@ KeyOrder order_of(const Index& key, std::uint32_t rows) {
 
 std::string check_changes(const TableShape& shape, const ChangesShape& changes_shape,
                           std::span<const sql::Column> columns, std::span<const sql::Column> changes) {
-  if (shape.key.empty()) return "changes are found by the table's \"key\", and there is none";
+  if (shape.key.empty()) return "changes are found by the table's \"key\", which is missing";
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (find(changes, changes[i].name) != i) return fmt::format("two columns are called \"{}\"", changes[i].name);
   }

@@ -327,7 +327,7 @@ TEST(CheckChanges, SaysWhatIsWrong) {
   EXPECT_EQ(check(shape, changes_shape, changes), "");
   EXPECT_EQ(check(shape, {.version = "at", .deleted = {}}, columns), "");
   EXPECT_EQ(check({.key = {}, .index = {}}, changes_shape, changes),
-            "changes are found by the table's \"key\", and there is none");
+            "changes are found by the table's \"key\", which is missing");
   EXPECT_EQ(check(shape, {.version = "when", .deleted = {}}, changes),
             "version \"when\" is no column of the query, and a load must know the greatest");
   EXPECT_EQ(check(shape, {.version = "tags", .deleted = {}}, changes),

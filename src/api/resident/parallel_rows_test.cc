@@ -65,8 +65,9 @@ class TwoModes : public testing::Test {
                    .on_demand = on_demand,
                    .memory_limit = std::uint64_t{1} << 40};
     plan->cache = cache;
-    const Edition edition{.table = table_of(plan->shape, rows), .checked = core(0).reactor().now(), .failing = false};
-    return std::make_unique<Resident>(plan, edition, core(0).reactor(), core(0).mailbox(), threads_, &core(0).mesh());
+    const TableVersion version{
+        .table = table_of(plan->shape, rows), .checked = core(0).reactor().now(), .failing = false};
+    return std::make_unique<Resident>(plan, version, core(0).reactor(), core(0).mailbox(), threads_, &core(0).mesh());
   }
   static http::Request request(std::string_view query, std::string_view extension, std::string_view key) {
     http::Request asked;
@@ -317,8 +318,9 @@ TEST_F(ParallelRowsTest, RowsThatAreMuchLongerThanOthers) {
   for (int i = 0; i < 9000; ++i) rows.row({std::to_string(i), std::string(i / 100 % 10 == 3 ? 3000 : 1, 'x')});
   auto plan = std::make_shared<Plan>();
   plan->shape = {.on_demand = true, .memory_limit = std::uint64_t{1} << 40};
-  const Edition edition{.table = table_of(plan->shape, rows), .checked = core(0).reactor().now(), .failing = false};
-  Resident of(plan, edition, core(0).reactor(), core(0).mailbox(), threads_, &core(0).mesh());
+  const TableVersion version{
+      .table = table_of(plan->shape, rows), .checked = core(0).reactor().now(), .failing = false};
+  Resident of(plan, version, core(0).reactor(), core(0).mailbox(), threads_, &core(0).mesh());
   auto body = ask(of);
   std::string text;
   for (bool done = false; !done;) {

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "api/query_names.h"
-#include "http/query_string.h"
 #include "api/refusals.h"
 #include "base/json.h"
+#include "http/query_string.h"
 
 namespace sluice::api::resident {
 namespace {
@@ -23,10 +23,10 @@ constexpr std::size_t whole_bytes = 1 << 20;  // it also bounds how long a core 
 
 http::Response refuse(const Refused& refused) { return refuse_parameter(refused.parameter, refused.detail); }
 
-http::Response without_csv(const Wish& wish) {
+http::Response without_csv(const Preference& preference) {
   http::Response refused =
       http::problem(406, "The resource is there as application/json, application/x-ndjson and application/csj.");
-  if (wish.negotiated) refused.fields.add_trusted("Vary", "Accept");
+  if (preference.negotiated) refused.fields.add_trusted("Vary", "Accept");
   return refused;
 }
 
@@ -92,8 +92,8 @@ class Resident::RowsBody final : public http::BodySource {
   std::uint64_t next_ = 0;
 };
 
-Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
-                   core::BlockingPool& threads, core::MeshPort* mesh)
+Resident::Resident(std::shared_ptr<const Plan> plan, TableVersion version, core::Reactor& reactor,
+                   core::Mailbox& mailbox, core::BlockingPool& threads, core::MeshPort* mesh)
     : plan_(std::move(plan)),
       reactor_(reactor),
       mailbox_(mailbox),
@@ -101,23 +101,23 @@ Resident::Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reac
       cache_(plan_->cache - plan_->cache / 2),
       projections_(plan_->cache / 2) {
   if (mesh != nullptr && mesh->size() > 1 && plan_->shape.on_demand) helpers_ = std::make_shared<Helpers>(*mesh);
-  publish(edition);
+  publish(version);
 }
 
-void Resident::publish(const Edition& edition) {
-  checked_ = edition.checked;
-  failing_ = edition.failing;
-  if (version_ && version_->table == edition.table) return;
+void Resident::publish(const TableVersion& version) {
+  checked_ = version.checked;
+  failing_ = version.failing;
+  if (version_ && version_->table == version.table) return;
   auto tags = std::make_shared<Tags>();
   for (const auto format : {sql::Format::json, sql::Format::ndjson, sql::Format::csv, sql::Format::csj}) {
     for (const auto header : {sql::Header::present, sql::Header::absent}) {
       (*tags)[static_cast<std::size_t>(format) * 2 + static_cast<std::size_t>(header)] =
-          api::tag_of(edition.table->state(), format, header);
+          api::tag_of(version.table->state(), format, header);
     }
   }
   std::erase_if(retired_, [](const auto& version) { return version.expired(); });
   if (version_) retired_.push_back(version_);
-  version_ = std::make_shared<const Version>(edition.table, std::move(tags));
+  version_ = std::make_shared<const Version>(version.table, std::move(tags));
   cache_.clear();
   projections_.clear();
 }
@@ -126,7 +126,7 @@ Readings Resident::Counters::readings() const {
   return {
       counter("sluice_resident_answers_cached_total", "Queries whose whole answer was kept.", answers.hits),
       counter("sluice_resident_answers_made_total", "Queries whose answer was put together.", answers.misses),
-      gauge("sluice_resident_cache_bytes", "What the answers and rows that are kept take, of all cores.",
+      gauge("sluice_resident_cache_bytes", "Memory of cached answers and rows, of all cores.",
             answers.bytes + rows_bytes),
       counter("sluice_resident_chunks_elsewhere_total",
               "Chunks of long answers, encoded on demand, that another core than the answering one has encoded.",
@@ -139,17 +139,17 @@ bool Resident::is_stale() const {
 }
 
 http::Response Resident::too_old() {
-  http::Response response = http::problem(503, "What is known of the resource is too old.");
+  http::Response response = http::problem(503, "The rows of this table are too old.");
   response.fields.add("Retry-After", "1");
   return response;
 }
 
-std::optional<http::Response> Resident::judge(const http::Request& request, const Wish& wish) const {
-  if (wish.format == sql::Format::csv && !version_->table->has_csv()) return without_csv(wish);
+std::optional<http::Response> Resident::judge(const http::Request& request, const Preference& preference) const {
+  if (preference.format == sql::Format::csv && !version_->table->has_csv()) return without_csv(preference);
   const Conditions conditions(request);
   if (conditions.none()) [[likely]]
     return std::nullopt;
-  const std::string& tag = tag_of(*version_, wish);
+  const std::string& tag = tag_of(*version_, preference);
   switch (conditions.judge(version_->table->state(), tag)) {
     case Conditions::Verdict::proceed:
       return std::nullopt;
@@ -160,28 +160,29 @@ std::optional<http::Response> Resident::judge(const http::Request& request, cons
     case Conditions::Verdict::known:
       break;
   }
-  return head_of(wish).not_modified(conditions, tag);
+  return head_of(preference).not_modified(conditions, tag);
 }
 
-AnswerHead Resident::head_of(const Wish& wish) const {
-  AnswerHead head{.wish = wish, .cache_control = plan_->cache_control};
+AnswerHead Resident::head_of(const Preference& preference) const {
+  AnswerHead head{.preference = preference, .cache_control = plan_->cache_control};
   if (failing_) [[unlikely]]
     head.age = reactor_.now() - checked_;
   return head;
 }
 
 // The body keeps its version of the table alive; the ETag belongs to that version.
-void Resident::fill_head(http::Response& response, const Wish& wish, const Version& version) const {
-  response.fields.add_trusted("ETag", tag_of(version, wish));
+void Resident::fill_head(http::Response& response, const Preference& preference, const Version& version) const {
+  response.fields.add_trusted("ETag", tag_of(version, preference));
   response.tag_takes_suffix = true;
-  head_of(wish).fill(response);
+  head_of(preference).fill(response);
 }
 
 core::Async<http::Response> Resident::list(http::Request& request) {
-  const auto wish = wish_of(request);
-  if (!wish) return not_acceptable();
+  const auto preference = preference_of(request);
+  if (!preference) return not_acceptable();
   if (is_stale()) return too_old();
-  key_.assign(1, static_cast<char>('0' + static_cast<int>(wish->format) * 2 + static_cast<int>(wish->header)));
+  key_.assign(1,
+              static_cast<char>('0' + static_cast<int>(preference->format) * 2 + static_cast<int>(preference->header)));
   key_ += request.query;
   const auto* const kept = cache_.find(key_);
   Query query;
@@ -191,22 +192,22 @@ core::Async<http::Response> Resident::list(http::Request& request) {
     query = std::move(*parsed);
   }
   // Conditions apply only if the answer without them would be a success.
-  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  if (auto refusal = judge(request, *preference)) return std::move(*refusal);
   if (kept != nullptr) {
     core::Async<http::Response> response(200);
-    fill_head(response.get(), *wish, *version_);
+    fill_head(response.get(), *preference, *version_);
     response.get().fields.add_trusted("X-Total-Count", (*kept)->total);
     response.get().body.emplace<http::SharedBytes>(*kept, (*kept)->bytes.view());
     return response;
   }
   if (effort_of(*version_->table, query) > effort_here) {
-    return select_elsewhere(*wish, key_);
+    return select_elsewhere(*preference, key_);
   }
   Selection selection = select(*version_->table, query);
-  return answer(*wish, std::move(query), std::move(selection), key_, version_);
+  return answer(*preference, std::move(query), std::move(selection), key_, version_);
 }
 
-core::Task<http::Response> Resident::select_elsewhere(Wish wish, std::string key) {
+core::Task<http::Response> Resident::select_elsewhere(Preference preference, std::string key) {
   const std::shared_ptr<const Version> version = version_;
   auto query = parse_query(*version->table, std::string_view(key).substr(1));
   if (!query) co_return refuse(query.error());
@@ -218,7 +219,7 @@ core::Task<http::Response> Resident::select_elsewhere(Wish wish, std::string key
     response.fields.add("Retry-After", "1");
     co_return response;
   }
-  co_return answer(wish, std::move(*query), std::move(*selected), key, version);
+  co_return answer(preference, std::move(*query), std::move(*selected), key, version);
 }
 
 http::SharedSpans Resident::pieces(const Selection& selection, sql::Format format,
@@ -242,20 +243,20 @@ http::SharedSpans Resident::pieces(const Selection& selection, sql::Format forma
   return spans;
 }
 
-http::Response Resident::answer(const Wish& wish, Query query, Selection selection, std::string_view key,
+http::Response Resident::answer(const Preference& preference, Query query, Selection selection, std::string_view key,
                                 const std::shared_ptr<const Version>& version) {
   const Table& table = *version->table;
   http::Response response;
-  fill_head(response, wish, *version);
+  fill_head(response, preference, *version);
   std::string total = std::to_string(selection.total);
   RowWriter::Wanted wanted{
-      .format = wish.format, .header = wish.header, .object = false, .fields = std::move(query.fields)};
+      .format = preference.format, .header = preference.header, .object = false, .fields = std::move(query.fields)};
   const bool as_they_are = table.packed() == nullptr && wanted.fields.empty() &&
-                           (wish.format == sql::Format::json || wish.format == sql::Format::ndjson);
+                           (preference.format == sql::Format::json || preference.format == sql::Format::ndjson);
   const bool is_short = selection.size() <= whole_rows && (as_they_are || fits_whole(table, selection));
   std::optional<http::SharedSpans> spans;
-  if (as_they_are && (is_short || (selection.is_range && wish.format == sql::Format::json))) {
-    spans = pieces(selection, wish.format, version);
+  if (as_they_are && (is_short || (selection.is_range && preference.format == sql::Format::json))) {
+    spans = pieces(selection, preference.format, version);
   } else if (!as_they_are && is_short && version == version_) {
     spans = projections_.answer(version->tags, table, selection, wanted, whole_bytes);
   }
@@ -308,8 +309,8 @@ core::Async<http::Response> Resident::find(http::Request& request) {
     id = id_of(std::string(request.path_values[0]).append(request.extension));
     if (id != Dictionary::none) request.extension = {};
   }
-  const auto wish = wish_of(request);
-  if (!wish) return not_acceptable();
+  const auto preference = preference_of(request);
+  if (!preference) return not_acceptable();
   if (is_stale()) return too_old();
   std::vector<std::uint32_t> fields;
   if (!request.query.empty()) {
@@ -324,18 +325,18 @@ core::Async<http::Response> Resident::find(http::Request& request) {
   }
   if (id == Dictionary::none) id = id_of(request.path_values[0]);
   if (id == Dictionary::none) return refuse_missing(request);
-  if (auto refusal = judge(request, *wish)) return std::move(*refusal);
+  if (auto refusal = judge(request, *preference)) return std::move(*refusal);
   const std::uint32_t row = *table.key()->rows_of(id).begin();
   core::Async<http::Response> answering(200);
   http::Response& response = answering.get();
-  fill_head(response, *wish, *version_);
-  if (wish->format == sql::Format::json && fields.empty() && table.packed() == nullptr) {
+  fill_head(response, *preference, *version_);
+  if (preference->format == sql::Format::json && fields.empty() && table.packed() == nullptr) {
     response.body.emplace<http::SharedBytes>(version_, table.object(row));
     return answering;
   }
   auto answer = std::make_shared<Answer>(Answer{.tags = version_->tags, .bytes = {}, .total = {}});
-  RowWriter writer(table,
-                   {.format = wish->format, .header = wish->header, .object = true, .fields = std::move(fields)});
+  RowWriter writer(
+      table, {.format = preference->format, .header = preference->header, .object = true, .fields = std::move(fields)});
   writer.begin(answer->bytes);
   writer.row(row, answer->bytes);
   writer.end(answer->bytes);

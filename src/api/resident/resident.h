@@ -51,7 +51,7 @@ struct Plan {
 };
 
 // The state of a table that is sent to each core.
-struct Edition {
+struct TableVersion {
   std::shared_ptr<const Table> table;
   Instant checked{};     // when the database last confirmed this content
   bool failing = false;  // the last attempt to ask the database failed
@@ -61,12 +61,12 @@ struct Edition {
 // version with which it began.
 class Resident {
  public:
-  // All arguments outlive this; `edition` has a table. With a mesh, other cores help to encode long answers of packed
+  // All arguments outlive this; `version` has a table. With a mesh, other cores help to encode long answers of packed
   // rows.
-  Resident(std::shared_ptr<const Plan> plan, Edition edition, core::Reactor& reactor, core::Mailbox& mailbox,
+  Resident(std::shared_ptr<const Plan> plan, TableVersion version, core::Reactor& reactor, core::Mailbox& mailbox,
            core::BlockingPool& threads, core::MeshPort* mesh = nullptr);
 
-  void publish(const Edition& edition);
+  void publish(const TableVersion& version);
   // Calls `each` with every owner that keeps the table alive for answers being sent: http::owner_of() of their bodies.
   template <class Each>
   void each_owner_of(const Table* table, Each each) const {
@@ -114,21 +114,22 @@ class Resident {
 
   [[nodiscard]] static http::Response too_old();
   [[nodiscard]] std::uint32_t id_of(std::string_view text);
-  [[nodiscard]] static const std::string& tag_of(const Version& version, const Wish& wish) {
-    return (*version.tags)[static_cast<std::size_t>(wish.format) * 2 + static_cast<std::size_t>(wish.header)];
+  [[nodiscard]] static const std::string& tag_of(const Version& version, const Preference& preference) {
+    return (
+        *version.tags)[static_cast<std::size_t>(preference.format) * 2 + static_cast<std::size_t>(preference.header)];
   }
   // Evaluates the request's conditions. Returns nullopt if the full answer is to be sent.
-  [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Wish& wish) const;
-  [[nodiscard]] AnswerHead head_of(const Wish& wish) const;
-  void fill_head(http::Response& response, const Wish& wish, const Version& version) const;
+  [[nodiscard]] std::optional<http::Response> judge(const http::Request& request, const Preference& preference) const;
+  [[nodiscard]] AnswerHead head_of(const Preference& preference) const;
+  void fill_head(http::Response& response, const Preference& preference, const Version& version) const;
   // `key`: the key for the cache. The task begins when it is awaited. It holds no version before that, because the
   // client may first have to read the answers to its earlier requests.
-  core::Task<http::Response> select_elsewhere(Wish wish, std::string key);
+  core::Task<http::Response> select_elsewhere(Preference preference, std::string key);
   // The rows as views into the table, without copying.
   [[nodiscard]] static http::SharedSpans pieces(const Selection& selection, sql::Format format,
                                                 const std::shared_ptr<const Version>& version);
-  [[nodiscard]] http::Response answer(const Wish& wish, Query query, Selection selection, std::string_view key,
-                                      const std::shared_ptr<const Version>& version);
+  [[nodiscard]] http::Response answer(const Preference& preference, Query query, Selection selection,
+                                      std::string_view key, const std::shared_ptr<const Version>& version);
 
   const std::shared_ptr<const Plan> plan_;
   core::Reactor& reactor_;

@@ -36,8 +36,8 @@ class ResidentTest : public testing::Test {
     return table_of(plan->shape, rows);
   }
   void make(int count) {
-    edition = {.table = table(count), .checked = reactor.now(), .failing = false};
-    resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+    version = {.table = table(count), .checked = reactor.now(), .failing = false};
+    resident = std::make_unique<Resident>(plan, version, reactor, mailbox, threads);
   }
 
   http::Response ask(std::string_view query, std::vector<http::Field> fields = {}, std::string_view extension = {}) {
@@ -80,7 +80,7 @@ class ResidentTest : public testing::Test {
   core::Mailbox mailbox{reactor};
   core::BlockingPool threads{1, 16};
   std::shared_ptr<const Plan> plan;
-  Edition edition;
+  TableVersion version;
   std::unique_ptr<Resident> resident;
 };
 
@@ -129,8 +129,8 @@ TEST_F(ResidentTest, AnotherVersionHasAnswersOfItsOwn) {
   (void)ask("name=a");
   const http::Response before = ask("name=a");
   EXPECT_EQ(resident->counters().answers.hits, 1u);
-  edition.table = table(1);
-  resident->publish(edition);
+  version.table = table(1);
+  resident->publish(version);
   const http::Response after = ask("name=a");
   EXPECT_EQ(resident->counters().answers.hits, 1u);
   EXPECT_EQ(text_of(after), "[{\"id\":1,\"name\":\"a\"}\n]\n");
@@ -164,8 +164,8 @@ TEST_F(ResidentTest, KeysThatEndAsFormatsDo) {
   plan = by_name;
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
   rows.row({"1", "report"}).row({"2", "report.csv"}).row({"3", "x.json"});
-  edition.table = table_of(plan->shape, rows);
-  resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+  version.table = table_of(plan->shape, rows);
+  resident = std::make_unique<Resident>(plan, version, reactor, mailbox, threads);
   EXPECT_EQ(text_of(find("report", "", {}, ".csv")), "{\"id\":2,\"name\":\"report.csv\"}\n");
   EXPECT_EQ(text_of(find("report", "", {}, ".ndjson")), "{\"id\":1,\"name\":\"report\"}\n");
   EXPECT_EQ(find("report", "", {}, ".csj").fields.get("content-type"), "application/csj");
@@ -177,8 +177,8 @@ TEST_F(ResidentTest, KeysThatEndAsFormatsDo) {
 // All answers have an Age while the database cannot be queried.
 TEST_F(ResidentTest, WhatMayBeOldSaysItsAge) {
   const std::string tag(ask("").fields.get("etag"));
-  edition.failing = true;
-  resident->publish(edition);
+  version.failing = true;
+  resident->publish(version);
   pass(3500ms);
   EXPECT_EQ(ask("").fields.get("age"), "3");
   EXPECT_EQ(ask("name=a&fields=id").fields.get("age"), "3");
@@ -186,9 +186,9 @@ TEST_F(ResidentTest, WhatMayBeOldSaysItsAge) {
   const http::Response known = ask("", {{"If-None-Match", tag}});
   EXPECT_EQ(known.status, 304);
   EXPECT_EQ(known.fields.get("age"), "3");
-  edition.failing = false;
-  edition.checked = reactor.now();
-  resident->publish(edition);
+  version.failing = false;
+  version.checked = reactor.now();
+  resident->publish(version);
   EXPECT_EQ(ask("").fields.get("age"), "");
 }
 
@@ -205,8 +205,8 @@ TEST_F(ResidentTest, WhatIsTooOldIsNotAnswered) {
   expect_refused(ask("", {{"If-None-Match", tag}}));
   expect_refused(find("1"));
   expect_refused(find("9"));
-  edition.checked = reactor.now();
-  resident->publish(edition);
+  version.checked = reactor.now();
+  resident->publish(version);
   EXPECT_EQ(ask("").status, 200);
 }
 
@@ -222,8 +222,8 @@ TEST_F(ResidentTest, MuchIsSortedElsewhere) {
   tasks.spawn([](core::Async<http::Response> waiting, std::optional<http::Response>& into) -> core::Task<void> {
     into = co_await std::move(waiting);
   }(std::move(answering), response));
-  edition.table = table(1, "x");
-  resident->publish(edition);
+  version.table = table(1, "x");
+  resident->publish(version);
   ASSERT_FALSE(response);
   for (int turns = 0; !response && turns < 10'000; ++turns) {
     mailbox.deliver();
@@ -233,8 +233,8 @@ TEST_F(ResidentTest, MuchIsSortedElsewhere) {
   ASSERT_TRUE(response);
   EXPECT_EQ(text_of(*response), "[{\"id\":19999,\"name\":\"a\"}\n]\n");
   EXPECT_EQ(response->fields.get("x-total-count"), "20000");
-  edition.checked = reactor.now();
-  resident->publish(edition);
+  version.checked = reactor.now();
+  resident->publish(version);
   const http::Response now = ask("");
   EXPECT_EQ(now.status, 200);
   EXPECT_NE(response->fields.get("etag"), now.fields.get("etag"));
@@ -243,28 +243,28 @@ TEST_F(ResidentTest, MuchIsSortedElsewhere) {
 // Work that has not begun holds no version. When it begins, it takes the current version.
 TEST_F(ResidentTest, WhatHasNotBegunHoldsNoVersion) {
   make(20'000);
-  const std::weak_ptr<const Table> first = edition.table;
+  const std::weak_ptr<const Table> first = version.table;
   http::Request request;
   request.query = "sort=name,-id&limit=1";
   auto answering = resident->list(request);
   ASSERT_FALSE(answering.ready());
-  edition.table = table(1, "x");
-  resident->publish(edition);
+  version.table = table(1, "x");
+  resident->publish(version);
   EXPECT_TRUE(first.expired());
   const http::Response response =
       core::run_to_end(reactor, &mailbox, [](core::Async<http::Response> waiting) -> core::Task<http::Response> {
         co_return co_await std::move(waiting);
       }(std::move(answering)));
   EXPECT_EQ(text_of(response), "[{\"id\":1,\"name\":\"ax\"}\n]\n");
-  edition.checked = reactor.now();  // virtual time has passed
-  resident->publish(edition);
+  version.checked = reactor.now();  // virtual time has passed
+  resident->publish(version);
   EXPECT_EQ(response.fields.get("etag"), ask("").fields.get("etag"));
 }
 
 TEST_F(ResidentTest, WithoutAThreadItIsBusy) {
   core::BlockingPool none(1, 0);
-  edition.table = table(20'000);
-  resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, none);
+  version.table = table(20'000);
+  resident = std::make_unique<Resident>(plan, version, reactor, mailbox, none);
   EXPECT_EQ(ask("sort=name,-id&limit=1").status, 503);
   EXPECT_EQ(ask("sort=name,-id&limit=1").fields.get("retry-after"), "1");
   EXPECT_EQ(ask("limit=1").status, 200);
@@ -276,8 +276,8 @@ TEST_F(ResidentTest, WideRowsComePieceByPiece) {
     auto wide = std::make_shared<Plan>(*plan);
     wide->shape = {.key = "id", .index = {}, .csv = true, .on_demand = on_demand, .memory_limit = 1 << 30};
     plan = wide;
-    edition.table = table(100, std::string(50'000, 'x'));
-    resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+    version.table = table(100, std::string(50'000, 'x'));
+    resident = std::make_unique<Resident>(plan, version, reactor, mailbox, threads);
     for (int time = 0; time < 3; ++time) {
       EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("fields=name,id").body));
       EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("", {}, ".csv").body));
@@ -287,8 +287,8 @@ TEST_F(ResidentTest, WideRowsComePieceByPiece) {
   // Most rows are short, but the requested ones are long.
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("name", sql::Form::text, 25)});
   for (int id = 0; id < 20'000; ++id) rows.row({std::to_string(id), std::string(id < 100 ? 50'000 : 1, 'x')});
-  edition.table = table_of(plan->shape, rows);
-  resident = std::make_unique<Resident>(plan, edition, reactor, mailbox, threads);
+  version.table = table_of(plan->shape, rows);
+  resident = std::make_unique<Resident>(plan, version, reactor, mailbox, threads);
   for (int time = 0; time < 3; ++time) {
     EXPECT_TRUE(std::holds_alternative<std::unique_ptr<http::BodySource>>(ask("limit=100").body));
   }

@@ -21,7 +21,7 @@ namespace sluice::api::resident {
 
 // How to make a table.
 struct TableShape {
-  std::string key{};                 // a column; empty if there is none
+  std::string key{};                 // a column; empty if absent
   std::vector<std::string> index{};  // columns
   bool csv = false;                  // can be answered as CSV too
   bool on_demand = false;            // rows are kept packed and encoded on request

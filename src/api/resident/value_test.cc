@@ -31,7 +31,7 @@ std::optional<Made> made(Kind kind, std::string_view text) {
   return Made{false, 0, std::string(key.bytes)};
 }
 
-// Values of one kind. Those of one line are equal, and each line is greater than the line before.
+// Values of one kind. The values of a line are equal, and each line is greater than the line before.
 void expect_order(Kind kind, const std::vector<std::vector<std::string_view>>& lines) {
   std::optional<Made> before;
   for (const auto& line : lines) {

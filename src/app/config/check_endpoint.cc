@@ -67,7 +67,7 @@ void check_limits_of_bodies(const Options& options, const api::EndpointOptions& 
   const auto methods = endpoint.writing_methods();
   for (const auto* limit : {&endpoint.body_limit, &endpoint.row_limit}) {
     if (*limit && methods.empty()) {
-      complain((*limit)->position, "this limit is for methods that write, and there is none");
+      complain((*limit)->position, "this limit is for methods that write, and the endpoint has no such method");
     }
   }
   const auto fits = [&](const std::optional<Located<ByteSize>>& row, std::uint64_t body) {
@@ -99,7 +99,8 @@ void check_version(const api::EndpointOptions& endpoint, const Complain& complai
     return;
   }
   if (endpoint.require_match.value && methods.empty()) {
-    complain(endpoint.require_match.position, "\"require_match\" is for methods that write, and there is none");
+    complain(endpoint.require_match.position,
+             "\"require_match\" is for methods that write, and the endpoint has no such method");
   }
   if (endpoint.version.value.empty()) {
     complain(endpoint.version.position, "\"version\" names a column of \"get\"", "\"*\" stands for all of them");

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// What no struct of the first version has: the reader's other types.
+// Types of the reader that few structs of options use.
 namespace sluice::app::config {
 namespace {
 

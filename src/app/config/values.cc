@@ -91,7 +91,7 @@ bool is_none(std::string_view text, const Schema& schema) {
   return !begins_as_one || !sql::fits(ParameterType::real, read);
 }
 
-// What is wrong with the default; empty if nothing is. A request without the value would be refused with the same
+// Returns an error about the default, or an empty text. A request without the value would be refused with the same
 // message.
 std::string fault_of_default(const api::Source& value, const Schema& schema, sql::Dialect dialect) {
   api::Source alone = value;

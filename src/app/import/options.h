@@ -6,7 +6,7 @@
 
 namespace sluice::app::import {
 
-// What `sluice import` was told.
+// The command line of `sluice import`.
 struct Options {
   std::string table;  // as the configuration would write it: films, archive.films
   std::string file;   // "-": standard input

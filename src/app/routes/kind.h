@@ -23,7 +23,7 @@ struct Away {
   sql::Error error;
 };
 
-// What a kind of route needs to prepare its routes: the options of the whole file and its databases, opened. Errors are
+// Input for the preparation of one kind of route: the options of the whole file and its databases, opened. Errors are
 // collected with their places in the file.
 struct Preparation {
   struct Opened {

@@ -10,8 +10,8 @@
 #include "app/config/source.h"
 #include "app/suite/json.h"
 
-// What an answer must be, and how it differs. A string that begins with # is a marker. It matches all values of some
-// kind.
+// Compares an answer with the expected one, and describes the first difference. A string that begins with # is a
+// marker. It matches all values of some kind.
 //
 //   "#any"            any value, also null          "#null" "#boolean" "#number" "#string" "#array" "#object"
 //   "#absent"         no value                      "#matches PATTERN" "#contains TEXT"    for strings

@@ -85,7 +85,8 @@ struct StepOptions {
 
   template <class Visitor>
   static void declare(Visitor& v) {
-    v.field("name", &StepOptions::name, "What the step shows. Without it, the request or the statement is the name.");
+    v.field("name", &StepOptions::name,
+            "The name of the step in the output. Without it, the request or the statement is the name.");
     v.field("only", &StepOptions::only, "The kind of database that the step is for. On the other kind it is skipped.");
     v.field("timeout", &StepOptions::timeout, "How long the step may take. Without it, the file's `timeout` applies.",
             {.min = 1ms, .max = 1h});
@@ -109,10 +110,11 @@ struct StepOptions {
             {.min = 100, .max = 599});
     v.field("sqlstate", &StepOptions::sqlstate, "The statement must fail with this SQLSTATE, such as `23505`.");
     v.field("expect_headers", &StepOptions::expect_headers, "The expected values of the answer's header fields.");
-    v.field("expect", &StepOptions::expect,
-            "What the body, or the statement's rows, must contain: an object may have further members, but a list "
-            "must have exactly these items.");
-    v.field("exact", &StepOptions::exact, "What the body, or the statement's rows, must be equal to.");
+    v.field(
+        "expect", &StepOptions::expect,
+        "The content that the body, or the statement's rows, must have: an object may have further members, but a list "
+        "must have exactly these items.");
+    v.field("exact", &StepOptions::exact, "The value that the body, or the statement's rows, must be equal to.");
     v.field("table", &StepOptions::table,
             "The rows that the body, or the statement, must have: a line of column names, then a line of JSON values "
             "for each row. Other columns are ignored.");

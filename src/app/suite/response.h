@@ -19,7 +19,7 @@ struct Answer {
   std::vector<std::pair<std::string, std::string>> fields;  // of the header section, in order
   std::string body;
 
-  // The value of the first field with that name; the case of the name does not matter. Null if there is none.
+  // The value of the first field with that name; the case of the name does not matter. Null if absent.
   [[nodiscard]] const std::string* field(std::string_view name) const;
 };
 

@@ -298,7 +298,7 @@ void StepRun::set_variables(const Json* body) {
       variables_.values[name.value] = std::move(*value);
     } else {
       variables_.values.erase(name.value);
-      problem(fmt::format("{}: there is none to set \"{}\" from", written.value, name.value));
+      problem(fmt::format("{}: nothing was sent to set \"{}\" from", written.value, name.value));
     }
   }
 }

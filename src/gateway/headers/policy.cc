@@ -27,7 +27,7 @@ bool is_id(std::string_view text) {
   });
 }
 
-// The only value of the field; empty if there is none, or if there are several.
+// The only value of the field; empty if absent or repeated.
 std::string_view only_value(std::span<const http::Field> fields, std::string_view name) {
   std::string_view value;
   bool found = false;

@@ -8,7 +8,7 @@ Readings Counters::readings() const {
       counter("sluice_jwt_verifications_total", "Tokens that were verified, and good.", verifications),
       counter("sluice_jwt_anonymous_total", "Requests without a token that went on.", anonymous),
       gauge("sluice_jwt_cache_tokens", "Verified tokens that are remembered.", cached_tokens),
-      gauge("sluice_jwt_cache_bytes", "What they take in memory.", cached_bytes),
+      gauge("sluice_jwt_cache_bytes", "Memory of cached tokens.", cached_bytes),
   };
   for (std::size_t i = 0; i < refusal_count; ++i) {
     all.push_back(counter("sluice_jwt_refusals_total", "Requests that were not let through.", refusals[i],

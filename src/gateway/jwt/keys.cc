@@ -349,7 +349,7 @@ std::string reason_to_skip(const simdjson::dom::object& object, std::optional<Ki
                            const std::vector<Algorithm>& accepted, Provenance provenance,
                            std::vector<Algorithm>& chosen) {
   if (!kind) return "its type is not supported";
-  if (kind == Kind::secret && provenance == Provenance::issuer) return "a secret that is published is none";
+  if (kind == Kind::secret && provenance == Provenance::issuer) return "an issuer must not publish a secret";
   if (const std::string_view use = text_member(object, "use"); !use.empty() && use != "sig") {
     return "it is not for signatures";
   }

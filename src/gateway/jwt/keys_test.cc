@@ -384,7 +384,7 @@ TEST(Jwks, OfAnIssuer) {
   EXPECT_EQ(set->keys[0]->id(), "a");
   EXPECT_EQ(set->keys[1]->id(), "b");
   ASSERT_EQ(set->warnings.size(), 5u);
-  EXPECT_EQ(set->warnings[0], "key 2 is left out: a secret that is published is none");
+  EXPECT_EQ(set->warnings[0], "key 2 is left out: an issuer must not publish a secret");
   EXPECT_EQ(parse_jwks(set_of({oct_jwk}), {}, Provenance::issuer).error(), "it has no key to verify tokens with");
 }
 

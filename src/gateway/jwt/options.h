@@ -12,7 +12,7 @@
 
 namespace sluice::gateway::jwt {
 
-// What a claim must contain: an entry of `require`.
+// An entry of `require`: the words that a claim must contain.
 struct RequireOptions {
   Located<std::string> claim;
   std::vector<Located<std::string>> any;

@@ -14,8 +14,8 @@
 
 namespace sluice::gateway::limits {
 
-// What a limit counts by, as 128 bits of a keyed hash. So tables hold no text, and clients cannot choose values that
-// collide. `low` is odd, so that a zeroed entry of a table is not a key.
+// The value that a limit counts by, as 128 bits of a keyed hash. So tables hold no text, and clients cannot choose
+// values that collide. `low` is odd, so that a zeroed entry of a table is not a key.
 struct Key {
   std::uint64_t low = 0;
   std::uint64_t high = 0;

@@ -44,7 +44,8 @@ struct RateLimitOptions {
             "pass, over all cores. Without it, the number in `rate`.",
             {.min = 1, .max = 1'000'000});
     v.field("per", &Self::per,
-            "What requests are counted by: `client` (its IPv4 address, or the first 64 bits of its IPv6 address), "
+            "The values by which requests are counted: `client` (its IPv4 address, or the first 64 bits of its IPv6 "
+            "address), "
             "`route`, `header.NAME`, `claim.NAME` or `path.NAME`. With a list, each combination of values is counted "
             "separately. A request that lacks the header, claim or parameter is counted by its client. The default "
             "is `client`.",
@@ -77,7 +78,8 @@ struct ConcurrencyOptions {
             {.max = 10'000});
     v.field("wait", &Self::wait, "How long a request waits before it is answered 503.", {.min = 1ms, .max = 10min});
     v.field("per", &Self::per,
-            "What requests are counted by, as for `rate-limit`: `client`, `route`, `header.NAME`, `claim.NAME`, "
+            "The values by which requests are counted, as for `rate-limit`: `client`, `route`, `header.NAME`, "
+            "`claim.NAME`, "
             "`path.NAME`, or a list of them. The default is `route`.",
             {.check = check_key_part});
     v.field("keys", &Self::keys,

@@ -51,7 +51,7 @@ class RateLimiter {
     std::int64_t wait_ns = 0;  // refused: time until the next token
   };
 
-  // Returns this core's part, which all users of the limit share. Creates it with that rate if there is none. `keys`:
+  // Returns this core's part, which all users of the limit share. Creates it with that rate if absent. `keys`:
   // the number of accounts of this core. All arguments outlive this object. Must be called on the port's core.
   [[nodiscard]] static std::shared_ptr<RateLimiter> of(const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
                                                        core::MeshPort& port, const Rate& rate, std::uint32_t keys);

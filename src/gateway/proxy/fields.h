@@ -18,7 +18,7 @@ namespace sluice::gateway {
 class ForwardedRequest {
  public:
   // Leaves out hop-by-hop fields, the fields that Connection names, and the client's X-Forwarded-For, -Proto and -Host,
-  // which are replaced by our own values. Those of a trusted proxy are kept, and the proxy's address is appended to
+  // which are replaced by our own values. A trusted proxy's fields are kept, and the proxy's address is appended to
   // X-Forwarded-For. The path is the one that routes and policies have seen, as the client has escaped it
   // (see append_sent_path()).
   //

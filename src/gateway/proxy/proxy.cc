@@ -29,7 +29,7 @@ bool is_idempotent(http::Method method) {
          method == http::Method::delete_ || method == http::Method::options || method == http::Method::connect;
 }
 
-// The only field with that name; empty if there is none, or more than one.
+// The only field with that name; empty if absent or repeated.
 std::string_view find(std::span<const http::Field> fields, std::string_view name) {
   std::string_view found;
   int count = 0;
@@ -174,7 +174,7 @@ Task<Response> Proxy::forward(http::Request& request) {
   Upstream::Tried tried;
   Upstream::Attempt attempt = upstream.begin(*shared_, request);
   bool fresh = false;
-  // Moves `attempt` to another server. Returns false if there is none.
+  // Moves `attempt` to another server. Returns false if no server is left.
   const auto move_on = [&](bool is_free) {
     tried.add(attempt.server().id);
     auto next = upstream.begin_again(*shared_, request, tried, is_free);

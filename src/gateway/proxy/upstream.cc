@@ -117,7 +117,7 @@ std::optional<std::string_view> find_cookie(const http::Request& request, std::s
   return std::nullopt;
 }
 
-// What the request is hashed by, if its server is chosen so.
+// The hash that chooses the server, if the upstream balances by hash.
 std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Request& request) {
   const auto& hash = of.hash;
   if (of.options.balance.value != Balance::hash || !hash) return std::nullopt;
@@ -575,7 +575,7 @@ Readings Upstream::readings() const {
     const auto& connections = server.pool.counters();
     Readings own = {
         counter("sluice_upstream_requests_total", "Requests that were sent to the server.", number(server.requests)),
-        counter("sluice_upstream_failures_total", "Those which it gave no response to, or half of one.",
+        counter("sluice_upstream_failures_total", "Requests to which it gave no response, or an incomplete one.",
                 number(server.failures)),
         counter("sluice_upstream_retries_total", "Requests that went to another server after this one failed.",
                 number(server.retries)),
@@ -590,7 +590,7 @@ Readings Upstream::readings() const {
               number(server.pool.idle())),
         counter("sluice_upstream_tunnels_total", "Upgrades that the server has agreed to, such as WebSockets.",
                 number(server.tunnelled.begun)),
-        gauge("sluice_upstream_tunnels", "Those that are open.", number(server.tunnelled.open))};
+        gauge("sluice_upstream_tunnels", "Open tunnels.", number(server.tunnelled.open))};
     if (is_owner() && !server.is_gone) {
       for (const Health::State state :
            {Health::State::up, Health::State::ejected, Health::State::probing, Health::State::slow_start}) {

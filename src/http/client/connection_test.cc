@@ -44,7 +44,7 @@ struct Step {
   Duration pause{};
 };
 
-// What a client learned from one exchange.
+// The result of one exchange, as the client sees it.
 struct Outcome {
   Result<int> status = 0;
   std::vector<std::pair<std::string, std::string>> fields;

@@ -13,7 +13,7 @@ namespace sluice::http::compress {
 Readings Counters::readings() const {
   return {
       counter("sluice_compression_answers_total", "Answers that went out compressed.", answers),
-      counter("sluice_compression_cached_total", "Those of them whose compressed form was kept.", cached),
+      counter("sluice_compression_cached_total", "Answers whose compressed form was cached.", cached),
       counter("sluice_compression_refused_total",
               "Answers that went out as they were for want of [compression] memory.", no_memory),
       counter("sluice_compression_input_bytes_total", "Bytes given to compressors.", bytes_in),

@@ -41,7 +41,7 @@ bool names_weak_form(const Request& request, std::string_view tag) {
 
 }  // namespace
 
-// What the response's fields contain.
+// Values of the response's fields.
 struct Compression::Findings {
   std::string_view type;
   std::string_view tag;

@@ -24,7 +24,7 @@ Buffer buffer_of(std::string_view text) {
   return buffer;
 }
 
-// What a source does in one pull: gives a text, at once or after a delay, and may end or fail with it.
+// One pull of a source: it gives a text, at once or after a delay, and may then end or fail.
 struct Step {
   std::string text;
   Duration after{};

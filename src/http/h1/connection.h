@@ -62,7 +62,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // The connection begins with a TLS handshake.
   void begin_with_tls(std::shared_ptr<const net::tls::ServerContext> context) { tls_context_ = std::move(context); }
 
-  // What to do after run(). It returns first, so that its large coroutine frame is freed.
+  // The next step after run(). It returns first, so that its large coroutine frame is freed.
   enum class Next : std::uint8_t {
     end,
     idle,     // wait_for_request(): the server is notified when to call run() again

@@ -163,7 +163,7 @@ class RequestParser {
     Span value;
   };
 
-  // What the fields parsed so far contain.
+  // The fields that were found so far.
   enum Seen : std::uint16_t {
     host = 1 << 0,
     content_length = 1 << 1,

@@ -149,7 +149,7 @@ template <class Class>
   return p;
 }
 
-// Returns the first byte in [p, end) for which `Class` tests true, or `end` if there is none. `base` <= p is where the
+// Returns the first byte in [p, end) for which `Class` tests true, or `end` if no byte does. `base` <= p is where the
 // readable bytes begin; a class with a lookback needs p - lookback >= base.
 template <class Class>
 inline const char* find_first(const char* base, const char* p, const char* end) {

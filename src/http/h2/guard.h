@@ -68,7 +68,7 @@ class FrameGuard {
   // calls settle(), and then passes the remaining bytes.
   [[nodiscard]] std::size_t inspect(std::string_view bytes, Instant now);
   [[nodiscard]] Flood flood() const { return flood_; }
-  // The code of a connection error (RFC 9113, 7); 0 if there is none.
+  // The code of a connection error (RFC 9113, 7); 0 if absent.
   [[nodiscard]] std::uint32_t violation() const { return violation_; }
 
   // The stream for which settle() must say whether nghttp2 still knows it: a HEADERS, DATA or RST_STREAM frame has

@@ -97,7 +97,7 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
     }
   }
   void begin_by_hand() { session->receive(std::string(preface_text) + frame(settings_type, 0, 0)); }
-  // The error code of the GOAWAY in the server's output; nothing if there is none.
+  // The error code of the GOAWAY in the server's output; nothing if absent.
   std::optional<std::uint32_t> goaway() {
     for (const TestFrame& frame : frames_of(produced())) {
       if (frame.type == goaway_type) return frame.number(4);

@@ -11,7 +11,7 @@
 
 namespace sluice::http::websocket {
 
-// What is known when a conversation begins. The views are valid until it ends.
+// The facts about a conversation when it begins. The views are valid until it ends.
 struct Opening {
   std::string_view peer;      // the client's address, without its port
   std::string_view protocol;  // the agreed subprotocol; empty: none

@@ -35,7 +35,7 @@ TEST(Negotiation, WithoutContextTakeoverBothSidesForget) {
   EXPECT_TRUE(result.parameters.server_no_context_takeover && result.parameters.client_no_context_takeover);
 }
 
-TEST(Negotiation, TheClientsWishesAreMet) {
+TEST(Negotiation, TheClientsPreferencesAreMet) {
   Negotiation result = ask({"permessage-deflate; server_no_context_takeover; server_max_window_bits=10"});
   EXPECT_EQ(result.response, "permessage-deflate; server_no_context_takeover; server_max_window_bits=10");
   EXPECT_EQ(result.parameters.server_window_bits, 10);

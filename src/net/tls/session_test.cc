@@ -107,7 +107,7 @@ class Pair {
     EXPECT_TRUE(accepted.result) << server.tls()->failure_text();
     EXPECT_TRUE(connected.result) << client.tls()->failure_text();
   }
-  // What one read gives.
+  // The result of one read.
   Result<std::string> read(Stream& from) {
     bool done = false;
     Result<std::string> result;
@@ -370,7 +370,7 @@ TEST_P(TlsStream, BrokenRecordsEndTheConnection) {
   EXPECT_EQ(got.error().code, Errc::malformed);
 }
 
-// A rough network must not be told from a smooth one, but by the time it takes.
+// A rough network must differ from a smooth one only in the time that it takes.
 INSTANTIATE_TEST_SUITE_P(BackEnds, TlsStream,
                          testing::Values(core::on_epoll, core::on_uring, core::TestedReactor{"simulated", simulated},
                                          core::TestedReactor{"simulated_rough",
@@ -673,7 +673,7 @@ class RawClient {
     SSL_CTX_free(context_);
   }
 
-  // What it has written goes to the server, what the server has written comes to it.
+  // Passes its output to the server, and the server's output to it.
   void exchange(Pair& pair) {
     char block[20'000];
     for (int size = 0; (size = BIO_read(out_, block, sizeof block)) > 0;) {
@@ -757,7 +757,7 @@ TEST_P(TlsResumption, DoesNotOutliveTheKeysNorLetInWhoWasLetInElsewhere) {
 INSTANTIATE_TEST_SUITE_P(Versions, TlsResumption, testing::Values(TLS1_2_VERSION, TLS1_3_VERSION),
                          [](const auto& info) { return info.param == TLS1_3_VERSION ? "tls13" : "tls12"; });
 
-// What a peer may send for ever without sending anything.
+// Records that carry no data, which a peer could repeat endlessly.
 TEST(TlsSession, KeyUpdatesAreAnsweredAndARenegotiationIsNot) {
   for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
     Pair pair(simulated());
@@ -782,7 +782,7 @@ TEST(TlsSession, KeyUpdatesAreAnsweredAndARenegotiationIsNot) {
         EXPECT_EQ(SSL_read(client.ssl, block, sizeof block), 5);
         continue;
       }
-      // The client has been told no by an alert, and ends the connection; nothing was renegotiated.
+      // An alert refuses it, and the client ends the connection; nothing was renegotiated.
       bool done = false;
       Result<std::size_t> got = 0;
       pair.tasks.spawn([](Pair& all, Result<std::size_t>& into, bool& finished) -> Task<void> {

@@ -22,7 +22,7 @@ namespace sluice::net::tls::testing {
 
 class Authority {
  public:
-  struct Wish {
+  struct Profile {
     std::vector<std::string> names = {"localhost"};  // "127.0.0.1" and the like become addresses
     bool rsa = false;
     long from_s = -3600;
@@ -48,9 +48,9 @@ class Authority {
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // A certificate with its key, in the files NAME.pem and NAME.key.
-  CertificateFiles issue(const std::string& name, const Wish& wish) const {
-    EVP_PKEY* key = wish.rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
-    X509* certificate = make(key, wish.names.empty() ? name : wish.names[0], wish, false);
+  CertificateFiles issue(const std::string& name, const Profile& profile) const {
+    EVP_PKEY* key = profile.rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
+    X509* certificate = make(key, profile.names.empty() ? name : profile.names[0], profile, false);
     CertificateFiles files{path(name + ".pem"), path(name + ".key")};
     write(files.certificate, [&](std::FILE* out) {
       PEM_write_X509(out, certificate);
@@ -61,7 +61,7 @@ class Authority {
     EVP_PKEY_free(key);
     return files;
   }
-  CertificateFiles issue(const std::string& name) const { return issue(name, Wish{}); }
+  CertificateFiles issue(const std::string& name) const { return issue(name, Profile{}); }
 
   void write_text(const std::string& name, std::string_view text) const {
     write(path(name), [&](std::FILE* out) { std::fwrite(text.data(), 1, text.size(), out); });
@@ -76,12 +76,12 @@ class Authority {
     std::fclose(out);
   }
 
-  X509* make(EVP_PKEY* key, const std::string& common_name, const Wish& wish, bool authority) const {
+  X509* make(EVP_PKEY* key, const std::string& common_name, const Profile& profile, bool authority) const {
     X509* made = X509_new();
     X509_set_version(made, X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(made), ++serial_);
-    X509_gmtime_adj(X509_getm_notBefore(made), wish.from_s);
-    X509_gmtime_adj(X509_getm_notAfter(made), wish.until_s);
+    X509_gmtime_adj(X509_getm_notBefore(made), profile.from_s);
+    X509_gmtime_adj(X509_getm_notAfter(made), profile.until_s);
     X509_set_pubkey(made, key);
     X509_NAME* subject = X509_get_subject_name(made);
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(common_name.data()),
@@ -89,7 +89,7 @@ class Authority {
     X509_set_issuer_name(made, authority ? subject : X509_get_subject_name(certificate_));
     add(made, NID_basic_constraints, authority ? "critical,CA:TRUE" : "CA:FALSE");
     std::string names;
-    for (const std::string& name : wish.names) {
+    for (const std::string& name : profile.names) {
       const bool address = name.find_first_not_of("0123456789.") == name.npos || name.find(':') != name.npos;
       names += (names.empty() ? "" : ",") + std::string(address ? "IP:" : "DNS:") + name;
     }

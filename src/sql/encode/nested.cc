@@ -21,7 +21,7 @@ std::string key_of(std::string_view name, char before) {
 }
 
 // Reads an element's text from its opening quote. `doubled`: a quote inside may be written twice (composites). Advances
-// `at` past the closing quote; returns nothing if there is none.
+// `at` past the closing quote; returns nothing if absent.
 std::optional<std::string_view> quoted(std::string_view text, std::size_t& at, Buffer& scratch, bool doubled) {
   ++at;
   const std::size_t start = at;

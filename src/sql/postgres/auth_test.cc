@@ -30,7 +30,7 @@ TEST(ScramTest, FollowsTheExampleOfRfc7677) {
   EXPECT_TRUE(client.verify(server_final));
 }
 
-// What the client sends about channel binding is covered by the proof: after "c=" come the header and the hash.
+// The proof covers the client's message about channel binding: after "c=" come the header and the hash.
 TEST(ScramTest, BindsTheChannel) {
   using Channel = ScramClient::Channel;
   const std::string nonce = "rOprNGfwEbeRWgbNEkqO";

@@ -56,7 +56,7 @@ bool is_cast(std::string_view sql, const ParsedSql::Placeholder& placeholder) {
   return std::equal(word.begin(), word.end(), before.end() - 4, [](char a, char b) { return a == (b | 0x20); });
 }
 
-// The number after the last dollar sign; 0 if there is none.
+// The number after the last dollar sign; 0 if absent.
 std::uint32_t number_in(std::string_view text) {
   const auto dollar = text.rfind('$');
   std::uint32_t number = 0;

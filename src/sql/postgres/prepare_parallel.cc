@@ -131,7 +131,7 @@ core::Task<Result<Statement>> Database::prepare_parallel(std::string_view text, 
   const auto standby = co_await looking.finish(state, {}, SIZE_MAX);
   if (!standby) co_return std::unexpected(standby.error());
   if (standby->rows.rows == 1 && standby->rows.row(0)[0].view() == "t") {
-    log_error("parallel: the server is a standby: until it is none, table " + table->schema + "." + table->name +
+    log_error("parallel: as long as the server is a standby, table " + table->schema + "." + table->name +
               " is read on one connection");
   }
   statement.parallel = Parallel{.reading = reading,

@@ -15,7 +15,7 @@
 
 namespace sluice::sql::postgres {
 
-// What the connections of one parallel answer share. Outlives them.
+// State that the connections of one parallel answer share. Outlives them.
 struct ParallelRequest {
   ParallelRequest(const Options& options, const Statement& wanted, std::span<const Argument> given,
                   std::span<const Setting> of_request);

@@ -34,7 +34,7 @@ class Transaction final : public sql::Transaction {
   void renew(std::span<const Setting> settings, bool reads) override;
 
  private:
-  // What is sent up to the next Sync. Without a statement it is only COMMIT.
+  // The messages up to the next Sync. Without a statement it is only COMMIT.
   struct Flight {
     const Statement* statement = nullptr;
     std::string parameters;

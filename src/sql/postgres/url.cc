@@ -102,7 +102,7 @@ std::expected<void, std::string> check_tls(Url& url, std::optional<SslMode> aske
   if (url.host.starts_with('/')) url.ssl_mode = SslMode::disable;
   const std::string mode = "sslmode=" + std::string(name_of(url.ssl_mode));
   if (url.channel_binding == ChannelBinding::require && url.ssl_mode == SslMode::disable) {
-    return Failure("channel_binding=require needs TLS, and there is none " +
+    return Failure("channel_binding=require needs TLS, which is not used " +
                    (url.host.starts_with('/') ? std::string("on a unix socket") : "with " + mode));
   }
   if (url.host.starts_with('/')) return {};

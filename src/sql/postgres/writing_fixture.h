@@ -41,7 +41,7 @@ class PostgresWriting : public ::testing::Test {
     started_ = psql("SELECT clock_timestamp()");
     open(options());
   }
-  // Counts temporary tables. Those of a server that another test has killed stay until autovacuum runs.
+  // Counts temporary tables. If another test has killed the server, its tables stay until autovacuum runs.
   static int staged() { return std::stoi(psql("SELECT count(*) FROM pg_class WHERE relname = 'sluice_stage'")); }
   void TearDown() override {
     tasks.cancel();
