@@ -1,0 +1,103 @@
+"""README.md and the tutorial, from their first block to their last in an empty folder, as a reader would paste them.
+
+A comment above a block says what it is for: `<!-- file: NAME -->` writes it to a file, `<!-- append: NAME -->` appends it, and
+`<!-- sqlite -->`, `<!-- postgres -->`, `<!-- sqlite: NAME -->`, `<!-- postgres: NAME -->` are for one database. Blocks of `sh` are
+run; a line `$ command` is followed by what the command prints.
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+from cluster import free_port
+from conftest import ROOT, SLUICE
+
+README, TUTORIAL = ROOT / "README.md", ROOT / "docs/guide/tutorial.md"
+BLOCK = re.compile(r"^(?:<!-- (\w+)(?:: (\S+))? -->\n)?```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+class Reader:
+    def __init__(self, folder, url):
+        self.folder, self.url, self.started = folder, url, []
+        self.ports = {port: free_port() for port in (8080, 8081, 9000)}
+        (folder / "bin").mkdir()
+        (folder / "bin/sluice").symlink_to(pathlib.Path(SLUICE).resolve())
+        self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+    def own(self, text):
+        """With the ports and the database of this test."""
+        for port, own in self.ports.items():
+            text = re.sub(rf"\b{port}\b", str(own), text)
+        text = text.replace("sluice reload", f"sluice reload --admin http://127.0.0.1:{self.ports[8081]}")
+        if self.url:
+            text = text.replace('"sqlite:shop.db"', f'"{self.url}"').replace("postgres://postgres@localhost/shop", self.url)
+        return text
+
+    def write(self, name, text, appends):
+        file = self.folder / name
+        if name == "sluice.toml" and not appends:
+            text = f'[server]\nlisten = ["127.0.0.1:{self.ports[8080]}"]\n' + text
+        with open(file, "a" if appends else "w") as to:
+            to.write(self.own(text))
+
+    def run(self, script):
+        commands = re.split(r"^\$ ", script, flags=re.M) if script.startswith("$ ") else None
+        for command, _, expected in [one.partition("\n") for one in commands[1:]] if commands else [(script, "", None)]:
+            lines = command.splitlines()
+            for line in [line for line in lines if line.endswith(" &")]:
+                self.start(self.own(line[:-2]))
+            command = self.own("\n".join(line for line in lines if not line.endswith(" &")))
+            done = subprocess.run(["bash", "-ec", re.sub(r"\bcurl ", "curl -s ", command)], cwd=self.folder, env=self.environment,
+                                  capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+            if expected is not None:
+                assert done.stdout.replace("\r", "").strip() == expected.strip(), command
+
+    def start(self, command):
+        self.started.append(subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment))
+        port = self.ports[9000 if "http.server" in command else 8080]
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            assert self.started[-1].poll() is None, f"{command}: ended with {self.started[-1].returncode}"
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).close()
+                return
+            except urllib.error.HTTPError:
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError(f"{command}: does not answer")
+
+    def end(self):
+        for each in self.started:
+            each.send_signal(signal.SIGTERM)
+            each.wait(30)
+
+
+@pytest.mark.parametrize("page, kind", [(README, "sqlite"), (TUTORIAL, "sqlite"), (TUTORIAL, "postgres")],
+                         ids=["README", "tutorial-sqlite", "tutorial-postgres"])
+def test_a_page_works_as_pasted(request, tmp_path, page, kind):
+    url = None
+    if kind == "postgres":
+        cluster = request.getfixturevalue("postgres")
+        cluster.psql("CREATE DATABASE shop")
+        url = cluster.url("shop")
+    reader = Reader(tmp_path, url)
+    ran = 0
+    try:
+        for what, name, language, text in BLOCK.findall(page.read_text()):
+            if what in ("sqlite", "postgres") and what != kind:
+                continue
+            if name:
+                reader.write(name, text, what == "append")
+            elif language == "sh":
+                reader.run(text)
+                ran += 1
+        assert ran >= 4
+    finally:
+        reader.end()
