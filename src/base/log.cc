@@ -61,7 +61,7 @@ void TroubleLog::attempt_failed(std::string_view what, Clock::time_point now) {
   if (begun_.load(std::memory_order_relaxed)) return;
   first_ = now;
   begun_.store(true, std::memory_order_relaxed);
-  log_error(subject_ + ": " + std::string(what) + "; more of this is not told until it is over");
+  log_error(subject_ + ": " + std::string(what) + "; further failures are logged when it recovers");
 }
 
 void TroubleLog::end(Clock::time_point now) {

@@ -27,7 +27,7 @@ TEST(TroubleLog, TellsTheBeginningAndTheEnd) {
   EXPECT_EQ(logged([&] {
               for (int i = 0; i < 1000; ++i) trouble.met("refused", start + milliseconds(i));
             }),
-            "sluice: database main: refused; more of this is not told until it is over\n");
+            "sluice: database main: refused; further failures are logged when it recovers\n");
   EXPECT_EQ(logged([&] { trouble.met("something else", start + seconds(60)); }), "");
   // A single success between two failures does not end the failure.
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(60) + milliseconds(999)); }), "");
@@ -35,7 +35,7 @@ TEST(TroubleLog, TellsTheBeginningAndTheEnd) {
             "sluice: database main: answers again; 1001 requests failed within 60000 ms\n");
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(70)); }), "");
   EXPECT_EQ(logged([&] { trouble.met("again", start + seconds(80)); }),
-            "sluice: database main: again; more of this is not told until it is over\n");
+            "sluice: database main: again; further failures are logged when it recovers\n");
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(90)); }),
             "sluice: database main: answers again; 1 requests failed within 0 ms\n");
 }
@@ -48,7 +48,7 @@ TEST(TroubleLog, CountsRequestsAndNotTheirAttempts) {
               trouble.request_failed();
               trouble.attempt_failed("refused", start + seconds(2));
             }),
-            "sluice: upstream films: refused; more of this is not told until it is over\n");
+            "sluice: upstream films: refused; further failures are logged when it recovers\n");
   EXPECT_EQ(logged([&] { trouble.end(start + seconds(3)); }),
             "sluice: upstream films: answers again; 1 requests failed within 2000 ms\n");
 }

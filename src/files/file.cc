@@ -63,10 +63,6 @@ bool is_older(const struct stat& a, const struct stat& b) {
                                               : a.st_mtim.tv_nsec < b.st_mtim.tv_nsec;
 }
 
-std::string tag_of(std::string_view content) {
-  return fmt::format("\"{:016x}\"", XXH3_64bits(content.data(), content.size()));
-}
-
 std::string tag_of(const struct stat& status) {
   return fmt::format("\"{:x}-{:x}{:08x}-{:x}{:08x}\"", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
                      status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
@@ -126,7 +122,7 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
     if (::fstat(opened->get(), &after) != 0) return std::unexpected(errno);
     if (error != 0 || !is_same(status, after)) continue;
     if (lookup.blobs) file->media_type = media_type_of_blob(std::string_view(file->bytes).substr(0, sniffed_bytes));
-    if (is_hashed) file->tag = tag_of(file->bytes);
+    if (is_hashed) file->tag = tag_of_content(file->bytes);
     if (!is_small) {
       file->bytes = {};
       file->descriptor = std::move(*opened);
@@ -137,6 +133,10 @@ std::expected<std::shared_ptr<const File>, int> open_file(const Lookup& lookup, 
 }
 
 }  // namespace
+
+std::string tag_of_content(std::string_view content) {
+  return fmt::format("\"{:016x}\"", XXH3_64bits(content.data(), content.size()));
+}
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);

@@ -99,6 +99,9 @@ struct Found {
 };
 [[nodiscard]] Found look_up(const Lookup& lookup, Patience patience);
 
+// A strong entity-tag: a hash of the bytes.
+[[nodiscard]] std::string tag_of_content(std::string_view content);
+
 // Reads all of [offset, offset + size). Returns 0 or an errno; ENODATA if the file is shorter.
 [[nodiscard]] int read_whole(int fd, char* into, std::size_t size, std::uint64_t offset, Patience patience);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <ctime>
 #include <tuple>
 #include <vector>
@@ -123,16 +122,6 @@ std::string html_of(const Folder& folder, std::string_view shown) {
   return out;
 }
 
-// A hash of the bytes (FNV-1a). The folder's own modification time does not change when a file in it grows.
-std::string tag_of(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : bytes) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;
-  char text[48];
-  const int size =
-      std::snprintf(text, sizeof text, "\"%zx-%016llx\"", bytes.size(), static_cast<unsigned long long>(hash));
-  return {text, static_cast<std::size_t>(size)};
-}
-
 }  // namespace
 
 std::expected<std::shared_ptr<const File>, int> list_folder(const Root& root, const std::string& folder,
@@ -145,7 +134,8 @@ std::expected<std::shared_ptr<const File>, int> list_folder(const Root& root, co
   if (known && known->bytes == file->bytes) return known;
   file->size = file->bytes.size();
   file->media_type = format == ListingFormat::json ? "application/json" : "text/html; charset=utf-8";
-  file->tag = tag_of(file->bytes);
+  // The modification time of the folder does not change when a file in it grows.
+  file->tag = tag_of_content(file->bytes);
   return file;
 }
 

@@ -111,7 +111,7 @@ def test_a_limit_of_the_servers_configuration_is_no_outage(sluice, postgres, key
         for answer in (connection.get("/mapped"), connection.call("POST", "/mapped", b"")):
             assert is_problem(answer, 507) and json.loads(answer.body)["title"] == "Too large", answer.body
     assert "endpoint /plain: 53400 temporary file size exceeds" in server.log
-    assert "until it is over" not in server.log
+    assert "when it recovers" not in server.log
 
 
 def test_what_takes_too_long_before_the_first_rows_is_504(server):

@@ -97,7 +97,7 @@ TEST(Step, SetsVariables) {
   EXPECT_EQ(judged.variables.values.at("code").text, "200");
   EXPECT_EQ(judged.variables.values.at("all").kind, Json::Kind::array);
   EXPECT_EQ(judge("set = { id = \"body.1.id\" }", answer(200, "application/json", "[]")).message,
-            "body.1.id: there is none to set \"id\" from");
+            "body.1.id: nothing was sent to set \"id\" from");
 }
 
 }  // namespace
