@@ -41,7 +41,9 @@ class Reader:
     def write(self, name, text, appends):
         file = self.folder / name
         if name == "sluice.toml" and not appends:
-            text = f'[server]\nlisten = ["127.0.0.1:{self.ports[8080]}"]\n' + text
+            own = f'[server]\nlisten = ["127.0.0.1:{self.ports[8080]}"]\n'
+            admin = "" if "[admin]" in text else f'[admin]\nlisten = "127.0.0.1:{self.ports[8081]}"\n'
+            text = own + admin + text
         with open(file, "a" if appends else "w") as to:
             to.write(self.own(text))
 

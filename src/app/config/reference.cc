@@ -3,8 +3,10 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <typeindex>
 #include <vector>
 
 #include <fmt/format.h>
@@ -172,9 +174,19 @@ class Describer {
     return key_.empty() ? std::string(name) : fmt::format("{}.{}", key_, name);
   }
 
+  // A table with the same keys as an earlier one of this struct refers to that one.
+  template <Declared T>
+  void describe_below(const std::string& key, const std::string& header, std::string_view meaning) {
+    const auto [first, is_new] = described_.emplace(typeid(T), header);
+    section_.below.push_back(is_new
+                                 ? describe<T>(key, header, meaning)
+                                 : fmt::format("## `{}`\n\n{}\n\nIt has the keys of `{}`, and the tables below it.\n\n",
+                                               header, meaning, first->second));
+  }
+
   template <Declared T>
   void describe_field(std::string_view name, const T&, std::string_view meaning, const Rules&) {
-    section_.below.push_back(describe<T>(below(name), fmt::format("[{}]", below(name)), meaning));
+    describe_below<T>(below(name), fmt::format("[{}]", below(name)), meaning);
   }
   template <Declared T>
   void describe_field(std::string_view name, const std::optional<T>&, std::string_view meaning, const Rules& rules) {
@@ -182,7 +194,7 @@ class Describer {
   }
   template <Declared T>
   void describe_field(std::string_view name, const std::vector<T>&, std::string_view meaning, const Rules&) {
-    section_.below.push_back(describe<T>(below(name), fmt::format("[[{}]]", below(name)), meaning));
+    describe_below<T>(below(name), fmt::format("[[{}]]", below(name)), meaning);
   }
   template <Declared T>
   void describe_field(std::string_view name, const OneOrMore<T>&, std::string_view meaning, const Rules&) {
@@ -191,7 +203,7 @@ class Describer {
   template <Declared T>
   void describe_field(std::string_view name, const std::vector<Named<T>>&, std::string_view meaning, const Rules&) {
     std::string named = below(name) + ".NAME";
-    section_.below.push_back(describe<T>(named, fmt::format("[{}]", named), meaning));
+    describe_below<T>(named, fmt::format("[{}]", named), meaning);
   }
   template <class T>
   void describe_field(std::string_view name, const T& value, std::string_view meaning, const Rules& rules) {
@@ -202,6 +214,7 @@ class Describer {
 
   const std::string& key_;
   Section& section_;
+  std::map<std::type_index, std::string> described_;  // the headers of the tables of each type
   const S defaults_{};
 };
 
