@@ -377,6 +377,8 @@ response.remove = ["X-Back"]
     ('type = "headers"\nresponse.set = { X-A = "a\\r\\nX-B: c" }', "no control characters"),
     ('type = "headers"\nresponse.set = { "X A" = "a" }', "not the name of a header field"),
     ('type = "headers"\nresponse.set = { X-A = "a", x-a = "b" }', "this field comes twice"),
+    ('type = "headers"\nresponse.set = { x-a = "b" }\n[server.headers]\nX-A = "a"', "[server.headers] adds this field to all answers"),
+    ('type = "headers"\nresponse.remove = ["x-a"]\n[server.headers]\nX-A = "a"', "[server.headers] adds this field to all answers"),
     ('type = "headers"\nrequest_id = true\nrequest.remove = ["x-request-id"]', '"request_id" sets this field'),
 ])
 def test_what_cannot_work_is_refused(tmp_path, policy, what):

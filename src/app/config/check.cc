@@ -245,6 +245,14 @@ class Checker {
     }
     check_changes_of_fields(options, options.request, gateway::headers::may_change_in_request);
     check_changes_of_fields(options, options.response, gateway::headers::may_change_in_response);
+    if (!options.response) return;
+    const auto check = [&](const Located<std::string>& name) {
+      const auto same = [&](const auto& header) { return http::same_name(header.name.value, name.value); };
+      if (std::ranges::none_of(options_.server.headers, same)) return;
+      complain(name.position, "[server.headers] adds this field to all answers, after the policies");
+    };
+    for (const auto& field : options.response->set) check(field.name);
+    for (const auto& name : options.response->remove) check(name);
   }
 
   void check_jwt(const Located<std::string>& policy, const gateway::jwt::Options& options) {

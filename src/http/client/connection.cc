@@ -13,6 +13,7 @@ using h1::Parsed;
 using h1::Reason;
 
 constexpr std::size_t head_read_bytes = 16 * 1024;
+constexpr int most_interim_responses = 64;
 constexpr std::size_t body_read_bytes = 64 * 1024;
 constexpr std::size_t most_spares = 32;
 
@@ -126,7 +127,7 @@ core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) 
 
 core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, bool may_change_protocol) {
   core::Reactor& reactor = stream_.reactor();
-  for (;;) {
+  for (int interim = 0;;) {
     const Parsed parsed = parser_.parse(input_.view(), method);
     if (parsed.state == Parsed::State::refused) {
       reason_ = parsed.reason;
@@ -153,6 +154,10 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, 
       }
       if (head.status == 101) {  // the request had no Upgrade
         reason_ = Reason::bad_status;
+        co_return fail(Errc::malformed);
+      }
+      if (++interim == most_interim_responses) {
+        reason_ = Reason::too_many_interim_responses;
         co_return fail(Errc::malformed);
       }
       parser_.reset();

@@ -365,6 +365,17 @@ TEST_F(ClientConnection, AHeadMayNotTrickle) {
   of_pieces("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+TEST_F(ClientConnection, ManyInterimResponsesAreRefused) {
+  for (const int count : {63, 64}) {
+    received_.clear();
+    std::string answer;
+    for (int i = 0; i < count; ++i) answer += "HTTP/1.1 103 Early Hints\r\n\r\n";
+    serve({{"\r\n\r\n", answer + ok + "Content-Length: 0\r\n\r\n"}});
+    connect();
+    EXPECT_EQ(ask().status, count == 63 ? Result<int>(200) : fail(Errc::malformed)) << count;
+  }
+}
+
 // The timeout of the response begins when the whole request has been sent.
 TEST_F(ClientConnection, ABodyIsSentAsItComes) {
   options_.head_timeout = 3s;

@@ -108,6 +108,8 @@ std::string_view describe(Reason reason) {
       return "Only HTTP/1.0 and HTTP/1.1 are spoken here.";
     case Reason::bad_status:
       return "The status line has no valid status code.";
+    case Reason::too_many_interim_responses:
+      return "Too many interim responses came before the response.";
     case Reason::too_many_empty_lines:
       return "Too many empty lines stand before the request.";
     case Reason::bare_cr:

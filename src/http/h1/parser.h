@@ -26,6 +26,7 @@ enum class Reason : std::uint8_t {
   bad_version,
   unsupported_version,
   bad_status,
+  too_many_interim_responses,
   too_many_empty_lines,
   bare_cr,
   bare_lf,
