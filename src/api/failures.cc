@@ -16,7 +16,7 @@ constexpr std::array refusals{
     Known{"23505", 409, "There is a row with the same key already."},
     Known{"23503", 409, "It refers to something that is not there, or is still referred to."},
     Known{"23P01", 409, "It collides with another row."},
-    Known{"23502", 422, "A value that must be there is missing."},
+    Known{"23502", 422, "A required value is missing."},
     Known{"23514", 422, "A value is outside of what is allowed."},
     Known{"44000", 422, "A value is outside of what is allowed."},
     Known{"23", 409, "It breaks a rule of the data."},

@@ -130,7 +130,8 @@ struct Echo {
   std::size_t body_index = 0;
   std::uint8_t path_index = 0;
 };
-// The first echo that differs: its index among the values of the body's row.
+// Returns the index in `row` of the first value that differs from the path's value that it repeats (see Echo). Returns
+// nullopt if all are equal.
 [[nodiscard]] std::optional<std::size_t> differing_echo(std::span<const Echo> echoes, const http::Request& request,
                                                         std::span<const Value> row);
 inline constexpr std::string_view differing_echo_reason = "is not what the path says";

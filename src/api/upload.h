@@ -33,8 +33,8 @@ struct UploadPlan {
   [[nodiscard]] bool empty() const { return files.empty(); }
 };
 
-// Assigns an index to each source that names a file, and returns these files. `has_fields`: other sources name fields
-// of the body.
+// Numbers the files that `sources` take values from, stores each number in its source, and returns the files.
+// `has_fields`: there are also sources that take fields of the body.
 [[nodiscard]] UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields);
 
 // The content of a request's body.

@@ -139,7 +139,7 @@ struct Plan {
 
   Options options;
   std::vector<std::unique_ptr<const Route>> routes;
-  std::vector<std::string> names = {""};  // of routes, also of earlier ones; [0]: requests without a matching route
+  std::vector<std::string> names = {""};  // by route id, also of earlier configurations; [0]: requests without a route
   std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
   bool names_are_full = false;            // a route got no id because all are used
   std::vector<std::shared_ptr<Database>> databases;          // by index in the options

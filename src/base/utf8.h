@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-// Characters in UTF-8, and in JSON's \u notation: one or two UTF-16 code units.
+// Characters in UTF-8, and in JSON's \u notation (one or two escapes, each a UTF-16 code unit).
 namespace sluice {
 
 // Whether the text is valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).

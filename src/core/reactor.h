@@ -156,8 +156,12 @@ class Reactor {
   // closed; harmless if no lull has begun.
   void end_lull(Lull& lull);
 
-  // One turn: runs pending hooks; waits until something is ready, `until`, or wake(), but does not wait if a hook is
-  // pending for the next turn; dispatches; fires timers; runs the turn's hooks.
+  // One turn:
+  // 1. Runs the pending hooks.
+  // 2. Waits until a handle is ready, `until` has come, or wake() is called. Does not wait if a hook is pending for the
+  //    next turn.
+  // 3. Dispatches the ready handles and fires timers.
+  // 4. Runs the hooks of at_turn_end().
   virtual void turn(Instant until) = 0;
   // May be called from any thread: the current or the next turn() returns soon. Async-signal-safe.
   virtual void wake() noexcept = 0;

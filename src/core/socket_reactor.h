@@ -55,7 +55,8 @@ class SocketReactor : public Reactor {
     if (dispatching_ == &handle) dispatching_ = nullptr;
   }
 
-  // The time until `until`, the first timer, or the end of the first lull, rounded up; negative: wait without limit.
+  // The milliseconds until the earliest of `until`, the first timer and the end of the first Lull (reactor.h), rounded
+  // up; negative: wait without limit.
   [[nodiscard]] int timeout_ms(Instant until);
   // The same with nanosecond precision, used while there is a lull. Reads the clock, so the time that the turn has
   // taken is not added.

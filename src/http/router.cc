@@ -282,8 +282,8 @@ bool Router::add(const Route& route) {
   added->next = std::move(*before);
   *before = std::move(added);
 
-  // If the conditions of a route hold, a subset of them holds too. Allow therefore includes the methods of routes with
-  // a subset of its conditions.
+  // A request that meets a route's conditions also meets every subset of them. So the Allow field of a route includes
+  // the methods of each route whose conditions are such a subset.
   for (Terminal* one = place->get(); one != nullptr; one = one->next.get()) {
     std::array<bool, 8> taken{};
     for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {

@@ -53,7 +53,7 @@ struct ServerOptions {
   std::uint64_t most_body = 0;
   std::uint64_t body_memory = UINT64_MAX;  // bytes of bodies held at the same time; beyond it: 503
   Duration header_timeout = 10s;           // from a request's first byte to its whole head: 408
-  Duration body_timeout = 10s;             // without enough bytes of a body arriving: 408
+  Duration body_timeout = 10s;             // if a body arrives too slowly for this long: 408
   Duration idle_timeout = 60s;             // without a request: closed
   Duration write_timeout = 30s;            // without the client reading enough: closed
   // Bytes per second that a client must send of a body, averaged over body_timeout, and must read of a response,

@@ -204,7 +204,7 @@ void append_escaped(std::string& out, std::string_view text, std::string_view ke
 }
 
 void append_path(std::string& out, std::string_view segments) {
-  // The characters of a segment that are not unreserved ones (RFC 3986, 3.3), and '/'.
+  // Besides unreserved characters, these are not escaped: '/' and the other characters of a segment (RFC 3986, 3.3).
   constexpr std::string_view kept = "/!$&'()*+,;=:@";
   for (;;) {
     const std::size_t slash = std::min(segments.find('\0'), segments.size());

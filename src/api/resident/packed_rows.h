@@ -28,7 +28,7 @@ class Words {
   [[nodiscard]] std::size_t memory() const { return texts_.memory(); }
 
  private:
-  Dictionary texts_{false};  // each text follows a byte with its form
+  Dictionary texts_{false};  // each entry: one byte with the sql::Form, then the text
   std::size_t bytes_ = 0;
   std::uint64_t tried_ = 0;  // since there is no more room
   std::uint64_t found_ = 0;
@@ -79,7 +79,7 @@ class PackedRows {
 
   RowStore rows_;
   std::vector<Words> words_;   // by column
-  std::vector<bool> dynamic_;  // by column: each field has its own form
+  std::vector<bool> dynamic_;  // by column: its fields may differ in their sql::Form
   std::string row_;
 };
 

@@ -655,7 +655,8 @@ class Checker {
     }
   }
 
-  // These policies remove keys and passwords from a batch that has passed, so its calls do not have them either.
+  // Policies of type "api-key" and "basic" without `pass` remove the credentials from an accepted batch request, so the
+  // calls in it have no credentials.
   void check_batch_keeps_keys(const Located<std::string>& name) {
     const auto index = options_.find_policy(name.value);
     if (!index) return;

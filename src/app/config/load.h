@@ -12,9 +12,9 @@
 
 namespace sluice::app::config {
 
-// A configuration without errors that the file alone can show. Later stages find out whether addresses can be bound,
-// databases reached and statements prepared. They report errors with `source.render()` at the positions of the options'
-// Located values.
+// A configuration that has passed all checks that need only the file. Later stages check whether addresses can be
+// bound, databases reached and statements prepared. They report errors with `source.render()` at the positions of the
+// options' Located values.
 struct Config {
   Source source;
   Options options;

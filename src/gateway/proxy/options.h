@@ -181,8 +181,8 @@ struct UpstreamOptions {
 
   static constexpr std::uint32_t most_retries = 10;
 
-  // A copy without the options that may change while servers keep their connections and states: the list of servers,
-  // and how one of them is chosen.
+  // A copy without servers, balance, hash and retries. Servers that two configurations share keep their connections and
+  // states even if these options differ.
   [[nodiscard]] UpstreamOptions without_choice() const;
   // Whether a connection to any of the servers uses TLS.
   [[nodiscard]] bool is_secure() const;

@@ -108,8 +108,8 @@ class Connection {
   void send_exclusive(Query& query);
   // Parses the received bytes into rows. Invalidates the previous piece.
   [[nodiscard]] Progress scan(Piece& piece);
-  // Reads the socket once. If it returns `nothing`, the lease's owner is woken when more has arrived or a gathering
-  // pause ends.
+  // Reads the socket once. If it returns `nothing`, the lease's owner is woken when more bytes have arrived, or after
+  // the pause in which a fast answer accumulates (see Gathering).
   [[nodiscard]] Received receive();
   // For conversations other than queries. Their messages go to out(), with one Sync or Query at a time.
   [[nodiscard]] Buffer& out() { return out_; }

@@ -30,7 +30,7 @@ struct Counters {
   std::uint64_t cancels = 0;
   std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for an earlier one had hit them
   std::uint64_t parallel_requests = 0;
-  std::uint64_t parallel_helpers = 0;  // connections that joined parallel requests
+  std::uint64_t parallel_helpers = 0;  // additional connections of parallel requests
   std::uint64_t notices = 0;
   std::uint64_t notifications = 0;
   std::uint64_t unavailable = 0;  // requests that got no connection

@@ -161,7 +161,8 @@ class Query final : public sql::Cursor {
   const Settings settings_;             // empty unless exclusive
   const bool has_transaction_ = false;  // BEGIN and COMMIT surround the query; otherwise its Sync ends the transaction
 
-  // Links of the pool's wait queue, or of the waiters in the lists of columns.
+  // Links of the list that the query is in: the pool's queue, or the queries that wait for the columns of their
+  // statement (ColumnLists).
   Query* next_ = nullptr;
   Query* previous_ = nullptr;
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
 constexpr std::size_t unsent_bytes = 256 << 10;  // if more is unsent, add() waits
-constexpr std::size_t most_runs = 128 << 10;     // of lines; the lines of later rows are unknown
+constexpr std::size_t most_runs = 128 << 10;     // of line numbers; errors in rows after the last run name no line
 constexpr Duration server_patience = 60s;        // for each answer if there is no statement timeout
 constexpr Duration first_pause = 2ms;
 constexpr Duration longest_pause = 200ms;

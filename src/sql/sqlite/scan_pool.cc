@@ -50,7 +50,7 @@ class StopGuard {
   bool done_ = false;
 };
 
-// `patience` limits SQLite's work for each block; the client's time does not count.
+// `patience` limits SQLite's work for each block; waiting for the client does not count.
 class ScanCursor final : public Cursor {
  public:
   ScanCursor(std::shared_ptr<ScanPool> pool, const Statement& statement, Lease lease, Duration patience)

@@ -23,7 +23,7 @@
 #include "sql/sqlite/row_block.h"
 
 // Statements that scan or sort run in the blocking pool, one block at a time. While a block is being fetched, only the
-// pool thread uses their connection; at all other times, only the core does.
+// pool thread uses their connection; at all other times, only the core's own thread.
 namespace sluice::sql::sqlite {
 
 inline constexpr std::size_t scan_block_bytes = 64 * 1024;
