@@ -51,7 +51,7 @@ def test_the_server_answers_by_the_new_file(server):
 
 
 def test_the_guide_s_command(server):
-    page = (ROOT / "docs/guide/operating.md").read_text()
+    page = (ROOT / "docs/guide/reloading.md").read_text()
     ((command, answer),) = re.findall(r"^\$ (sluice reload .*)\n(.*\n)```", page, re.M)
     words = shlex.split(command.replace("127.0.0.1:8081", f"127.0.0.1:{server.admin_port}"))
     done = subprocess.run([SLUICE, *words[1:]], capture_output=True, text=True, timeout=60)

@@ -54,6 +54,24 @@ def test_the_readme_lists_the_folders_that_exist():
     assert set(exist) <= set(ranks()), "a folder has no place in the layer line"
 
 
+def test_links_lead_to_pages_and_headings():
+    def anchors(page):
+        plain = (re.sub(r"\[([^]]*)]\([^)]*\)|[`*]", r"\1", heading).lower() for heading in
+                 re.findall(r"^#+ (.*)", page.read_text(), re.M))
+        return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    broken, links = [], 0
+    for page in (ROOT / name for name in listed):
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([\w-]+))?\)", text):
+            links += 1
+            to = page.parent / target if target else page
+            if not to.exists() or (anchor and anchor not in anchors(to)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert links > 100 and broken == []
+
+
 def test_a_source_includes_its_own_header_first():
     wrong = []
     for path in SRC.rglob("*.cc"):
