@@ -369,7 +369,7 @@ columns.n = {{ key = true }}
             read(connection)
             answer = connection.call(*write, json_type)
             assert answer.status == 503, (write, answer.status, answer.body)
-        assert "database main, writing: 53100 no space; more" in server.log
+        assert "database main, writing: 53100 no space; further failures" in server.log
         postgres.psql("UPDATE fullness SET is_full = false")
         end = time.monotonic() + 20
         while "answers again" not in server.log:

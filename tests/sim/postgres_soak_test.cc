@@ -304,6 +304,7 @@ class FakeServer {
           fail(session, "26000", "prepared statement does not exist");
           break;
         }
+        session.bound = session.statements[name];
         for (std::size_t formats = number(2); formats != 0; --formats) (void)number(2);
         session.values.clear();
         for (std::size_t values = number(2); values != 0; --values) {
@@ -329,6 +330,18 @@ class FakeServer {
   }
 
   Task<bool> execute(Session& session, std::size_t limit) {
+    if (session.has_portal && session.bound.starts_with("SELECT set_config(")) {
+      const std::size_t count = session.values.size() / 2;
+      std::string row;
+      put_u16(row, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        put_u32(row, session.values[2 * i + 1].size());
+        row += session.values[2 * i + 1];
+      }
+      say(session, 'D', row);
+      say(session, 'C', std::string_view("SELECT 1\0", 9));
+      co_return true;
+    }
     if (session.values.size() != 3 || !session.has_portal) {
       ADD_FAILURE() << session.values.size() << " values";
       co_return false;
