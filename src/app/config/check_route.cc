@@ -6,6 +6,8 @@
 #include "base/contains.h"
 #include "gateway/proxy/path_change.h"
 #include "gateway/redirect.h"
+#include "http/exchange.h"
+#include "http/router.h"
 
 namespace sluice::app::config {
 
@@ -113,29 +115,57 @@ bool are_alike(const gateway::RouteOptions& one, const gateway::RouteOptions& ot
 
 namespace {
 
-using Segments = std::span<const http::Pattern::Segment>;
-
-// Null if requests for exactly this path go to no route to an upstream.
-const gateway::RouteOptions* route_of(const Options& options, std::string_view host, Segments path) {
-  const gateway::RouteOptions* best = nullptr;
-  std::size_t most = 0;
-  for (const gateway::RouteOptions& route : options.routes) {
-    const auto pattern = http::Pattern::parse(route.path.value);
-    if (!pattern || route.host.value != host || (!route.upstream && route.split.empty())) continue;
-    Segments segments = pattern->segments;
-    const bool takes_rest = !segments.empty() && segments.back().kind == http::Pattern::Kind::rest;
-    if (takes_rest) segments = segments.first(segments.size() - 1);
-    const std::size_t size = segments.size();
-    if (takes_rest ? size >= path.size() : size != path.size()) continue;
-    const bool begins = std::ranges::equal(segments, path.first(size), [](const auto& one, const auto& other) {
-      return one.kind == other.kind && (one.kind != http::Pattern::Kind::literal || one.text == other.text);
-    });
-    if (!begins || (best != nullptr && size <= most)) continue;
-    best = &route;
-    most = size;
+// Finds the [[route]] of a path as the server will. Endpoints, tables, websockets and files compete with routes.
+class RouteFinder {
+ public:
+  explicit RouteFinder(const Options& options) : options_(options) {
+    for (const gateway::RouteOptions& route : options.routes) {
+      add({.host = route.host.value, .conditions = route.conditions()}, route.path.value, route.taken_methods());
+    }
+    const auto compete = [this](const Located<std::string>& host, const std::string& path, bool folder = false) {
+      add({.host = host.value, .folder = folder}, path, gateway::RouteOptions{}.taken_methods());
+    };
+    for (const auto& one : options.endpoints) compete(one.host, one.path.value);
+    for (const auto& one : options.websockets) compete(one.host, one.path.value);
+    for (const auto& one : options.residents) {
+      if (one.serve) compete(one.host, "/" + one.name.value);
+    }
+    for (const auto& one : options.files) {
+      compete(one.host, one.path.value + (one.path.value.ends_with('/') ? "" : "/") + "{file...}", true);
+    }
   }
-  return best;
-}
+
+  // Null if the path goes to nothing, or to something else than a [[route]].
+  [[nodiscard]] const gateway::RouteOptions* find(std::string_view host, const std::string& path, http::Method method) {
+    http::Exchange exchange;
+    exchange.request.method = method;
+    exchange.request.authority = host;
+    exchange.request.path = exchange.request.segments = path;
+    (void)router_.dispatch(exchange).take();
+    const std::size_t id = exchange.request.route;
+    return id == 0 || id > options_.routes.size() ? nullptr : &options_.routes[id - 1];
+  }
+
+ private:
+  struct Nothing final : http::Handler {
+    core::Async<http::Response> handle(http::Request&) override { return http::Response{}; }
+  };
+
+  void add(http::Router::Route route, const std::string& path, const std::vector<http::Method>& methods) {
+    ++last_id_;
+    auto pattern = http::Pattern::parse(path);
+    if (!pattern) return;
+    route.pattern = std::move(*pattern);
+    route.id = last_id_;
+    for (const http::Method method : methods) route.handlers[static_cast<std::size_t>(method)] = &nothing_;
+    (void)router_.add(route);
+  }
+
+  const Options& options_;
+  Nothing nothing_;
+  http::Router router_;
+  std::uint16_t last_id_ = 0;
+};
 
 }  // namespace
 
@@ -146,14 +176,20 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
       return gateway::is_guard(type) && !gateway::is_limit(type);
     });
   };
+  const auto passes_on = [](const gateway::RouteOptions& route) { return route.upstream || !route.split.empty(); };
+  RouteFinder routes(options);
   std::vector<std::string> warnings;
   for (const gateway::RouteOptions& route : options.routes) {
     const auto pattern = http::Pattern::parse(route.path.value);
-    if (!pattern || pattern->segments.size() < 2 || (!route.upstream && route.split.empty())) continue;
+    if (!pattern || pattern->segments.size() < 2 || !passes_on(route)) continue;
     if (pattern->segments.back().kind != http::Pattern::Kind::rest) continue;
-    const auto* other =
-        route_of(options, route.host.value, Segments(pattern->segments).first(pattern->segments.size() - 1));
-    if (other == nullptr || is_guarded(route) == is_guarded(*other)) continue;
+    std::string sample;  // a path that the pattern matches, without its rest
+    for (const auto& segment : std::span(pattern->segments).first(pattern->segments.size() - 1)) {
+      sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
+    }
+    const std::string host = route.host.value.starts_with("*.") ? "a" + route.host.value.substr(1) : route.host.value;
+    const auto* const other = routes.find(host, sample, route.taken_methods().front());
+    if (other == nullptr || !passes_on(*other) || is_guarded(route) == is_guarded(*other)) continue;
     const std::string_view path = route.path.value;
     warnings.push_back(fmt::format(
         "requests for \"{}\" go to the route \"{}\", those for \"{}\" to a route of its own: only \"{}\" has a policy "
