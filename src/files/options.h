@@ -52,7 +52,8 @@ struct FilesOptions {
     v.field("fallback", &FilesOptions::fallback,
             "A file below the root, `index.html` for most single-page apps. It is sent with 200 in place of a 404 if "
             "Accept includes `text/html`. If Accept is only `*/*`, it is sent only for paths whose last segment has "
-            "no dot, and not in the folder of an endpoint, table or route. Below their paths it is never sent.",
+            "no dot, and not in the folder of an endpoint, table or route unless that is `/`. Below their paths it is "
+            "never sent.",
             {.check = check_inner_path});
     v.field("precompressed", &FilesOptions::precompressed,
             "Whether clients that accept the coding get the `.br`, `.zst` or `.gz` file that lies beside a file, "

@@ -45,10 +45,9 @@ struct RateLimitOptions {
             {.min = 1, .max = 1'000'000});
     v.field("per", &Self::per,
             "The values by which requests are counted: `client` (its IPv4 address, or the first 64 bits of its IPv6 "
-            "address), "
-            "`route`, `header.NAME`, `claim.NAME` or `path.NAME`. With a list, each combination of values is counted "
-            "separately. A request that lacks the header, claim or parameter is counted by its client. The default "
-            "is `client`.",
+            "address), `route`, `header.NAME`, `claim.NAME` or `path.NAME`. With a list, each combination of values is "
+            "counted separately. A request that lacks the header, claim or parameter is counted by its client. The "
+            "default is `client`.",
             {.check = check_key_part});
     v.field("keys", &Self::keys,
             "How many values of `per`, such as clients, the process remembers. Values whose whole burst is available "
@@ -79,8 +78,7 @@ struct ConcurrencyOptions {
     v.field("wait", &Self::wait, "How long a request waits before it is answered 503.", {.min = 1ms, .max = 10min});
     v.field("per", &Self::per,
             "The values by which requests are counted, as for `rate-limit`: `client`, `route`, `header.NAME`, "
-            "`claim.NAME`, "
-            "`path.NAME`, or a list of them. The default is `route`.",
+            "`claim.NAME`, `path.NAME`, or a list of them. The default is `route`.",
             {.check = check_key_part});
     v.field("keys", &Self::keys,
             "How many values of `per`, such as clients, may have requests at the same time. Requests with further "
