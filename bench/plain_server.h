@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// The sockets of the small servers that the benchmarks are measured beside; no server to put in front of anybody.
+// Socket code of the small servers that the benchmarks compare against. It is not meant for real use.
 namespace plain {
 
 inline int listen_on(std::uint16_t port, bool blocking = false) {
@@ -29,7 +29,7 @@ inline int listen_on(std::uint16_t port, bool blocking = false) {
   return listener;
 }
 
-// Clients read what they asked for: where the socket is full, this waits for it, and everybody else waits too.
+// Sends all of `bytes`. If the socket is full, waits up to 5 s for it, and all other connections wait too.
 inline bool send_all(int fd, std::string_view bytes, int flags = 0) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), flags | MSG_NOSIGNAL);
@@ -44,7 +44,7 @@ inline bool send_all(int fd, std::string_view bytes, int flags = 0) {
   return true;
 }
 
-// A level-triggered loop: `on_input(fd, bytes)` says whether the connection stays.
+// A level-triggered loop. `on_input(fd, bytes)` returns whether the connection stays open.
 template <class OnInput>
 [[noreturn]] void loop(int listener, OnInput on_input) {
   const int poll = ::epoll_create1(0);

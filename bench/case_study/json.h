@@ -4,7 +4,7 @@
 
 #include "user.h"
 
-// Users as nlohmann's values, by its own macros.
+// Conversions between users and nlohmann::json values, by the library's macros.
 namespace case_study {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, street, city, postcode, country)

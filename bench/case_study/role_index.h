@@ -11,7 +11,7 @@
 
 namespace case_study {
 
-// Which users have a role: their places in the vector that it was made of, ascending.
+// The users that have a role, as ascending positions in the vector that the index was built from.
 class RoleIndex {
  public:
   explicit RoleIndex(std::span<const User> users) {

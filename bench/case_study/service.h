@@ -7,8 +7,8 @@
 
 #include "user.h"
 
-// One service, GET /users?role=..., written better and better. Each stage is a file of that name, and keeps what the
-// one before it gained.
+// One service, GET /users?role=..., improved in stages. Each stage is the file of that name, and keeps the improvements
+// of the stages before it.
 namespace case_study {
 
 struct Query {

@@ -15,7 +15,7 @@ struct Address {
   std::string country;
 };
 
-// A user as such services have them: about 500 bytes of JSON.
+// A typical user record: about 500 bytes of JSON.
 struct User {
   std::int64_t id = 0;
   std::string name;
@@ -24,7 +24,7 @@ struct User {
   std::string department;
   std::vector<std::string> roles;
   bool active = false;
-  std::string created_at;  // times as RFC 3339 has them, in UTC
+  std::string created_at;  // RFC 3339, in UTC; so is updated_at
   std::string updated_at;
   Address address;
   std::map<std::string, std::string> settings;
@@ -33,8 +33,7 @@ struct User {
 
 bool has_role(const User& user, std::string_view role);
 
-// The same users on every machine, their ids from 1 on. With 10,000 of them "admin" are 100, "editor" 1,000, and
-// "member" all.
+// Makes the same users on every machine, with ids from 1 on. All have the role "member", 10 % "editor" and 1 % "admin".
 std::vector<User> make_users(std::size_t count, std::uint64_t seed = 5);
 
 }  // namespace case_study

@@ -13,8 +13,8 @@
 
 #include "../plain_server.h"
 
-// Shared by the servers of the ladder, so that each shows only its own step. They answer every request with one file,
-// find only the blank line in a request, and are not meant for use.
+// Code that the servers of the ladder share, so that each file shows only its own step. Each server answers every
+// request with the same file and looks only for the blank line in a request. The servers are not meant for real use.
 namespace ladder {
 
 using plain::listen_on;
@@ -34,8 +34,8 @@ inline Arguments arguments(int argc, char** argv) {
   return {static_cast<std::uint16_t>(std::atoi(argv[1])), argv[2], argc > 3 ? std::atoi(argv[3]) : 1};
 }
 
-// How many requests end in what was received; a request that is split between two reads counts with its end, which
-// wrk's never are.
+// The number of requests that end in `input`. A blank line that is split between two reads is not counted; wrk sends
+// each request in one piece.
 inline int requests_in(std::string_view input) {
   int count = 0;
   for (std::size_t at = 0; (at = input.find("\r\n\r\n", at)) != input.npos; at += 4) ++count;
@@ -47,7 +47,7 @@ inline std::string head(std::size_t size, bool keep_alive) {
          (keep_alive ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n");
 }
 
-// As a first server does it: the file is opened and read for every request.
+// Opens and reads the file for every request, as a first version of a server would.
 inline std::string answer_from(const char* file, bool keep_alive) {
   const int fd = ::open(file, O_RDONLY);
   struct stat status{};

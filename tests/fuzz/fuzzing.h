@@ -17,7 +17,7 @@ inline void require(bool condition, const char* what = "",
   std::abort();
 }
 
-// The sizes of the pieces in which an input comes: many are short.
+// The sizes of the pieces that an input is split into; many are short.
 class Pieces {
  public:
   explicit Pieces(std::uint8_t seed) : state_(seed * 2654435761u + 1) {}

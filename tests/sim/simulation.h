@@ -11,7 +11,7 @@
 #include "core/reactor.h"
 #include "core/timer.h"
 
-// Shared by the simulations: one seed, numbers that come from it, and sleeping in virtual time.
+// Code that the simulations share: the seed, random numbers, and sleep in virtual time.
 namespace sluice::sim {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -26,7 +26,7 @@ inline constexpr bool sanitized = false;
 inline constexpr bool sanitized = false;
 #endif
 
-// A new one for every run of the program, unless SLUICE_SEED says which.
+// A random seed for each run of the program, unless SLUICE_SEED sets it. The first call prints it.
 inline std::uint64_t seed() {
   static const std::uint64_t chosen = [] {
     const char* given = std::getenv("SLUICE_SEED");
@@ -37,7 +37,7 @@ inline std::uint64_t seed() {
   return chosen;
 }
 
-// SplitMix64: the same numbers with every compiler and library.
+// SplitMix64 gives the same numbers with every compiler and library.
 class Random {
  public:
   explicit Random(std::uint64_t state) : state_(state) {}
@@ -58,7 +58,7 @@ class Random {
   std::uint64_t state_;
 };
 
-// Bytes that tell where they come from: any two seeds, and any two places, differ soon.
+// Bytes that identify their source: patterns of two seeds, or from two positions, soon differ.
 inline std::string pattern(std::uint64_t seed, std::size_t size) {
   std::string result(size, '\0');
   std::uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
