@@ -21,11 +21,11 @@ constexpr bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char c, char d) { return to_lower(c) == to_lower(d); });
 }
 
-// Removes the spaces and tabs at its beginning: the optional white space of HTTP (RFC 9110, 5.6.3).
+// Removes spaces and tabs from the beginning of `text`: the optional white space of HTTP (RFC 9110, 5.6.3).
 constexpr void skip_blanks(std::string_view& text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
 }
-// Without the spaces and tabs at its beginning and its end.
+// Returns `text` without the spaces and tabs at its beginning and end.
 constexpr std::string_view trim_blanks(std::string_view text) {
   skip_blanks(text);
   while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);

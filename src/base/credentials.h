@@ -10,8 +10,7 @@ namespace sluice {
 //   - those that contain accesskey, api-key, api_key, apikey, assertion, authorization, cookie, credential, csrf,
 //     passwd, password, privatekey, saml, secret, session, signature, token or websocket-protocol;
 //   - those with one of the words auth, bearer, jwt, key, otp, pass, passcode, passphrase, pin, pw, pwd, sid and
-//   ticket,
-//     delimited by characters other than a-z and 0-9;
+//     ticket, delimited by characters other than a-z and 0-9;
 //   - "code" and "sig".
 // `name` is a result of comparable_name().
 [[nodiscard]] bool names_credential(std::string_view name);

@@ -18,7 +18,7 @@ void log_error(std::string_view line);
 class TroubleLog {
  public:
   using Clock = std::chrono::steady_clock;
-  // The failure is over at the first success after `quiet` has passed since the last failure.
+  // A success ends the failure if it comes at least `quiet` after the last failed attempt.
   static constexpr Clock::duration quiet = std::chrono::seconds(1);
 
   // `subject` begins the lines: "database main". The last line contains `over` and the number of failures: "7 `times`".

@@ -6,9 +6,9 @@
 
 namespace sluice {
 
-// Something foreseeable that a peer or the environment did.
+// A foreseeable failure, caused by a peer or the environment.
 enum class Errc : std::uint8_t {
-  closed,     // the peer has closed, or this end has been shut
+  closed,     // the peer has closed, or this end was shut down
   timed_out,  // a deadline passed
   limit,      // a stated limit was reached
   malformed,  // bytes that the protocol does not allow

@@ -10,7 +10,7 @@
 
 namespace sluice::core {
 
-// Why this system does not support such a reactor; empty if it does.
+// Returns why this system does not support the back end; empty if it does.
 inline std::string refusal(BackEnd back_end) {
   try {
     (void)make_reactor(back_end);

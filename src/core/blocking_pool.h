@@ -35,11 +35,11 @@ namespace sluice::core {
 // result is discarded on the home core. Neither the work nor its result may own slab memory of another thread.
 class BlockingPool {
  public:
-  // At most `queue_limit` works wait for a thread, not counting running ones. Throws when threads cannot be started.
+  // At most `queue_limit` jobs wait for a thread; running jobs do not count. Throws if threads cannot be started.
   BlockingPool(unsigned threads, std::size_t queue_limit);
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
-  // Waits for running work to finish, and delivers queued work as Errc::closed. Nobody may call run() after this.
+  // Waits for running work to finish. Queued work fails with Errc::closed. run() must not be called any more.
   ~BlockingPool();
 
   template <class Work>

@@ -25,9 +25,9 @@ class Core {
   [[nodiscard]] MeshPort& mesh() { return port_; }
   [[nodiscard]] TaskGroup& tasks() { return tasks_; }
 
-  // Runs the loop until stop(), then shuts down. The shutdown runs messages from other cores until they know that this
-  // core accepts no more, cancels the tasks, answers the calls that it still serves with Errc::closed, delivers what is
-  // in the mailbox and closes it. May be called once.
+  // Runs the loop until stop(), then shuts down: runs messages until all other cores know that this core accepts no
+  // more, cancels the tasks, answers the calls that it still serves with Errc::closed, delivers what is in the mailbox
+  // and closes it. May be called once.
   void run();
   // May be called from any thread and from a signal handler.
   void stop() noexcept;

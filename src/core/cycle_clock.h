@@ -7,8 +7,8 @@
 namespace sluice::core {
 
 // Estimates the time since the last reading of the real clock from the processor's cycle counter. This takes a few
-// instructions; reading the clock takes two hundred. Each request's duration needs a reading, and the real clock is
-// read once a turn anyway.
+// instructions, while a reading of the real clock takes two hundred. To measure its duration, each request needs a
+// reading; the real clock is read only once a turn.
 //
 // read() is exact. since() has the error of the estimated counter rate over the time since the last read(), at most one
 // turn. If the counter's rate is not constant, or there is no counter, since() reads the real clock.
@@ -20,7 +20,7 @@ class CycleClock {
   [[nodiscard]] Instant since() const;
 
  private:
-  // The rate as a fixed-point number, in nanoseconds per 2^20 cycles; 0: not known yet, or no such counter.
+  // The rate as a fixed-point number, in nanoseconds per 2^20 cycles; 0: not known yet, or there is no counter.
   static constexpr unsigned scale_bits = 20;
 
   Instant read_at_{};

@@ -193,9 +193,9 @@ class MeshPort {
   [[nodiscard]] bool prepare_to_sleep() noexcept;  // false: there is work already
   void awake() noexcept { mesh_.stations_[core_].may_sleep.store(false, std::memory_order_relaxed); }
 
-  // Shutdown, with steps of the loop between the calls: refuse_new(); until quiet(), when every peer knows and all its
-  // messages have run; cancel_served(), which answers calls that still run here with Errc::closed; until flushed();
-  // end().
+  // Shutdown, in this order: refuse_new(); steps of the loop until quiet() is true (every peer knows, and its messages
+  // have run); cancel_served(), which answers the calls that still run here with Errc::closed; steps until flushed() is
+  // true; end().
   void refuse_new() noexcept;
   [[nodiscard]] bool quiet() noexcept;
   void cancel_served() { served_.cancel(); }
@@ -221,7 +221,7 @@ class MeshPort {
   };
   struct Peer {
     bool open = false;   // messages to it are accepted
-    bool dirty = false;  // has received messages since the last flush
+    bool dirty = false;  // this core has posted messages to it since the last flush
     Pending* oldest = nullptr;
     Pending* newest = nullptr;
   };
@@ -404,7 +404,7 @@ class MeshPort::Answer : protected Call, protected Timer {
   ~Answer() = default;
 
   MeshPort& port_;
-  std::coroutine_handle<> caller_;  // null: not begun
+  std::coroutine_handle<> caller_;  // null: the call has not begun
   std::optional<Result<Value>> result_;
 };
 
@@ -417,7 +417,7 @@ struct MeshPort::Reply {
   }
 };
 
-// Keeps its size small enough for a message, even if the value is large.
+// An error as the answer to a call. It fits into a message even if Value is large.
 template <class Value>
 struct MeshPort::FailedReply {
   Ticket ticket;
@@ -427,7 +427,7 @@ struct MeshPort::FailedReply {
   }
 };
 
-// The duty to answer a call, on the core that serves it. If it is destroyed without an answer, it answers Errc::closed.
+// Sends the answer to a call from the core that serves it. The destructor answers Errc::closed if nothing was sent.
 template <class Value>
 class MeshPort::ReplyTo {
  public:
@@ -453,7 +453,7 @@ class MeshPort::ReplyTo {
  private:
   static constexpr Error out_of_memory{Errc::system, ENOMEM};
 
-  // If the ring has no room and there is no memory for waiting, no answer is sent, and the call ends at its deadline.
+  // If the ring is full and there is no memory to wait for room, sends no answer; the call then ends at its deadline.
   void give(Error error) noexcept {
     MeshPort& here = *std::exchange(here_, nullptr);
     try {

@@ -42,7 +42,7 @@ struct Handle {
   int fd = -1;
   bool may_read = false;
   bool may_write = false;
-  bool peer_ended = false;  // the peer has shut its sending side, or the connection has failed; a read returns which
+  bool peer_ended = false;  // the peer has shut its sending side, or the connection has failed; a read tells which
   bool failed = false;      // the connection has failed in both directions
   Waiter* reader = nullptr;
   Waiter* writer = nullptr;
@@ -131,7 +131,7 @@ class Reactor {
   [[nodiscard]] virtual Result<Address> local_address(const Handle& handle) const = 0;
   virtual void close(Handle& handle) noexcept = 0;  // precondition: no waiter is linked; harmless if not open
   virtual void shutdown_write(Handle& handle) noexcept = 0;
-  virtual void reset_on_close(Handle& handle) noexcept = 0;  // close() will then send RST, so the peer can detect it
+  virtual void reset_on_close(Handle& handle) noexcept = 0;  // close() will send RST, so the peer detects missing data
 
   [[nodiscard]] virtual Io recv(Handle& handle, char* into, std::size_t size) = 0;
   [[nodiscard]] virtual Io send(Handle& handle, std::span<const iovec> parts) = 0;

@@ -34,9 +34,8 @@ struct Faults {
 
 // The simulated back end: a network in memory and a virtual clock that jumps to the next event, both driven by one
 // seed. Clients connect to listeners of the same reactor, by address. It gives only the edges that Linux promises for
-// sockets that are registered once and edge-triggered. Code that waits for an edge that the kernel would not give also
-// waits here.
-// waits here, too.
+// sockets that are registered once and edge-triggered, so code that relies on another edge waits forever here too.
+//
 // The same seed and the same calls give the same history. Nothing here sleeps. A turn takes at least a microsecond of
 // virtual time, so even a loop that never waits reaches its deadlines.
 class SimulatedReactor final : public Reactor {

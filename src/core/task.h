@@ -198,7 +198,7 @@ class TaskGroup {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
 
-  // Destroys every Task of the group, newest last. Must not be called from one of them.
+  // Destroys every Task of the group, oldest first. Must not be called from one of them.
   void cancel() {
     while (head_.next != &head_) cancel(*head_.next);
   }

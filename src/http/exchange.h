@@ -76,7 +76,7 @@ class Exchange {
 
   std::span<Filter* const> filters_;
   std::size_t asked_ = 0;  // number of filters whose before() was called
-  std::size_t told_ = 0;   // number of filters up to the last called one that has more than before()
+  std::size_t told_ = 0;   // filters up to the last one whose after() and ended() must be called
   std::array<Slot, max_filters> slots_;
 };
 

@@ -45,7 +45,7 @@ inline bool is_token(std::string_view text) {
 class FieldList {
  public:
   static constexpr std::size_t inline_capacity = 16;
-  static constexpr std::size_t max_size = 512;  // code that forwards the fields of a peer limits their number before
+  static constexpr std::size_t max_size = 512;  // code that forwards a peer's fields must limit their number
 
   FieldList() {}  // leaves the items uninitialized: only those below size_ are read
   FieldList(FieldList&& other) noexcept

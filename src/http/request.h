@@ -65,7 +65,7 @@ struct Findings {
   double claims_end_s = std::numeric_limits<double>::infinity();
   // The request's id; empty if it has none. Valid until the exchange has ended.
   std::string_view request_id;
-  // How many of Request::fields, at its end, policies have set. A client's `Connection` removes none of these.
+  // The last `own_fields` of Request::fields were set by policies. A client's `Connection` removes none of these.
   std::size_t own_fields = 0;
 
   // The time of claims_end_s on the reactor's clock; `never` if the token does not expire. Streams and connections that

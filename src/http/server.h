@@ -149,7 +149,7 @@ class Server {
   // detect. In HTTP/1.1 this ends the connection in the loop's next turn. In HTTP/2 it ends the stream and releases its
   // body at once.
   void cut_answers_of(const void* owner);
-  // In the same way cuts the exchanges that hold this pin, also those that have no response yet.
+  // Cuts the exchanges that hold this pin in the same way, also those that have no response yet.
   void cut_pinned(const Pinned& pinned);
   // After drain(): closes what is still open. Must not be called from within a request.
   void cut();

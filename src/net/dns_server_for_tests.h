@@ -20,7 +20,7 @@ namespace sluice::net::testing {
 class DnsServer {
  public:
   struct Record {
-    std::vector<std::string> addresses = {};  // none of the requested family: an empty answer
+    std::vector<std::string> addresses = {};  // if none has the requested family, the answer is empty
     std::uint32_t ttl = 60;
     int code = 0;         // RCODE: 2 SERVFAIL, 3 NXDOMAIN
     bool silent = false;  // the query is counted but not answered

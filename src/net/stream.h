@@ -62,10 +62,10 @@ class Deadline : core::Timer {
   bool has_come_ = false;
 };
 
-// Measures how fast a peer accepts written bytes while a write waits. In every `progress` the peer must accept a
-// minimum, at least one byte. Bytes count when they have left the socket's buffer, because a full buffer of megabytes
-// takes long to have room for the next write. A first, short interval only gives the reference value; most waits end
-// before it does.
+// Measures how fast a peer accepts written bytes while a write waits. In each interval of length `progress` the peer
+// must accept a minimum, at least one byte. Bytes count when they have left the socket's buffer: a full buffer of
+// megabytes has no room for the next write for a long time, even if the peer reads. The first interval is shorter and
+// only gives the value to compare with; most waits end within it.
 class Pace {
  public:
   explicit Pace(Duration progress) : progress_(progress) {}
@@ -381,8 +381,8 @@ class [[nodiscard]] Stream::Write : public Operation<Stream::Write> {
   Result<void> result_;
 };
 
-// A long file is sent in shares, one per turn of the reactor. So many files are sent concurrently, and other work of
-// the core does not wait long, even if the peer reads fast.
+// A long file is sent in shares, one per turn of the reactor. Other files and other work of the core therefore do not
+// wait long, even if the peer reads fast.
 class [[nodiscard]] Stream::SendFile : public Operation<Stream::SendFile>, core::TurnHook {
  public:
   static constexpr std::uint64_t share_bytes = 2 << 20;

@@ -45,8 +45,8 @@ class MessageMemory {
   // Returns CloseCode::none if there is room. With any other code the conversation ends with that code.
   [[nodiscard]] virtual CloseCode take(std::size_t bytes) = 0;
   virtual void give_back(std::size_t bytes) = 0;
-  // Reports whether the channel waits for the peer, either for the rest of a message or for the peer to read. Only then
-  // may the owner call Channel::abandon().
+  // Reports whether the channel waits for the peer to send the rest of a message, or to read. The owner may call
+  // Channel::abandon() only while the channel waits.
   virtual void set_waiting(bool waiting) = 0;
   // The peer has read this many bytes, or this many bytes are about to be sent to it.
   virtual void moved(std::size_t bytes) = 0;
@@ -93,8 +93,8 @@ class Channel {
   // closing.
   [[nodiscard]] core::Async<Result<void>> send(Message::Kind kind, std::string_view data);
 
-  // Sends a close frame and waits for that of the peer, at most for the close timeout. Messages that still arrive are
-  // dropped. If another coroutine is in receive(), that one waits instead, and close() returns at once.
+  // Sends a close frame and waits for the peer's, at most for the close timeout. Messages that still arrive are
+  // dropped. If another coroutine is in receive(), it does the waiting, and close() returns at once.
   [[nodiscard]] core::Task<void> close(CloseCode code = CloseCode::normal, std::string_view reason = {});
 
   // Sends a close frame, by default with 1001 as before a restart, and does not wait.

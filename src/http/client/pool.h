@@ -27,7 +27,7 @@ struct PoolOptions {
   Duration connect_timeout = 5s;  // including name resolution and the TLS handshake
   std::size_t idle = 64;          // maximum number of idle connections
   Duration idle_time = 60s;       // how long an idle connection is kept
-  Duration age = 1h;              // after which a connection is not used again
+  Duration age = 1h;              // an older connection is not used again
   // For a secure origin. `tls_name` is the name in its certificate; empty: the host.
   std::shared_ptr<const net::tls::ClientContext> tls{};
   std::string tls_name{};
@@ -55,7 +55,7 @@ class Pool final : Connection::Keeper {
   // Returns a connection that is ready for a request. Errors: those of connect(); Errc::timed_out; EHOSTUNREACH if the
   // name has no address; Errc::malformed or Errc::closed if the TLS handshake fails.
   [[nodiscard]] core::Async<Result<Lease>> take(Which which = Which::any);
-  // Right after a failed take(): the cause, for the log.
+  // Returns the cause of a failed take(), for the log. Must be called right after it.
   [[nodiscard]] std::string describe(const Error& error) const;
 
   [[nodiscard]] const Origin& origin() const { return origin_; }

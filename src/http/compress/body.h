@@ -41,7 +41,7 @@ struct Surroundings {
 // flush, so the inner body is one piece ahead of the client.
 class CompressedBody final : public BodySource {
  public:
-  // `source`: the cache entry to store the result as, if any. Its tag lives as long as `inner`.
+  // `source`: the key under which the cache stores the result, if at all. Its tag lives as long as `inner`.
   CompressedBody(Body inner, EncoderPool::Lease encoder, const Surroundings& surroundings,
                  const std::optional<Cache::Source>& source);
   ~CompressedBody() override;
@@ -80,7 +80,7 @@ class CompressedBody final : public BodySource {
   Buffer collected_;
   Buffer input_;           // the current piece of a file, a stream or spans
   SpanReader spans_;       // reads inner_
-  std::string_view rest_;  // uncompressed rest of bytes in memory
+  std::string_view rest_;  // the part of bytes in memory that is still to be compressed
   bool inner_done_ = false;
   bool unflushed_ = false;            // the encoder may hold output
   std::unique_ptr<Pending> pending_;  // refers to input_ and inner_

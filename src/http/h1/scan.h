@@ -78,8 +78,8 @@ struct EndsTarget {
 // braces ...) are accepted as data.
 inline bool is_refused_in_path(char c) { return c == '\\' || c == '"' || c == '<' || c == '>'; }
 
-// The bytes of EndsTarget, those for which a path is refused, and those because of which a path differs from its
-// decoded form: '%', and the second byte of "//" and of "/.".
+// The bytes of EndsTarget; the bytes of is_refused_in_path(); and the bytes that make a path differ from its decoded
+// form: '%', and the second byte of "//" and "/.".
 struct EndsPlainPath {
   static constexpr std::size_t lookback = 1;
   static bool test(const char* at) {
@@ -104,8 +104,8 @@ struct EndsPlainPath {
 #endif
 };
 
-// Bytes other than letters, digits, '-' and '.', of which nearly every field name and host consists. The caller must
-// check the byte found.
+// Nearly every field name and host consists only of letters, digits, '-' and '.'. A search for any other byte thus
+// finds its end; the caller must check the byte found.
 struct EndsPlainName {
   static constexpr std::size_t lookback = 0;
   static bool test(const char* at) {

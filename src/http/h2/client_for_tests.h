@@ -64,7 +64,7 @@ class TestClient {
  public:
   struct Answer {
     int status = 0;
-    std::vector<int> interim;  // statuses before that one
+    std::vector<int> interim;  // statuses of interim responses
     std::map<std::string, std::string> fields;
     std::map<std::string, std::string> trailers;
     std::string body;

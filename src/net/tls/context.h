@@ -54,8 +54,8 @@ class TicketKeys {
   evp_cipher_st* cipher_;
 };
 
-// Shared by the sessions of one core: buffers that each uses during one attempt, and the core's current ticket keys. It
-// must outlive the sessions, and is created and used on its core.
+// Shared by the sessions of one core: buffers that a session uses only during an attempt, and the core's current ticket
+// keys. It must outlive the sessions, and is created and used on its core.
 struct CoreState {
   std::shared_ptr<const TicketKeys> tickets;  // null: sessions are not resumed
   Buffer plain;                               // bytes from several parts or a file, before encryption

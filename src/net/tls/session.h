@@ -29,9 +29,9 @@ enum class Failure : std::uint8_t {
   refused,      // the peer has sent an alert, for example because it rejects our certificate
 };
 
-// The TLS of one connection (RFC 5246, RFC 8446) over its reactor's socket. Every call is an attempt, like the
+// The TLS layer of one connection (RFC 5246, RFC 8446) over its reactor's socket. Every call is an attempt, like the
 // reactor's: it returns at once, with EAGAIN if it would have to wait for the handle. Received bytes go from the socket
-// straight into OpenSSL's buffer. Bytes to send are gathered in the core's buffer, and one system call sends several
+// straight into OpenSSL's buffer. Bytes to send are collected in the core's buffer, and one system call sends several
 // records.
 //
 // A read returns 0 bytes only if the peer has sent close_notify. A connection that ends without it is ECONNRESET. Bytes

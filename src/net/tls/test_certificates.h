@@ -17,7 +17,7 @@
 
 #include "net/tls/context.h"
 
-// For tests: a certificate authority in a temporary folder, which is removed with it.
+// For tests: a certificate authority with a temporary folder, which its destructor removes.
 namespace sluice::net::tls::testing {
 
 class Authority {
