@@ -19,7 +19,7 @@
 // Change notifications from a database: NOTIFY of PostgreSQL, commits of this process to SQLite.
 namespace sluice::sql {
 
-// The source of a listener's events: either a channel or tables. If both are empty, it listens for nothing.
+// A source of changes: a channel or a set of tables. If both are empty, the topic has no changes.
 struct Topic {
   bool operator==(const Topic&) const = default;
 
@@ -38,9 +38,9 @@ struct Change {
 class ChangeSink {
  public:
   virtual ~ChangeSink() = default;
-  // Changes come in the order in which they were committed. The views last until the task is done.
+  // Changes come in commit order. The views last until the task is done.
   [[nodiscard]] virtual core::Task<void> changed(std::span<const Change> changes) = 0;
-  // From here on every change is reported. Changes between the last reported one and this call may have been missed.
+  // From now on every change is reported. Changes between the last reported one and this call may have been missed.
   [[nodiscard]] virtual core::Task<void> resumed() = 0;
 };
 

@@ -7,12 +7,12 @@ namespace sluice::sql {
 
 // How a column converts the values that are written to it, as far as its declared type decides that.
 enum class ColumnKind : std::uint8_t {
-  // PostgreSQL: by_server to server_json.
+  // PostgreSQL.
   by_server,     // PostgreSQL reads the value's text as the column's type
   server_value,  // the same, for types in which an empty text is invalid: numbers, dates, uuid, enums, arrays
   server_json,   // the same, for json and jsonb
   // SQLite.
-  any,      // BLOB affinity without the name BLOB; ANY of a STRICT table; a statement's parameter with unknown column
+  any,      // BLOB affinity without the name BLOB; ANY of a STRICT table; a parameter whose column is unknown
   integer,  // integer, real and text: by affinity
   real,
   text,
@@ -38,8 +38,8 @@ enum class ColumnKind : std::uint8_t {
   return is_number_or_boolean(kind) || is_json(kind) || kind == ColumnKind::value || kind == ColumnKind::server_value;
 }
 
-// Applies SQLite's rules for type names (sqlite.org/datatype3.html, 3.1). They give BOOLEAN and JSON the affinity
-// NUMERIC. Outside of STRICT tables, they do the same for ANY.
+// Applies SQLite's rules for type names (sqlite.org/datatype3.html, 3.1). They give the affinity NUMERIC to BOOLEAN and
+// JSON, and outside of STRICT tables to ANY too.
 enum class Strictness : std::uint8_t { loose, strict };
 [[nodiscard]] ColumnKind sqlite_column_kind(std::string_view declared_type, Strictness table = Strictness::strict);
 

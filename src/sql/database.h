@@ -55,8 +55,8 @@ struct Error {
 template <class T>
 using Result = std::expected<T, Error>;
 
-// Whether the code says that the server cannot work now: the connection is lost, the server lacks memory, space or
-// connections, or it is starting or stopping. Other codes of class 53 do not pass: 53400 is a limit of its settings.
+// Whether the code means that the server cannot work now: the connection is lost, the server lacks memory, space or
+// connections, or it is starting or stopping. 53400 is excluded, because it reports a configured limit.
 [[nodiscard]] constexpr bool means_outage(std::string_view sqlstate) {
   return sqlstate.starts_with("08") || sqlstate == "53000" || sqlstate == "53100" || sqlstate == "53200" ||
          sqlstate == "53300" || sqlstate == "57P01" || sqlstate == "57P02" || sqlstate == "57P03";
@@ -110,8 +110,8 @@ class Cursor : public core::SlabAllocated {
 };
 
 struct QueryOptions {
-  // The first rows must arrive by then. Each later wait for the database may take as long again. The time that the
-  // caller spends on the rows does not count. `never`: the database's own statement timeout applies.
+  // The first rows must arrive by then. Each later wait for the database may take as long as that first wait. The time
+  // that the caller spends on the rows does not count. `never`: the database's own statement timeout applies.
   Instant deadline = never;
   // PostgreSQL only. The query runs in its own transaction with these settings: BEGIN, query and COMMIT take one round
   // trip, on a connection that no other request uses meanwhile. Read before query() returns.
@@ -132,8 +132,8 @@ class Database {
   // Parses and describes a statement whose placeholders are :name. Used at start and by `sluice check`.
   [[nodiscard]] virtual core::Task<Result<Statement>> prepare(std::string_view text,
                                                               std::span<const Parameter> declared) = 0;
-  // Like prepare(), for a statement that query() reads on up to `reading.connections` connections. Refused unless each
-  // row of the answer comes from one row of one table, and unless the statement has the condition
+  // Like prepare(), for a statement that query() reads on up to `reading.connections` connections. Each row of the
+  // answer must come from one row of one table, and the statement must have the condition
   // `ctid >= :ctid_from AND ctid < :ctid_to`.
   [[nodiscard]] virtual core::Task<Result<Statement>> prepare_parallel(std::string_view text,
                                                                        std::span<const Parameter> declared,
@@ -152,7 +152,7 @@ class Database {
   void give_id(Statement& statement) { ids_->give(statement); }
   // Sends nothing before the transaction's first statement.
   [[nodiscard]] virtual std::unique_ptr<Transaction> begin(const TransactionOptions& options) = 0;
-  // Gathers a set of rows first, and then writes it in one transaction. The arguments outlive the result.
+  // Collects a set of rows first, and then writes it in one transaction. The arguments outlive the result.
   [[nodiscard]] virtual std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) = 0;
   // Checks that the database answers (one round trip).
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;

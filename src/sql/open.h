@@ -20,10 +20,10 @@ class SharedDatabase {
   virtual ~SharedDatabase() = default;
 };
 
-// For a SQLite file that is written to, and for PostgreSQL. `resolver` outlives the result; null if a host name need
-// not be resolved again after open_database(). Without `resolver`, PostgreSQL shares nothing, and the result is null.
-// `observers` are notified of commits to the SQLite file, including those of other writers in this process; null if the
-// file has no other writer.
+// Opens the shared part of a SQLite file that is written to, or of a PostgreSQL database. `resolver` outlives the
+// result; null if a host name need not be resolved again after open_database(). Without `resolver`, PostgreSQL shares
+// nothing, and the result is null. `observers` are notified of commits to the SQLite file, including those of other
+// writers in this process; null if the file has no other writer.
 [[nodiscard]] Result<std::unique_ptr<SharedDatabase>> open_shared(const DatabaseOptions& options,
                                                                   net::Resolver* resolver = nullptr,
                                                                   std::shared_ptr<CommitObservers> observers = nullptr);

@@ -8,13 +8,11 @@
 
 namespace sluice::sql {
 
-// The SharedDatabase of SQLite.
 struct SharedSqlite final : SharedDatabase {
   explicit SharedSqlite(std::unique_ptr<SqliteWriter> opened) : writer(std::move(opened)) {}
   std::unique_ptr<SqliteWriter> writer;
 };
 
-// The SharedDatabase of PostgreSQL.
 struct SharedPostgres final : SharedDatabase {
   explicit SharedPostgres(net::Resolver& given) : resolver(given) {}
   net::Resolver& resolver;

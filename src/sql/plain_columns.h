@@ -12,8 +12,8 @@
 
 // Finds, in a statement's text, which of its columns are plain columns of its one table. Neither database reports
 // whether a column of an answer can be NULL: an outer join, a view or an aggregate can make it NULL whatever the table
-// declares. Only two forms that contain none of these are read: SELECT ... FROM one table, and RETURNING of a statement
-// that names no other table.
+// declares. Only two forms, which contain none of these, are recognized: SELECT ... FROM one table, and RETURNING of a
+// statement that names no other table.
 namespace sluice::sql {
 
 struct PlainColumns {

@@ -10,7 +10,7 @@
 namespace sluice::sql {
 
 // Runs a script of any number of statements, as psql or sqlite3 would read it from a file, on a connection of its own,
-// and discards their rows. For schemas, test data and CREATE DATABASE, not for requests. PostgreSQL: a script without
+// and discards their rows. It serves schemas, test data and CREATE DATABASE, not requests. PostgreSQL: a script without
 // BEGIN is one transaction; psql's backslash commands and COPY FROM STDIN are not supported. SQLite: a missing file is
 // created, foreign keys are enforced, and the call blocks its thread. An error's position is a character of `script`.
 // At the deadline the script is abandoned with Failure::timed_out. `options` and `script` outlive the call.

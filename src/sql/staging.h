@@ -23,8 +23,8 @@ enum class ParameterType : std::uint8_t;
 // One value of a staged row.
 struct StagedValue {
   std::optional<std::string_view> text;  // absent: NULL
-  bool left_out = false;                 // of an optional column, which keeps its value
-  ParameterType type{};                  // SQLite: the type to store it as in a column without a type of its own
+  bool left_out = false;                 // the row leaves out this optional column, which keeps its value
+  ParameterType type{};                  // SQLite: the type of the stored value, if the column has none
 };
 
 // A row that cannot be part of the set.
@@ -55,7 +55,7 @@ struct SetOutcome {
   std::vector<StagedFault> faults;  // if not empty, nothing has been written
   std::uint64_t taken = 0;  // if not 0, nothing has been written, because the deletion would cascade to this many rows
   bool too_many_deleted = false;           // nothing has been written, because it would delete more rows than allowed
-  bool outside = false;                    // the faults are rows that the table has, outside of the set's scope
+  bool outside = false;                    // the faults are rows of the table outside of the set's scope
   std::shared_ptr<const Error> refusal{};  // the faults are rows that the database refuses; this is its first error
 };
 
@@ -73,8 +73,8 @@ struct ApplyOptions {
   }
 };
 
-// Gathers the rows of one set in the database and applies them. One call at a time, each until its end. After an error,
-// and after apply(), the object can only be destroyed. Rows that were not applied leave no trace.
+// Collects the rows of one set in the database and applies them. Each call must end before the next one. After an
+// error, and after apply(), the object can only be destroyed. Rows that were not applied leave no trace.
 class Staging : public core::SlabAllocated {
  public:
   virtual ~Staging() = default;

@@ -12,11 +12,11 @@ struct Token {
   enum class Kind : std::uint8_t { word, quoted, parameter, literal, sign, end };
 
   Kind kind = Kind::end;
-  std::string text;  // in lower case as a rule, without quotes; for a parameter, its number
+  std::string text;  // without quotes; in lower case unless Case::kept applies; for a parameter, its number
 };
 
-// The tokens of a statement that has SQLite's placeholders of ParsedSql::text. Blanks and comments are skipped. `$1` is
-// a word. Backslashes of PostgreSQL's E'...' are left out. `quoted`: whether quoted identifiers and strings become
+// The tokens of a statement with the SQLite placeholders of ParsedSql::text. Blanks and comments are skipped, and so
+// are the backslashes of PostgreSQL's E'...'. `$1` is a word. `quoted`: whether quoted identifiers and strings become
 // lower case, as words do.
 class Tokens {
  public:

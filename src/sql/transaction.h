@@ -41,9 +41,9 @@ struct TransactionOptions {
   std::span<const Setting> settings{};        // PostgreSQL only; read before begin() returns
   // No statement writes. SQLite: the transaction waits for no writer, and no writer waits for it.
   bool reads_only = false;
-  // finish() rolls back, and still succeeds, if Written::nothing() is true of its statement.
+  // If the last statement did nothing (Written::nothing()), finish() rolls back and still succeeds.
   bool must_do = false;
-  // The most bytes of values that one statement may return; each value counts one more. Exceeding it is an error
+  // The most bytes of values that one statement may return; each value counts one extra byte. Exceeding it is an error
   // (Failure::too_large).
   std::size_t result_bytes = 16 << 20;
 };
@@ -54,14 +54,14 @@ struct Written {
   Block rows;                 // all rows: `last` is set
   std::shared_ptr<const void> owner;
 
-  // Whether it returned no row, or, for a statement without columns, changed none.
+  // Whether the statement returned no row, or, if it has no columns, changed no row.
   [[nodiscard]] bool nothing(bool has_columns) const { return has_columns ? rows.rows == 0 : changes == 0; }
 };
 
 // Statements that are committed together or not at all. If a transaction is destroyed before its commit has succeeded,
-// it is rolled back, except that a commit that was already sent may still take effect. One call at a time, each until
-// its end. After an error the transaction can only be destroyed. Statements must come from Database::prepare_writing();
-// they and the options given to begin() outlive the transaction.
+// it is rolled back, except that a commit that was already sent may still take effect. Each call must end before the
+// next one. After an error the transaction can only be destroyed. Statements must come from
+// Database::prepare_writing(); they and the options given to begin() outlive the transaction.
 class Transaction : public core::SlabAllocated {
  public:
   virtual ~Transaction() = default;

@@ -56,7 +56,6 @@ class Encoder {
   void rows(const Block& block, Buffer& out);
   void end(Buffer& out);
 
-  // Rows written so far.
   [[nodiscard]] std::uint64_t row_count() const { return row_count_; }
 
  private:

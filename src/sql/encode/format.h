@@ -15,14 +15,13 @@ namespace sluice::sql {
 //           {"id":2,"name":null}]
 //   ndjson  one object per line
 //   csv     a header line, then rows, byte for byte PostgreSQL's COPY ... (FORMAT csv, HEADER)
-//   csj     a line of the column names, then a line per row: JSON values between commas, without brackets
+//   csj     a line of column names, then one line per row: JSON values separated by commas, without brackets
 enum class Format : std::uint8_t { json, ndjson, csv, csj };
 
 inline NameOf<Format> names_of(Format) {
   return {{"json", Format::json}, {"ndjson", Format::ndjson}, {"csv", Format::csv}, {"csj", Format::csj}};
 }
 
-// A subset of the formats.
 class FormatSet {
  public:
   constexpr FormatSet() = default;  // all
@@ -43,7 +42,6 @@ class FormatSet {
 // Whether csv and csj begin with the line of column names; the other formats have none.
 enum class Header : std::uint8_t { present, absent };
 
-// The Content-Type of an answer.
 [[nodiscard]] std::string_view media_type(Format format, Header header = Header::present);
 // The path's suffix that selects the format, without the dot.
 [[nodiscard]] std::string_view extension(Format format);

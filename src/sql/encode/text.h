@@ -30,7 +30,7 @@ inline constexpr std::size_t json_growth = 6;
 [[nodiscard]] char* copy_on_one_line(char* out, const char* from, std::size_t size);
 // Whether the text is a number by RFC 8259. PostgreSQL's to_json leaves exactly these unquoted.
 [[nodiscard]] bool is_json_number(const char* from, std::size_t size);
-// Converts a timestamp from PostgreSQL's ISO style to quoted ISO 8601. Room: json_string() + 3.
+// Converts a timestamp from PostgreSQL's ISO style to quoted ISO 8601. Room: that of json_string() + 3.
 [[nodiscard]] char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zone);
 
 // Escapes like PostgreSQL's escape_json, without the quotes. Room: the result of json_escaped_size(), at most
@@ -51,7 +51,7 @@ inline constexpr std::size_t json_growth = 6;
   return tail.store(out);
 }
 
-// Room: json_escape() + 2.
+// Room: that of json_escape() + 2.
 [[nodiscard]] inline char* json_string(char* out, const char* from, std::size_t size) {
   *out++ = '"';
   out = json_escape(out, from, size);

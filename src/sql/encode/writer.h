@@ -13,8 +13,8 @@ namespace sluice::sql::encode {
 
 // Appends to a Buffer through a raw pointer. The Writer's destructor commits the bytes to the Buffer.
 //
-//   buffer's end <= out <= limit + slack;   up to slack bytes past limit may be written too. So a byte or two that
-//   close a value need no check against the limit; the next need() does it
+//   buffer's end <= out <= limit + slack;   up to slack bytes past limit may be written too. So the one or two
+//   bytes that close a value need no check against the limit; the next need() makes it
 struct Writer {
   explicit Writer(Buffer& target) : buffer(target) { take(0); }
   Writer(const Writer&) = delete;

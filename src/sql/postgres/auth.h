@@ -13,8 +13,7 @@ namespace sluice::sql::postgres {
 
 // RFC 4013, as far as it can be done without Unicode's tables: ASCII is unchanged, spaces of other scripts become a
 // space, and characters that map to nothing are removed. The rest is assumed to be in normalization form KC, as typed
-// passwords nearly always are; a password that is not fails to authenticate. Invalid UTF-8 is used raw, as PostgreSQL
-// does.
+// passwords nearly always are; otherwise authentication fails. Invalid UTF-8 is used raw, as PostgreSQL does.
 [[nodiscard]] std::string saslprep(std::string_view password);
 
 // One SCRAM-SHA-256 conversation. Errors are sentences for the log.

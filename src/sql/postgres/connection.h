@@ -158,8 +158,8 @@ class Connection {
 
   // Sends the content of out() at the end of the turn.
   void flush_soon();
-  // Outcome of a CancelRequest: never sent; sent, and the server has closed the connection, so its signal is out; or
-  // sent without confirmation.
+  // The outcome of a CancelRequest. `done`: the server has closed the request's connection, so it has sent the signal.
+  // `unknown`: the request was sent, and not confirmed.
   enum class Cancel : std::uint8_t { unsent, done, unknown };
   void cancel_finished(std::uint64_t life, Cancel outcome);
   // Runs on a timer: detects a missing answer, an answer that no request wants, a cancelled answer that does not end,
@@ -196,7 +196,7 @@ class Connection {
     bool resets = false;        // reset commands follow the statement
     Instant deadline = never;
     std::uint8_t before = 0;  // Sluice's own commands before the statement, in the same flight
-    std::uint8_t after = 0;   // and after it
+    std::uint8_t after = 0;   // Sluice's own commands after it
   };
   // The part of the first request's answer that has arrived.
   struct Answer {

@@ -25,7 +25,6 @@ struct Description {
 
 // Returns the type of an OID. Asks the catalog if `types` does not know it yet.
 [[nodiscard]] core::Task<Result<TypePtr>> resolve_type(Query& conversation, TypeCatalog& types, std::uint32_t oid);
-// Sets each column's type.
 [[nodiscard]] core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types,
                                                      std::vector<Column>& columns);
 

@@ -31,7 +31,7 @@ struct Encryption {
 [[nodiscard]] core::Task<Encryption> encrypt(const Options& options, net::Stream& stream, net::tls::CoreState& core,
                                              Instant deadline);
 
-// Explains a failed operation of the stream, if TLS was the cause. An empty `why` means that it was the network.
+// Explains a failed operation of the stream, if TLS was the cause. An empty `why` means that the network failed.
 [[nodiscard]] Encryption trouble_of(const Options& options, const net::Stream& stream);
 
 }  // namespace sluice::sql::postgres

@@ -72,7 +72,7 @@ class Listener final : public ChangeListener {
   Buffer in_;
   std::vector<Change> changes_;  // received, not yet passed to the sink; their texts are views into `in_`
   std::string why_;
-  // Queries that this connection has sent and that were answered; each answer signals answer_.
+  // How many queries this connection has sent, and how many were answered; each answer signals answer_.
   std::uint64_t asked_ = 0;
   std::uint64_t answered_ = 0;
   bool is_sending_ = false;

@@ -171,10 +171,10 @@ void write_sync(Buffer& out);
 void write_copy_data(Buffer& out, std::string_view lines);
 void write_copy_done(Buffer& out);
 void write_copy_fail(Buffer& out, std::string_view why);
-// Appends one value of such a line, with special characters escaped.
+// Appends one value of a line for write_copy_data(), with special characters escaped.
 void append_copy_value(Buffer& out, std::string_view text);
 void write_terminate(Buffer& out);
-// The only message on a connection of its own, after the request for TLS if any.
+// Sent on a separate connection, as its only message besides an SSLRequest.
 void write_cancel(Buffer& out, const BackendKey& key);
 
 }  // namespace sluice::sql::postgres

@@ -21,7 +21,7 @@ namespace sluice::sql::postgres {
 
 class Pool;
 
-// One statement from waiting for a connection to its last row. As a Cursor, it returns the rows.
+// One statement, from the wait for a connection to the last row. As a Cursor, it returns the rows.
 class Query final : public sql::Cursor {
  public:
   enum class Use : std::uint8_t {
@@ -67,7 +67,8 @@ class Query final : public sql::Cursor {
   };
   [[nodiscard]] Progress progress() { return Progress(*this); }
 
-  // Does what can be done now. Returns true if rows can be taken or error() is set; false: await progress() first.
+  // Does what can be done now. Returns false if the caller must await progress() first, otherwise true: rows can be
+  // taken, or error() is set.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool failed() const { return stage_ == Stage::failed; }
   [[nodiscard]] Error& error() { return error_; }

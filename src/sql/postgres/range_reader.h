@@ -15,7 +15,7 @@
 
 namespace sluice::sql::postgres {
 
-// State that the connections of one parallel answer share. Outlives them.
+// State that the connections of one parallel answer share; it outlives them.
 struct ParallelRequest {
   ParallelRequest(const Options& options, const Statement& wanted, std::span<const Argument> given,
                   std::span<const Setting> of_request);
@@ -72,13 +72,11 @@ class RangeReader {
   [[nodiscard]] Error& error() { return error_; }
   void wake_later(std::coroutine_handle<> caller) { conversation_.wake_later(caller); }
 
-  // While reading.
-
-  // For the leader: the snapshot for its helpers, and the size of the table.
+  // Valid in State::reading: the leader's snapshot for its helpers, and the size of the table.
   [[nodiscard]] const Share& share() const { return share_; }
   [[nodiscard]] std::span<const Column> columns() const { return columns_; }
   [[nodiscard]] bool may_ask() const { return state_ == State::reading && asked_ < most_asked; }
-  // No requested range is still being read.
+  // Whether no requested range is still being read.
   [[nodiscard]] bool is_idle() const { return asked_ == 0; }
   void ask(const BlockRanges::Range& range);
   // Receives up to read_ahead_bytes while the caller reads from other readers.

@@ -16,8 +16,8 @@ namespace sluice::sql::postgres {
 // until the server is ready for the first request. It ends within connect_timeout_ms.
 class SessionStart {
  public:
-  // `stream` and `in` belong to the connection: the first is closed and the second empty now, and they hold the session
-  // afterwards. `tls` outlives the stream.
+  // `stream` and `in` belong to the connection. `stream` must be closed and `in` empty; afterwards they hold the
+  // session. `tls` outlives the stream.
   SessionStart(const Options& options, net::tls::CoreState& tls, net::Stream& stream, Buffer& in)
       : options_(options), tls_(tls), stream_(stream), in_(in) {}
   SessionStart(const SessionStart&) = delete;
@@ -49,7 +49,7 @@ class SessionStart {
   Instant deadline_ = never;
   core::Address address_;
   BackendKey key_;
-  bool worth_the_other_way_ = false;  // a second attempt, with TLS instead of without or vice versa, may succeed
+  bool worth_the_other_way_ = false;  // a second attempt, with TLS switched on or off, may succeed
   Error failure_{Failure::unavailable, {}, {}, 0};
 };
 

@@ -13,9 +13,9 @@
 
 namespace sluice::sql::postgres {
 
-// The texts of values depend on these settings, whatever the defaults of the server, the database or the role are. A
-// session begins with them. Behind a pooler (Options::prepared is false) each transaction sets them, because the pooler
-// shares sessions and refuses them as start-up parameters. Poolers keep DateStyle and client_encoding themselves.
+// The text form of values depends on these settings, so they override the defaults of the server, the database and the
+// role. A session begins with them. Behind a pooler (Options::prepared is false) each transaction sets them, because
+// the pooler shares sessions and refuses them as start-up parameters. Poolers preserve DateStyle and client_encoding.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 3> text_settings = {
     {{"bytea_output", "hex"}, {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"}}};
 

@@ -13,7 +13,7 @@
 
 namespace sluice::sql::postgres {
 
-// Gathers the rows of a set in a temporary table of one connection, which is reserved for it. COPY fills the table
+// Collects the rows of a set in a temporary table of one connection, which is reserved for it. COPY fills the table
 // while rows arrive, outside of the transaction that later writes; so that transaction is short and can be retried.
 class Staging final : public sql::Staging {
  public:

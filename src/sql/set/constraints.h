@@ -33,7 +33,6 @@ class Constraints {
 // The columns of a broken rule, from the rule itself or from `known`, which may be null.
 [[nodiscard]] std::span<const std::string> broken_columns(const BrokenRule& rule, const Constraints* known);
 
-// Reads the constraints of all tables.
 [[nodiscard]] core::Task<Result<std::shared_ptr<const Constraints>>> read_constraints(Database& database,
                                                                                       Dialect dialect);
 

@@ -52,8 +52,8 @@ struct Table {
 };
 
 // An SQL condition that is true if the column's value `there` and the expression `value`, which has the column's type,
-// look different in an answer. JSON's null and SQL's NULL look the same, so `null` does not replace either of them.
-// JSON that differs only in line ends looks the same too, because formats with one row per line do not keep them.
+// look different in an answer. JSON's null and SQL's NULL look the same, so neither replaces the other. JSON that
+// differs only in line ends looks the same too, because formats with one row per line do not keep them.
 [[nodiscard]] std::string shows_another(Dialect dialect, const TableColumn& column, const std::string& there,
                                         const std::string& value);
 

@@ -45,11 +45,11 @@ struct Prepared {
   std::vector<std::string> names;   // of the columns
   std::vector<std::string> writes;  // tables of the file that it may write, also through triggers and foreign keys
   Plan plan;
-  int recompiled = 0;      // how often SQLite had recompiled it when the members above were read
+  int recompiled = 0;      // the statement's recompilation count when the members above were read
   std::uint32_t uses = 0;  // look-ups on the core; `overflows` of them were too large for it
   std::uint32_t overflows = 0;
 
-  // If the columns differ from those of the statement with this serial number: the list that look-ups' blocks refer to.
+  // The list that look-ups' blocks refer to if the columns differ from those of the statement with serial `listed_for`.
   std::span<const Column> other_list;
   std::uint64_t listed_for = 0;
 };
@@ -72,7 +72,7 @@ class Connection {
       return cache_[slot].get();
     return prepare_cached(slot, text);
   }
-  // Describes a statement again that SQLite has recompiled because the schema has changed.
+  // Describes again a statement that SQLite has recompiled because the schema has changed.
   void refresh(Prepared& prepared);
 
   // Parses and checks a statement whose placeholders are :name, and describes it for all cores.

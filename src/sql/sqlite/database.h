@@ -19,9 +19,9 @@
 
 namespace sluice::sql {
 
-// One core's access to a SQLite file. Statements that the plan answers by look-ups through an index run on the core.
-// All of them in one turn of the event loop share one read transaction, because each transaction costs system calls for
-// SQLite's locks. Statements that scan or sort, and look-ups whose result is too large, run in the blocking pool.
+// One core's access to a SQLite file. Statements that only look up rows through an index run on the core. All look-ups
+// in one turn of the event loop share one read transaction, because each transaction costs system calls for SQLite's
+// locks. Statements that scan or sort, and look-ups whose result is too large, run in the blocking pool.
 class SqliteDatabase final : public Database {
  public:
   struct Counters {
@@ -86,7 +86,7 @@ class SqliteDatabase final : public Database {
   sqlite3_stmt* commit_ = nullptr;
   bool in_transaction_ = false;
   std::uint64_t version_ = 0;  // of the commit observers, before the transaction began
-  int budget_ = 0;  // how often SQLite may still report progress in the current look-up
+  int budget_ = 0;             // how often SQLite may still report progress in the current look-up
   std::vector<std::unique_ptr<sqlite::RowBlock>> spare_blocks_;
   TurnEnd turn_end_{*this};
   Counters counters_;

@@ -36,9 +36,9 @@ class ScanConnection {
  public:
   explicit ScanConnection(const SqliteOptions& options) : options_(options) {}
 
-  // Called by the core before the first fetch(). If `whole` is not 0, the statement belongs to a transaction, which
-  // begins with it unless it has begun before, and one fetch() reads all of its rows, up to `whole` bytes. If `whole`
-  // is 0, the statement stands alone and is read in blocks.
+  // Called by the core before the first fetch(). If `whole` is 0, the statement stands alone and is read in blocks.
+  // Otherwise it belongs to a transaction, which begins here unless it has begun before, and one fetch() reads all
+  // rows, up to `whole` bytes.
   void begin(const Statement& statement, OwnedArguments arguments, std::size_t whole = 0);
   // Called by a pool thread: fills `block`. Opens the file and starts the statement first, if necessary.
   void fetch();
@@ -118,7 +118,6 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
   void close();
 
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
-  // Fetches the next block on a pool thread.
   [[nodiscard]] core::Task<Result<Lease>> fetch(Lease lease);
   // Used by the database, on the core.
   [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }

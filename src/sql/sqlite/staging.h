@@ -18,9 +18,9 @@
 
 namespace sluice::sql {
 
-// Gathers the rows of a set in a temporary table of its own connection; the blocking pool fills the table while rows
-// arrive. The transaction that then writes runs on the writer's thread, so it cannot conflict with another one of this
-// process.
+// Collects the rows of a set in a temporary table of its own connection; the blocking pool fills the table while rows
+// arrive. The transaction that then writes runs on the writer's thread, so it cannot conflict with another write
+// transaction of this process.
 class SqliteStaging final : public Staging {
  public:
   SqliteStaging(const SqliteOptions& options, const SetPlan& plan, core::Reactor& reactor, core::Mailbox& mailbox,
@@ -42,7 +42,7 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> insert(std::string_view texts, std::span<const std::uint64_t> lines);
     [[nodiscard]] Result<void> write(const ApplyOptions& how);
     [[nodiscard]] Result<void> write_opened();
-    // `own`: arguments for the statement's parameters that are not the plan's.
+    // `own`: arguments for those parameters of the statement that the plan does not have.
     [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
     [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::span<const Argument> own = {});
     [[nodiscard]] Result<void> add_changes(const Statement& statement, std::uint64_t& to);

@@ -16,8 +16,8 @@ struct sqlite3_stmt;
 namespace sluice::sql::sqlite {
 
 // Adds the statement's current row. Integers and reals become text, reals always with a point or an exponent; invalid
-// UTF-8 is replaced by U+FFFD. `columns` supplements the values' storage classes: it marks booleans and JSON, and the
-// REAL values that RETURNING yields as the integers that SQLite stores.
+// UTF-8 is replaced by U+FFFD. `columns` supplements the values' storage classes: it marks booleans, JSON, and REAL
+// values, which RETURNING yields as integers if SQLite stores them so.
 void append_row(RowBlock& block, sqlite3_stmt* statement, std::span<const ColumnKind> columns);
 
 // Copies of arguments that outlive their request, for another thread or for later.

@@ -30,7 +30,7 @@ namespace sluice::sql {
 // several statements has the writer for itself until it ends; the writer waits at most hold_ms for each next statement.
 class SqliteWriter {
  public:
-  // `observers`: the file's.
+  // `observers` belong to the file and are notified of this writer's commits.
   [[nodiscard]] static Result<std::unique_ptr<SqliteWriter>> open(
       const SqliteOptions& options, std::shared_ptr<CommitObservers> observers = std::make_shared<CommitObservers>());
   SqliteWriter(const SqliteWriter&) = delete;
@@ -56,7 +56,7 @@ class SqliteWriter {
   using Work = std::function<Result<void>()>;
   [[nodiscard]] core::Task<Result<void>> run(core::Reactor& reactor, core::Mailbox& mailbox, Work work);
 
-  // Observers of this writer's commits; commits of other processes are not reported. Callable on any core.
+  // Commits of other processes are not reported. Callable on any core.
   [[nodiscard]] const std::shared_ptr<CommitObservers>& observers() const { return observers_; }
 
   [[nodiscard]] std::uint64_t commits() const { return commits_.load(std::memory_order_relaxed); }
