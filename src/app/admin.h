@@ -23,7 +23,7 @@ class Admin {
         const Changes* changes = nullptr, const Residents* residents = nullptr);
   ~Admin();
 
-  // Throws std::system_error where the address cannot be bound.
+  // Throws std::system_error if the address cannot be bound.
   void listen(const core::Address& address);
 
  private:

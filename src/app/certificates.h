@@ -25,13 +25,13 @@ struct CertificateProblem {
 [[nodiscard]] std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem> make_tls_context(
     const TlsOptions& options, const std::vector<std::string>& alpn, std::vector<std::string>* warnings = nullptr);
 
-// The certificates and ticket keys of a running server, and their later versions. Used by the one thread that calls
-// tend(). It only reads files; the caller passes the results to the cores.
+// The current certificates and ticket keys of a running server. Used by one thread. It only reads files; the caller
+// passes the results to the cores.
 class Certificates {
  public:
   static constexpr Duration look_every = 5s;  // how often tend() should be called
 
-  // `context`: what make_tls_context() has just made from the same options.
+  // `context`: a new result of make_tls_context() for the same options.
   Certificates(const TlsOptions& options, std::vector<std::string> alpn,
                std::shared_ptr<const net::tls::ServerContext> context);
 

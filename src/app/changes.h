@@ -24,9 +24,9 @@ struct Delivery {
 };
 using Deliveries = std::vector<Delivery>;
 
-// Listens on one core, once for each database with endpoints that publish changes. It numbers the events and passes
-// them to the feeds of all cores. Each core gets the events in the same order. A core that is slow to take them delays
-// the listener; the database keeps the events meanwhile.
+// Runs on one core and listens to each database that has endpoints which publish changes. It numbers the events and
+// passes them to the feeds of all cores, in the same order. A slow core delays the listener; meanwhile the database
+// keeps the events.
 class Changes {
  public:
   // All arguments outlive this object, and it outlives the core's run().
@@ -37,7 +37,7 @@ class Changes {
   // Also listens for the changes that the plan's feeds publish. Throws if it cannot; then the caller must call leave()
   // with the plan that is served.
   void join(const Plan& plan);
-  // Waits until it listens for them, for each database that can be reached.
+  // Waits until it listens to every database that can be reached.
   [[nodiscard]] core::Task<void> settle();
   // From now on listens only for the plan's feeds.
   void leave(const Plan& plan);

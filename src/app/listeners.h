@@ -18,7 +18,7 @@
 
 namespace sluice::app {
 
-// The files of the unix sockets that have been claimed; they are removed when the program ends. Thread-safe.
+// The files of claimed unix sockets, which are removed when the program ends. Thread-safe.
 class SocketFiles {
  public:
   SocketFiles() = default;
@@ -44,8 +44,8 @@ struct ListenerSet {
   std::shared_ptr<const net::tls::TicketKeys> tickets;
 };
 
-// The addresses and certificates of the configuration that is served, and the addresses of the next one after they are
-// claimed. If an address stays and has port 0 in the file, it keeps its actual port.
+// The addresses and certificates of the configuration that is served, and the claimed addresses (see core::claim()) of
+// the next configuration. An address with port 0 in both configurations keeps its actual port.
 class Listeners {
  public:
   // Throws if something is wrong with an address.
@@ -55,10 +55,11 @@ class Listeners {
   // Claims an address that is not in [server] listen.
   [[nodiscard]] core::Address claim_also(const std::string& text);
 
-  // Claims those addresses of the plan that are not served yet. After an error none of them is claimed.
+  // Claims those addresses of the plan that are not served yet. After an error, no address is claimed.
   [[nodiscard]] std::expected<std::vector<http::Listening>, config::Diagnostic> claim(const Plan& plan);
   void forget_claimed();
-  // Precondition: claim() of the same plan. Reads the certificates again because those of the plan may be older.
+  // Precondition: claim() has succeeded for this plan. Reads the certificates again, because the files may be newer
+  // than the plan.
   void serve_claimed(const Plan& plan);
 
   // Reads the certificates again if this is due or if `told`. Returns true if served() has new ones.

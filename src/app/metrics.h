@@ -42,7 +42,7 @@ class RequestMetrics {
 
   void add(const http::Completion& completion);
   void add(const RequestMetrics& other);
-  // Removes all routes but these. `routes`: by route id.
+  // Removes all routes except those that are true in `routes`, by route id.
   void keep(const std::vector<bool>& routes);
   [[nodiscard]] const std::vector<Series>& series() const { return series_; }
 

@@ -194,7 +194,7 @@ struct Options {
   std::optional<api::batch::Options> batch;
   std::optional<RequestLogOptions> request_log;
 
-  // The name must exist. Once the file is loaded, it does.
+  // Precondition: the name exists, as it always does after loading.
   [[nodiscard]] std::size_t index_of_database(std::string_view name) const {
     const auto found = std::ranges::find(databases, name, [](const auto& one) { return one.name.value; });
     return static_cast<std::size_t>(found - databases.begin());

@@ -33,7 +33,8 @@ namespace sluice::app {
 class Site;
 struct Recording;
 
-// One route, or several that belong together, made ready by a kind of route. Immutable, shared by all cores.
+// One route, or several that belong together, as prepared by a kind of route (routes/kind.h). Immutable, shared by all
+// cores.
 class Route {
  public:
   // The parts that [openapi] publishes.
@@ -52,8 +53,8 @@ class Route {
 };
 
 // A configuration made ready to serve: paths are parsed, and databases have described the statements. Shared by all
-// cores and immutable for them: the shared parts of databases and the first rows of tables are set before the cores get
-// it.
+// cores. It is immutable once the cores have it; before, the shared parts of databases and the first rows of tables are
+// set.
 struct Plan {
   // The id of a route is its index in `names`.
   using RouteId = std::uint16_t;
@@ -120,7 +121,7 @@ struct Plan {
                                                                              unsigned cores, const Plan* before);
   // The key source of a policy; null if its keys are not fetched.
   [[nodiscard]] const gateway::jwt::SharedKeySource* key_source_of(const gateway::PolicyOptions& policy) const;
-  // The index of the upstream that a policy asks.
+  // The index of the upstream that a policy of type "auth-request" uses.
   [[nodiscard]] std::optional<std::size_t> upstream_of(const gateway::PolicyOptions& policy) const;
   // Limits keep their counts if they count by the same keys, even if the allowed numbers differ.
   void add_limits(unsigned cores, const Plan* before);

@@ -11,14 +11,14 @@
 
 namespace sluice::app {
 
-// The keys that the policies of a running server verify tokens with, and their later versions. Used by the one thread
-// that calls tend(). It only reads files; the caller passes the results to the cores.
+// The current keys with which the policies of a running server verify tokens. Used by one thread. It only reads files;
+// the caller passes the results to the cores.
 class PolicyKeys {
  public:
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
   using Keys = std::vector<std::shared_ptr<const gateway::jwt::KeySet>>;  // by policy; null if its type has no keys
 
-  // `keys`: what load_keys() has just made from the same options. `policies` outlives this object.
+  // `keys`: new results of load_keys() for the same options. `policies` outlives this object.
   PolicyKeys(const Policies& policies, Keys keys);
 
   // True if no policy has keys in files; then tend() has nothing to do.
@@ -37,7 +37,8 @@ class PolicyKeys {
   FileWatch watch_;
 };
 
-// For a configuration with errors: adds the errors in the keys of its policies, so that one run reports both.
+// For a configuration that already has errors: adds the errors in the keys of its policies, so that one run reports
+// all.
 void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

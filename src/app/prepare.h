@@ -17,7 +17,7 @@ struct Refusal {
 
 // Connects to every database and describes every statement. A wrong column is a configuration error with its place in
 // the file. A database that cannot be reached is a failure; if `patient`, only after its `start_timeout`. `previous`:
-// the plan that is served, whose route ids and event ids continue; null if absent.
+// the plan that is served, whose route ids and event ids stay in use; may be null.
 [[nodiscard]] std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient,
                                                                           const Plan* previous = nullptr);
 

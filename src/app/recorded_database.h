@@ -12,7 +12,7 @@
 
 namespace sluice::app {
 
-// A database's answers while a plan was prepared.
+// The answers that a database gave while a plan was prepared.
 struct Recording {
   using Row = std::vector<std::optional<std::string>>;
 
@@ -21,7 +21,8 @@ struct Recording {
 };
 
 // A database that a plan is prepared with. It records its answers for the next plan. If the database is unreachable
-// then, recorded queries are answered from the recording, and other queries fail. Used by one thread.
+// when the next plan is prepared, recorded queries are answered from the recording, and other queries fail. Used by one
+// thread.
 class RecordedDatabase final : public sql::Database {
  public:
   // `known`: the recording of the plan that is served; may be null. `limit`: how long one answer may take before

@@ -9,8 +9,8 @@
 
 namespace sluice::app {
 
-// Removes credentials from logs and messages: the values of headers and query parameters that hold credentials, and the
-// users and passwords in URLs. Names stay. The access log and [request_log] use it.
+// Masks credentials in logs and messages: the values of headers and query parameters that hold credentials, and the
+// users and passwords in URLs. Names stay visible. The access log and [request_log] use it.
 class Redaction {
  public:
   // `more`: names of headers and query parameters to hide, in addition to the built-in ones.

@@ -29,9 +29,9 @@ struct Mark {
   std::optional<std::uint64_t> version;     // the probe's version before the current rows were queried
   Instant loaded{};                         // when the query began
   Duration took{};                          // how long the query and the building of the table took
-  api::resident::Since since;               // where the changes after it begin
+  api::resident::Since since;               // where the changes after the current rows begin
 
-  // The probe's version now. Nothing if there is no probe or it fails; then the rows are read.
+  // Returns the probe's current version; nothing if there is no probe or it fails. Then the rows must be read.
   [[nodiscard]] core::Task<std::optional<std::uint64_t>> probed(core::BlockingPool& threads, core::Mailbox& mailbox);
 };
 
@@ -41,12 +41,12 @@ class Refresher {
  public:
   static constexpr Duration first_pause = 500ms;  // after a failure; doubled after each further one
   static constexpr Duration longest_pause = 30s;
-  // Versions that slow clients still read, besides the one that is served. At this limit no new version is loaded.
+  // How many old versions slow clients may still read. At this limit no new version is loaded.
   static constexpr std::size_t most_retired = 4;
   static constexpr Duration retired_look = 20ms;  // how often to check whether they are still read
-  // If no version is released in this time, that counts as a failure.
+  // After waiting this long at the limit, a refresh counts as failed, but still waits.
   static constexpr Duration most_wait = 1s;
-  // After a cut without effect, the next version is cut after this time.
+  // The least time between two cuts.
   static constexpr Duration cut_next = 1s;
 
   struct Counters {
@@ -71,7 +71,7 @@ class Refresher {
     sql::Database& database;
   };
   struct Cores {
-    // Each core will serve the version from its next turn on. Answers that have begun continue with the version before.
+    // Makes each core serve the version from its next turn on. Answers that have begun continue with the old version.
     std::function<core::Task<void>(const api::resident::TableVersion&)> publish;
     // Cuts unfinished answers from a version of the table that is no longer served.
     std::function<core::Task<void>(const api::resident::Table*)> cut;
@@ -91,9 +91,9 @@ class Refresher {
     if (version_.failing) resumed_.ring();
   }
 
-  // The table is not refreshed any more.
+  // Stops refreshing the table.
   void stop();
-  // True if, after stop(), nothing runs any more and nobody reads a version that it loaded.
+  // True after stop(), once no task runs and no core reads a version that it loaded.
   [[nodiscard]] bool ended() const { return stopping_ && !runs_ && retiring_.empty(); }
 
   [[nodiscard]] const std::string& name() const { return plan_.name; }
@@ -127,7 +127,7 @@ class Refresher {
   core::Alarm alarm_;
   core::Alarm resumed_;
   api::resident::TableVersion version_;
-  // A version to retire: cores still have it, or it was never served.
+  // A version to retire, which cores still have or which was never served.
   std::shared_ptr<const api::resident::Table> retired_;
   Mark mark_;
   const Duration every_;           // 0: only when ring() is called

@@ -35,7 +35,7 @@ class Reloader {
   Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
            Listeners& listeners);
   Reloader(const Reloader&) = delete;
-  // Destroyed after the cores.
+  // Must be destroyed after the cores.
   ~Reloader();
 
   // Sets the objects of the first core. Called before any reload.
@@ -56,7 +56,7 @@ class Reloader {
   [[nodiscard]] bool is_running();
 
   // Checks the key and certificate files of the plan that is served, and frees plans that are no longer used. `told`:
-  // reads the files in any case. Must not be called on a core.
+  // reads the files even if they have not changed. Must not be called on a core.
   void tend(bool told);
   [[nodiscard]] std::shared_ptr<const Plan> served();
   [[nodiscard]] Readings readings() const;
@@ -82,7 +82,7 @@ class Reloader {
   [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
   [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next,
                                                  const std::vector<http::Listening>& addresses);
-  // Destroys plans that no core has any more, with the shared parts of their databases.
+  // Destroys plans that no core uses any more, with the shared parts of their databases.
   void forget_plans();
   template <class Fn>
   void post_to_every_core(Fn what);
@@ -97,7 +97,7 @@ class Reloader {
   core::Cores& cores_;
   Listeners& listeners_;
   std::mutex reloading_;                            // guards plans_
-  std::vector<std::shared_ptr<const Plan>> plans_;  // were served, and may still be in use
+  std::vector<std::shared_ptr<const Plan>> plans_;  // all that were served and may still be in use
   std::mutex keeping_;                              // guards kept_, and the plan that listeners_ serves
   std::unique_ptr<Kept> kept_;
   std::mutex starting_;  // guards the members below

@@ -21,7 +21,7 @@
 
 namespace sluice::app {
 
-// [request_log] made ready: which item of a request goes into which column. Immutable, shared by all cores.
+// A prepared [request_log]: which item of a request goes into which column. Immutable, shared by all cores.
 struct RequestLogPlan {
   enum class Item : std::uint8_t {
     time,
@@ -70,12 +70,12 @@ class RequestLog {
   RequestLog(const RequestLogPlan& plan, const Redaction& redaction, std::span<const std::string> routes,
              sql::Database& database, core::Reactor& reactor);
   RequestLog(const RequestLog&) = delete;
-  // Destroyed after its tasks. Logs how many rows are lost.
+  // Must be destroyed after its tasks. Logs how many rows are lost.
   ~RequestLog();
 
   void add(const http::Completion& completion);
   void set_routes(std::span<const std::string> routes) { routes_ = routes; }
-  // Writes the gathered rows from time to time, until the task is cancelled.
+  // Writes the added rows from time to time, until the task is cancelled.
   [[nodiscard]] core::Task<void> run();
   // Writes all rows if possible before the deadline.
   [[nodiscard]] core::Task<void> flush(Instant deadline);

@@ -31,8 +31,8 @@ class Residents {
   Residents(const Residents&) = delete;
   ~Residents();
 
-  // From now on refreshes the plan's tables and no others. The core has built a site of the plan or serves it. Throws
-  // if a channel cannot be listened to.
+  // From now on refreshes only the plan's tables. Precondition: the core has built a site of the plan, or serves it.
+  // Throws if a channel cannot be listened to.
   void follow(const Plan& plan);
 
   // The counts of the refreshers. Each core has its own readings of the same tables.

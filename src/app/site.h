@@ -39,8 +39,7 @@ class Site final : public http::Pinned {
 
   // Adds the routes. Throws if one cannot be served.
   void build();
-  // Called when this site becomes the one that is served: applies its plan's options to the parts that it has taken
-  // over.
+  // Called when this site begins to be served: applies its plan's options to the parts that it has taken over.
   void serve();
   [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
   // The dispatcher that requests come to first.

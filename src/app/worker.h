@@ -60,15 +60,15 @@ class Worker final : http::Observer, http::Dispatcher {
   }
   // Binds the addresses that are not bound yet. Throws std::system_error if it cannot.
   void bind(std::span<const http::Listening> addresses);
-  // From now on listens on these addresses, which are bound. Throws std::system_error if it cannot.
+  // From now on listens on these addresses. Precondition: they are bound. Throws std::system_error if it cannot listen.
   void listen(const ListenerSet& listeners);
   // Sets the keys, by policy of the plan, for requests from now on. Does nothing if another plan is served.
   void set_keys(const Plan& plan, const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
     if (site_->plan().get() == &plan) site_->set_keys(keys);
   }
 
-  // Switches to the next site. build_next() makes it ready, and throws if it cannot be served. After that, serve_next()
-  // makes it answer all new requests, or forget_next() drops it. Precondition: as for the first plan.
+  // These switch to the next site. build_next() prepares it, and throws if it cannot be served. After that,
+  // serve_next() makes it answer all new requests, or forget_next() drops it. Precondition: as for the first plan.
   void build_next(std::shared_ptr<const Plan> plan);
   // `keys`: by policy of the next plan; may be newer than the plan's own.
   void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
@@ -94,7 +94,7 @@ class Worker final : http::Observer, http::Dispatcher {
   // Why this core is not ready: a database does not answer, or keys have not been fetched. Nothing if it is ready.
   core::Task<std::optional<std::string>> find_unready(Instant deadline);
 
-  // The core's counters; a value that may cross to another core.
+  // The core's counters. The value may be passed to another core.
   struct Snapshot {
     RequestMetrics requests;
     Readings readings;
@@ -109,7 +109,7 @@ class Worker final : http::Observer, http::Dispatcher {
     return site_->dispatcher().dispatch(exchange);
   }
   void set_server_options(const Site& site);
-  // No exchange pins the site any more.
+  // Called when no exchange pins the site any more.
   void unpinned(Site& site);
   core::Task<void> give_memory_back();
   // Started in the constructor, so that drain() needs no memory for it.
@@ -136,7 +136,7 @@ class Worker final : http::Observer, http::Dispatcher {
   std::vector<std::unique_ptr<Site>> earlier_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
-  http::Pin serving_{*site_};  // pins the current site, so that it is never released
+  http::Pin serving_{*site_};  // so that the current site is never released
   http::Server server_;
   core::Alarm told_to_end_;
   Instant end_by_ = never;

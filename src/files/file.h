@@ -40,7 +40,7 @@ class Descriptor {
 // sometimes if it would not. The caller then repeats the call on another thread.
 enum class Patience : std::uint8_t { none, any };
 
-// The folder that is served. Its descriptor stays open as long as there are users.
+// The folder that is served. Its descriptor stays open until the last owner of the object is gone.
 class Root {
  public:
   // Returns null and sets errno on failure.

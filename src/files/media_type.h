@@ -4,8 +4,8 @@
 
 namespace sluice::files {
 
-// The media type of a file name's extension; text types have charset=utf-8. Without a known extension:
-// application/octet-stream.
+// Returns the media type for a file name's extension; application/octet-stream if the extension is unknown. Text types
+// have charset=utf-8.
 [[nodiscard]] std::string_view media_type_of(std::string_view name);
 
 }  // namespace sluice::files

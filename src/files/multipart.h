@@ -17,7 +17,7 @@
 namespace sluice::files {
 
 // Several ranges of a file as multipart/byteranges (RFC 9110, 14.6), read piece by piece. If the file becomes shorter
-// meanwhile, the answer is cut off.
+// while it is being sent, pull() fails.
 class MultipartRanges final : public http::BodySource {
  public:
   static constexpr std::size_t piece_bytes = 64 * 1024;

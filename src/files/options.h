@@ -80,7 +80,7 @@ struct StoreOptions {
   std::uint32_t cache_files = 1024;
   ByteSize cache_memory = 64_MiB;
   Located<std::string> used;
-  Located<std::string> database;  // once loaded, the name of an existing database if there is a `used`
+  Located<std::string> database;  // after loading: if `used` is set, the name of an existing database
   Duration grace = 24h;
 
   static std::string check_type(std::string_view text);

@@ -22,7 +22,7 @@ struct ByteRange {
 // bytes than the gap. Parts keep the order of the request.
 class RangeSet {
  public:
-  static constexpr std::size_t most_ranges = 32;  // a request for more gets the whole
+  static constexpr std::size_t most_ranges = 32;  // more ranges: the whole representation is sent
   static constexpr std::uint64_t nearest = 128;   // bytes between two parts, about as long as a part's header
 
   enum class Kind : std::uint8_t {

@@ -26,8 +26,8 @@ namespace sluice::files {
 // One core's handler of a [[files]] folder. The route's first path value is the path below the root. Only
 // Root::open_beneath decides which files can be reached.
 //
-// If an entry of the cache was checked within the last second, it is sent without a system call. Other files are looked
-// up on this core if the kernel has them in memory. If that would wait for the disk, a thread of the pool does it.
+// A cache entry that was checked within the last second is sent without a system call. Otherwise this core looks the
+// file up. If the look-up would have to wait for the disk, a thread of the pool does it.
 class StaticFiles final : public http::Handler {
  public:
   static constexpr Duration freshness = 1s;
@@ -41,8 +41,8 @@ class StaticFiles final : public http::Handler {
               Kind kind = Kind::folder);
   ~StaticFiles() override;
 
-  // Paths of endpoints, tables and routes, up to their first parameter: "/api/films". The fallback is never sent below
-  // them. In their folders ("/api") it is sent only if Accept includes text/html.
+  // Paths of endpoints, tables and routes, up to their first parameter: "/api/films". The fallback is never sent for
+  // paths below them. For other paths in the same folder ("/api") it is sent only if Accept names text/html.
   void set_api_paths(std::vector<std::string> paths) { api_paths_ = std::move(paths); }
 
   [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;

@@ -27,12 +27,12 @@ namespace sluice::gateway {
 // stay valid.
 struct ChangedRequest {
   std::vector<http::Field> fields;
-  std::size_t own = 0;               // the number of fields, at the end, that policies set
+  std::size_t own = 0;               // the number of fields at the end that policies have set
   std::string text;                  // text that fields refer to
-  std::string id;                    // the request id, likewise
+  std::string id;                    // the request id, if a field refers to it
   std::vector<std::string> cookies;  // values of Set-Cookie for the answer
 
-  // Adds a field of the request with this value. Call it in the order of the request's fields.
+  // Adds a field of the request, with `value` as its value. Call it in the order of the request's fields.
   void keep(const http::Request& request, const http::Field& field, std::string_view value) {
     const auto index = static_cast<std::size_t>(&field - request.fields.data());
     own += index + request.findings.own_fields >= request.fields.size() ? 1 : 0;
@@ -53,7 +53,7 @@ struct ChangedRequest {
 // The changed requests of one policy on one core. Their memory is reused.
 class ChangedRequests {
  public:
-  // Returns an empty one. It is valid until end() of the same slot.
+  // Returns an empty object, which is valid until end() of the same slot.
   [[nodiscard]] ChangedRequest& take(http::Slot& slot) {
     SLUICE_ASSERT(slot.value == 0);
     if (spare_.empty()) spare_.push_back(std::make_unique<ChangedRequest>());
@@ -62,7 +62,7 @@ class ChangedRequests {
     slot.value = reinterpret_cast<std::uintptr_t>(taken);
     return *taken;
   }
-  // Precondition: the slot has one.
+  // Precondition: take() has put an object into the slot.
   [[nodiscard]] static ChangedRequest& of(http::Slot& slot) { return *reinterpret_cast<ChangedRequest*>(slot.value); }
   // For Filter::ended(). The request must not refer to it any more.
   void end(http::Exchange& exchange, http::Slot& slot) {

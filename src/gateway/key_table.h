@@ -5,7 +5,7 @@
 
 namespace sluice::gateway {
 
-// A table of credentials that is kept up to date elsewhere, such as a resident table. Each core has its own.
+// One core's view of a table of credentials, such as a resident table. Other code keeps the table up to date.
 class KeyTable {
  public:
   virtual ~KeyTable() = default;
@@ -14,7 +14,7 @@ class KeyTable {
   // Puts the row with this digest (64 hexadecimal digits) into `row` as a JSON object. Returns false if there is no
   // such row.
   [[nodiscard]] virtual bool find(std::string_view digest, std::string& row) = 0;
-  // Differs whenever rows may have changed. The view is valid until the next change.
+  // Changes whenever rows may have changed. The view is valid until the next change.
   [[nodiscard]] virtual std::string_view version() const = 0;
 };
 

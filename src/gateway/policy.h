@@ -28,9 +28,9 @@ class Policy : public http::Filter {
   using http::Filter::Filter;
   // Sets the keys that tokens are verified with from now on. Null: the policy gets its keys elsewhere.
   virtual void set_keys(std::shared_ptr<const jwt::KeySet>) {}
-  // The policy is used by that route. Called before requests arrive.
+  // Tells the policy that this route uses it. Called before requests arrive.
   virtual void used_by(std::uint16_t /*route*/, const http::Pattern&) {}
-  // Requests use this policy from now on, and no longer the one that a reload has replaced.
+  // Called when requests begin to use this policy, instead of the one that a reload has replaced.
   virtual void begin() {}
   [[nodiscard]] virtual Readings readings() const { return {}; }
 };

@@ -9,8 +9,8 @@
 namespace sluice::app::config {
 
 // Checks what involves more than one key: names that must exist, paths that must differ, defaults that must fit their
-// type. It sets an endpoint's database if there is only one, and the values of sources from the environment. Values
-// that are empty were reported when they were read.
+// type. It sets an endpoint's database if there is only one, and the values of sources from the environment. Skips
+// empty values, which have been reported when they were read.
 void check(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors);
 
 }  // namespace sluice::app::config

@@ -10,13 +10,13 @@
 // Checks the combination of a [[route]]'s keys.
 namespace sluice::app::config {
 
-// The name must be that of an [[upstream]].
+// Reports a name that is not the name of an [[upstream]].
 void check_upstream(const Options& options, std::string_view name, Position position, const Complain& complain);
 
 void check_route(const Options& options, const gateway::RouteOptions& route, const http::Pattern& pattern,
                  const Complain& complain);
 
-// Whether a request could match both of two routes with the same path, and neither route is more specific.
+// Whether two routes with the same path can match the same request, and neither of them is more specific.
 [[nodiscard]] bool are_alike(const gateway::RouteOptions& one, const gateway::RouteOptions& other);
 
 // One warning for each route `/a/{rest...}` to an upstream if requests for `/a` go to another route, and only one of

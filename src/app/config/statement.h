@@ -13,8 +13,8 @@
 // Errors in an endpoint's statements that appear when the database prepares them, as errors in the file.
 namespace sluice::app::config {
 
-// The database refused a statement: reports its message at the position in the statement that it named. `whose`:
-// "endpoint /films"; `meant`: what may have been meant, or empty.
+// Makes an error from the message with which a database refused a statement, at the position that the database named.
+// `whose`: such as "endpoint /films". `meant`: a suggestion, or empty.
 [[nodiscard]] Diagnostic statement_refused(std::string_view whose, const Located<std::string>& statement,
                                            const sql::Error& error, const Source& source, std::string meant = {});
 

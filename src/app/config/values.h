@@ -17,7 +17,7 @@ namespace sluice::app::config {
 struct BoundValue {
   const api::Source* source = nullptr;
   std::uint32_t oid = 0;   // the type in PostgreSQL; 0: not known
-  std::string type = {};   // SQLite: the declared type of the column that the value is used with; empty: not known
+  std::string type = {};   // SQLite: the declared type of its column; empty: not known
   bool row_id = false;     // SQLite: the column is an INTEGER PRIMARY KEY
   bool of_column = false;  // the value is one of `columns`, not a statement's parameter of the same name
 };

@@ -17,7 +17,7 @@
 
 namespace sluice::app {
 
-// A database that became unreachable, which ends the preparation.
+// A database became unreachable. This ends the preparation.
 struct Away {
   std::size_t database = 0;  // index in options.databases
   sql::Error error;

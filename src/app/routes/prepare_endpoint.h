@@ -20,7 +20,7 @@
 
 namespace sluice::app {
 
-// One [[endpoint]] made ready.
+// A prepared [[endpoint]].
 struct PreparedEndpoint {
   http::Pattern pattern;
   std::shared_ptr<const api::EndpointPlan> get;  // null: no GET
@@ -39,8 +39,8 @@ class EndpointPreparation {
   // `database`: index in options.databases. All arguments outlive this object.
   EndpointPreparation(Preparation& preparation, const api::EndpointOptions& options, std::size_t database);
 
-  // If errors were reported, the result has the parts that could be prepared. Nothing if the path is invalid. The error
-  // is that of a database that became unreachable.
+  // If errors were reported, the result has only the parts that could be prepared; it is empty if the path is invalid.
+  // Fails only if the database became unreachable.
   [[nodiscard]] sql::Result<std::optional<PreparedEndpoint>> prepare();
 
  private:
@@ -73,7 +73,7 @@ class EndpointPreparation {
   [[nodiscard]] static core::Task<sql::Result<void>> read_columns(sql::Database& database, const sql::Statement& query,
                                                                   std::vector<StoredColumn>& into);
   void check_guards(const api::Guards* guards, std::span<const std::string> of_body, const api::MethodOptions& writing);
-  // The column that a statement's parameter is compared with or stored in (SQLite).
+  // SQLite: the column that a parameter of a statement is compared with or stored in.
   struct Met {
     const StoredColumn* column = nullptr;  // null: not known
     sql::Compared::Use use = sql::Compared::Use::compared;
@@ -84,24 +84,24 @@ class EndpointPreparation {
   void read_stored();
   // The column with the name of `compared`; null if it is not known.
   [[nodiscard]] const StoredColumn* find_stored(const sql::Compared& compared) const;
-  // Copies what is known of the columns into the values that are checked, and into the sources that convert values.
+  // Copy the known types of columns into the values to be checked, and into the sources that convert values.
   void take_columns(std::string_view statement, std::span<config::BoundValue> values);
   void take_kinds(std::string_view statement, std::span<api::Source> sources);
   // Add the values of an endpoint's guards and of `existing`, to be checked against what the database reports.
   void add_guards(const api::Guards& guards, std::vector<config::BoundValue>& values);
   void add_existing(const api::SetWritePlan& set, std::vector<config::BoundValue>& values);
-  // Fills in the parts that all writing methods have in common.
+  // Fills in the parts that all plans of writing methods have.
   template <class WritePlan>
   void complete(WritePlan& made, const api::MethodOptions& writing);
-  // Takes the fields that a body may have but that are not written.
+  // Adds the fields that a body may have but that are not written (`ignored`).
   template <class WritePlan>
   void take_unwritten_fields(WritePlan& made, const api::MethodOptions& writing);
 
   // The guards of the endpoint and of one of its methods. `method`: null for GET. Nothing if an error was reported.
   [[nodiscard]] std::optional<std::shared_ptr<const api::Guards>> guards_of(const api::MethodOptions* method,
                                                                             bool in_transaction);
-  // The database's description of a statement. Nothing if it refused the statement; then an error is reported, or
-  // `away_` is set.
+  // Returns the database's description of a statement. If the database refused it, reports the error or sets `away_`,
+  // and returns nothing.
   [[nodiscard]] std::optional<sql::Statement> take(const Located<std::string>& text,
                                                    sql::Result<sql::Statement> statement);
   void refused(const Located<std::string>& text, const sql::Error& error);

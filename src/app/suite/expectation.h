@@ -11,7 +11,7 @@
 #include "app/suite/json.h"
 
 // Compares an answer with the expected one, and describes the first difference. A string that begins with # is a
-// marker. It matches all values of some kind.
+// marker. It matches many values.
 //
 //   "#any"            any value, also null          "#null" "#boolean" "#number" "#string" "#array" "#object"
 //   "#absent"         no value                      "#matches PATTERN" "#contains TEXT"    for strings
@@ -49,7 +49,7 @@ struct Difference {
 };
 
 // Returns the differences in the order of the expectation; empty if there are none. `path`: the name of the value in
-// them.
+// the results.
 [[nodiscard]] std::vector<Difference> compare(const Json& expected, const Json& got, Match match, Order order,
                                               const std::string& path);
 

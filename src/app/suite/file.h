@@ -13,7 +13,7 @@
 
 namespace sluice::app::suite {
 
-// A step made ready. Its strings still contain ${variables}.
+// A prepared step. Its strings still contain ${variables}.
 struct Step {
   StepOptions options;
   std::string name;

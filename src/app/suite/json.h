@@ -64,7 +64,7 @@ struct JsonError {
 // A member or an item per line, except values that fit into a line of 100 characters.
 [[nodiscard]] std::string print_json_lines(const Json& value);
 
-// Whether two JSON numbers are equal, of any length: 1, 1.0 and 10e-1 are.
+// Whether two JSON numbers of any length are equal; 1, 1.0 and 10e-1 are.
 [[nodiscard]] bool same_number(std::string_view one, std::string_view other);
 
 // "object", "a string" ...: for error messages.

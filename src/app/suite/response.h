@@ -23,9 +23,9 @@ struct Answer {
   [[nodiscard]] const std::string* field(std::string_view name) const;
 };
 
-// Reads one HTTP/1.1 response, in any split of its bytes and without I/O. It is strict, because with a lenient client a
-// test could pass that should fail: it adds to http::client::ResponseParser that the version is 1.1, the status line is
-// complete, and no bytes follow the body. Skips interim responses (1xx).
+// Reads one HTTP/1.1 response, in any split of its bytes and without I/O. It is stricter than
+// http::client::ResponseParser, because with a lenient client a test could pass that should fail: the version must be
+// 1.1, the status line must be complete, and no bytes may follow the body. Skips interim responses (1xx).
 class ResponseReader {
  public:
   static constexpr std::size_t longest_body = 64 << 20;
@@ -56,7 +56,7 @@ class ResponseReader {
   http::h1::ChunkedDecoder chunks_;
   Buffer in_;  // received and not yet parsed
   bool has_head_ = false;
-  http::h1::BodyFraming body_;  // once has_head_; the length is what has not been received
+  http::h1::BodyFraming body_;  // valid once has_head_; its length is the part not received yet
   Answer answer_;
   std::string problem_;
 };

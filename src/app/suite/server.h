@@ -14,7 +14,7 @@
 namespace sluice::app::suite {
 
 // Serves the configuration in a child process, as `sluice serve` does, on a unix socket of its own. The child dies with
-// this process, even if that is killed.
+// this process, even if this process is killed.
 class Server {
  public:
   struct Failure {
@@ -25,7 +25,7 @@ class Server {
   // `folder`: for its socket and its log; only this user may have access.
   explicit Server(std::string folder) : folder_(std::move(folder)) {}
   Server(const Server&) = delete;
-  ~Server();  // kills it
+  ~Server();  // kills the child
 
   // Forks, so this process must have one thread. `config` has its databases set. Its addresses, TLS, admin listener,
   // access log and number of cores are replaced. Returns when the child accepts connections.

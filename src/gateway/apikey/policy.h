@@ -38,7 +38,8 @@ class ApiKeyPolicy final : public Policy {
   using ByDigest = std::unordered_map<Digest, std::shared_ptr<const http::Claims>, DigestHash>;
 
   [[nodiscard]] std::optional<http::Response> judge(http::Exchange& exchange, http::Slot& slot);
-  // Null claims: no key has that digest. Nothing: the table is stale, or the row is too large for claims.
+  // Returns null claims if no key has that digest, and nothing if the table is stale or the row is too large for
+  // claims.
   [[nodiscard]] std::optional<std::shared_ptr<const http::Claims>> find(const Digest& digest);
   [[nodiscard]] http::Response refuse(Refusal why);
 

@@ -15,10 +15,10 @@
 
 namespace sluice::gateway::authrequest {
 
-// One core's [policy.NAME] of type "auth-request": another server decides about each request. It receives a GET with
-// the request's header. A request that it answers 2xx goes on, with the fields that the policy copies from this answer;
-// Set-Cookie of this answer goes to the client. The client receives its answers 3xx, 401, 403 and 429 as they are.
-// In all other cases the client's answer is 502, 503 or 504.
+// One core's [policy.NAME] of type "auth-request": another server, the auth server, decides about each request. The
+// policy sends it a GET with the request's header. If it answers 2xx, the policy copies the configured fields into the
+// request, lets it pass, and sends the auth server's Set-Cookie to the client. The policy forwards a 3xx, 401, 403 or
+// 429 to the client, and turns everything else into 502, 503 or 504.
 class AuthRequestPolicy final : public Policy {
  public:
   AuthRequestPolicy(const Options& options, std::shared_ptr<Upstream> upstream,

@@ -13,8 +13,8 @@ struct Credentials {
   std::string_view password;
 };
 
-// `decoded` holds the text that the views refer to. Nothing if the scheme is another one or the value is malformed.
-// Base64 is decoded strictly, so that a password has only one encoding.
+// `decoded` holds the text that the views refer to. Returns nothing if the scheme is not Basic or the value is
+// malformed. Base64 is decoded strictly, so that a password has only one encoding.
 [[nodiscard]] std::optional<Credentials> parse_credentials(std::string_view authorization, std::string& decoded);
 
 }  // namespace sluice::gateway::basic

@@ -48,7 +48,6 @@ class BasicPolicy final : public Policy {
     std::string hash;
     std::shared_ptr<const http::Claims> claims;
   };
-  // One verification.
   struct Attempt {
     Digest digest;               // the key for remembering the result
     const User* user = nullptr;  // null: the name is unknown

@@ -9,8 +9,8 @@
 
 namespace sluice::gateway::cors {
 
-// Checks an origin as browsers write it, one with "*." before its host for all hosts below that, or "*". Returns what
-// is wrong; empty if nothing is.
+// Checks an entry of `origins`: an origin as browsers write it, an origin with "*." before its domain (all hosts below
+// the domain), or "*". Returns what is wrong, or an empty string.
 [[nodiscard]] std::string check_origin(std::string_view text);
 
 // [policy.NAME] with type = "cors"

@@ -21,7 +21,7 @@ class CorsPolicy final : public Policy {
 
  private:
   [[nodiscard]] bool allows(std::string_view origin) const;
-  // Adds which origin may read the answer. `origin`: empty if the request's origin may not.
+  // Adds the fields that say which origin may read the answer. `origin`: the request's; empty if it may not.
   void add_origin(http::Response& response, std::string_view origin) const;
 
   const Options options_;

@@ -57,7 +57,7 @@ class HeadersPolicy final : public Policy {
   ChangedRequests changed_;
   std::array<unsigned char, 1024> random_{};
   std::size_t used_random_ = random_.size();
-  std::vector<std::pair<std::size_t, std::size_t>> places_;  // of values in the text of a changed request
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  // begin and end of each value in a text
 };
 
 }  // namespace sluice::gateway::headers

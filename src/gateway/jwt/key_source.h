@@ -40,7 +40,8 @@ struct KeyUrl {
   [[nodiscard]] static std::expected<KeyUrl, std::string> parse(std::string_view text);
 };
 
-// The part of a JWK set at a URL that all cores share. Policies with the same options for the set share it.
+// A JWK set that is fetched from a URL: the part that all cores share. Policies with the same options for the set share
+// it.
 class SharedKeySource {
  public:
   // Reads the file of `jwks_ca`. Precondition: the options have `jwks_url`.
@@ -67,15 +68,15 @@ class SharedKeySource {
   }
 
   const std::shared_ptr<const net::tls::ClientContext> tls_;  // null: the URL is http
-  // Each core has an entry for its part, which only this core touches. A message between cores looks up the part when
-  // it arrives.
+  // One entry per core, which only that core touches. A message to a core looks up the entry when it arrives.
   std::vector<std::weak_ptr<KeySource>> parts_;
   mutable std::mutex mutex_;
   std::shared_ptr<const KeySet> latest_;  // for cores that start after the first fetch
 };
 
-// One core's part of a JWK set at a URL. The first core fetches the set at start, every `jwks_every`, and when a token
-// has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is retried.
+// One core's part of a JWK set that is fetched from a URL. The first core fetches the set at start, every `jwks_every`,
+// and when a token has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is
+// retried.
 class KeySource {
  public:
   // On all cores together, tokens with unknown keys cause at most one fetch in this time.
@@ -112,12 +113,12 @@ class KeySource {
   KeySource(std::shared_ptr<SharedKeySource> shared, core::Reactor& reactor, core::Mailbox& mailbox,
             core::MeshPort& mesh, core::BlockingPool& threads);
 
-  // A fetch has ended. Until `quiet_until`, tokens cause no other fetch.
+  // Called when a fetch has ended. Until `quiet_until`, tokens cause no further fetch.
   void ended(Instant quiet_until);
-  // The message that tells another core about that.
+  // Returns a message that calls ended() on another core.
   [[nodiscard]] auto ending() const;
 
-  // The following are for the owner, the core that fetches.
+  // The following run only on the owner, the core that fetches.
   void asked(unsigned by);
   [[nodiscard]] core::Task<void> run();
   [[nodiscard]] core::Task<void> ask();
@@ -134,7 +135,7 @@ class KeySource {
   std::vector<Policy*> policies_;
   std::vector<core::Alarm*> waiting_;
   Instant quiet_until_{};  // until then tokens cause no fetch
-  Instant asked_until_{};  // until then the owner's reply to this core's request is awaited
+  Instant asked_until_{};  // until then this core waits for the owner's reply
 
   // Used by the owner only.
   http::client::Pool pool_;

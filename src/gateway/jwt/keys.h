@@ -18,7 +18,7 @@ namespace sluice::gateway::jwt {
 // A key and the one algorithm that it is used with. A token's header cannot choose another algorithm.
 class Key {
  public:
-  // An algorithm needs a key of one kind.
+  // Each algorithm needs a key of a certain kind.
   enum class Kind : std::uint8_t { secret, rsa, p256, p384, p521, ed25519 };
 
   static constexpr unsigned min_rsa_bits = 2048;  // RFC 7518, 3.3
@@ -37,7 +37,7 @@ class Key {
                                     std::optional<std::string> id = {});
   [[nodiscard]] static Made from_ed25519(std::string_view x, std::optional<std::string> id = {});
 
-  // The same key for another algorithm for the same kind of key.
+  // Returns the same key for another algorithm that uses this kind of key.
   [[nodiscard]] Made with(Algorithm algorithm) const;
 
   ~Key();

@@ -12,7 +12,7 @@
 
 namespace sluice::gateway::jwt {
 
-// An entry of `require`: the words that a claim must contain.
+// An entry of `require`: words that a claim must contain.
 struct RequireOptions {
   Located<std::string> claim;
   std::vector<Located<std::string>> any;
@@ -38,7 +38,7 @@ struct RequireOptions {
 
 // [policy.NAME] with type = "jwt"
 struct Options {
-  // Where the keys come from: exactly one of these five is set. Once loaded, paths are usable from the working
+  // Where the keys come from: exactly one of these five is set. After loading, paths are relative to the working
   // directory.
   std::optional<Located<std::string>> secret;
   std::optional<Located<std::string>> secret_file;

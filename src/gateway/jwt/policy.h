@@ -22,7 +22,7 @@ namespace sluice::gateway::jwt {
 // Authorization fields, and with 403 if the token is valid but does not permit the request.
 class JwtPolicy final : public Policy {
  public:
-  // `source`: of the keys, if they are fetched; then `keys` is null.
+  // `source`: fetches the keys, if they are at a URL; then `keys` is null.
   JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
             std::shared_ptr<KeySource> source = nullptr);
   ~JwtPolicy() override;

@@ -47,7 +47,7 @@ enum class Refusal : std::uint8_t {
   scheme,       // a scheme other than Bearer
   repeated,     // several Authorization fields
   too_large,    // the token is longer than token_limit
-  malformed,    // not a JWT: wrong form, header or payload
+  malformed,    // not a JWT: wrong structure, header or payload
   unsupported,  // the header requires an unsupported feature: "crit", "b64"
   algorithm,    // no key is for its "alg"
   key,          // no key has its "kid"

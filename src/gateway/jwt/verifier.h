@@ -47,8 +47,8 @@ class Verifier {
   // Uses another key set from now on.
   void set_keys(const KeySet& keys);
 
-  // Checks the form, the header, the key and the signature, and only then the payload. So a client without a key
-  // neither reaches the parser of the payload nor learns the requirements.
+  // Checks the structure, the header, the key and the signature, and only then the payload. So a client without a key
+  // cannot reach the parser of the payload and does not learn the requirements.
   [[nodiscard]] std::expected<Verified, Refusal> verify(std::string_view token, double now_s);
 
  private:

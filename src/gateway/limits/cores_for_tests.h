@@ -13,8 +13,8 @@
 
 namespace sluice::gateway::limits::for_tests {
 
-// A reactor without sockets. Several reactors share its clock, which a test sets; the cores of a machine share a clock,
-// too. clock() is always current, and now() is the time of the reactor's last turn.
+// A reactor without sockets. A test sets its clock, which several reactors share, as the cores of a machine do. clock()
+// is always current; now() is the time of the reactor's last turn.
 class ClockReactor final : public core::Reactor {
  public:
   explicit ClockReactor(const Instant& clock) : Reactor(clock), clock_(clock) {}
@@ -48,7 +48,7 @@ class ClockReactor final : public core::Reactor {
   const Instant& clock_;
 };
 
-// Cores that a test steps on its own thread, and their common time.
+// Cores that a test steps on its own thread, and the clock that they share.
 class Cores {
  public:
   explicit Cores(unsigned count, std::size_t ring_capacity = 256) : mesh_(count, ring_capacity) {

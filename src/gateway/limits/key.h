@@ -51,7 +51,7 @@ class KeyMaker {
  private:
   static constexpr std::uint8_t no_value = 0xff;
 
-  // For each part: the index in Request::path_values of a path parameter's value.
+  // For each part that is a path parameter: the index of its value in Request::path_values.
   struct Route {
     std::vector<std::uint8_t> values;
   };

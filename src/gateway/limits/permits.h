@@ -24,9 +24,8 @@ struct Room {
   Duration wait = std::chrono::seconds(1);
 };
 
-// One core's part of a bound on concurrent requests. The core that owns a key counts its permits and has the queue of
-// waiting requests of all cores, in order of arrival. So the bound is exact. The other cores ask the owner for each
-// request.
+// One core's part of a bound on concurrent requests. The core that owns a key counts its permits and queues the waiting
+// requests of all cores in order of arrival, so the bound is exact. The other cores ask the owner for each request.
 //
 // Each permit is granted once and given back once. If a request has stopped waiting before its permit arrives, the
 // permit is given back on arrival.
@@ -58,7 +57,7 @@ class Permits {
   void give_back(const Key& key);
 
   [[nodiscard]] std::uint32_t keys() const { return busy_.size(); }
-  // Of keys that this core owns; for tests.
+  // Counts for a key that this core owns; for tests.
   [[nodiscard]] std::uint32_t running(const Key& key);
   [[nodiscard]] std::size_t waiting(const Key& key) const;
 
@@ -91,11 +90,11 @@ class Permits {
   };
   using Line = std::deque<Message>;
 
-  // Nothing: the question waits in the queue.
+  // Returns nothing if the question waits in the queue.
   [[nodiscard]] std::optional<Answer> ask(const Message& question);
   void release(const Key& key);
   void leave(const Key& key, std::uint64_t id, unsigned core);
-  // Grants the first in the queue a permit that is already counted. Returns false if the queue is empty.
+  // Grants the first waiter in the queue a permit that is already counted. Returns false if the queue is empty.
   bool pass_on(const Key& key);
   void answer(const Message& question, Answer what);
   void arrived(const Message& message);
@@ -109,10 +108,10 @@ class Permits {
   core::MeshPort& port_;
   Room room_;
   Table<Busy> busy_;
-  std::unordered_map<Key, Line, KeyHash> lines_;        // at the owner; none is empty
-  std::unordered_map<std::uint64_t, Waiter*> waiters_;  // of this core, by id
+  std::unordered_map<Key, Line, KeyHash> lines_;        // queues of keys that this core owns; no queue is empty
+  std::unordered_map<std::uint64_t, Waiter*> waiters_;  // on this core, by id
   std::uint64_t next_id_ = 1;
-  std::deque<Letter> letters_;  // messages for which a ring had no room yet
+  std::deque<Letter> letters_;  // messages to send when their ring has room
   Clock clock_{*this};
   const void* user_ = nullptr;
 };

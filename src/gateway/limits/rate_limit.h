@@ -18,7 +18,6 @@ namespace sluice::gateway::limits {
 // One core's [policy.NAME] of type "rate-limit": answers 429 if a key has no token left.
 class RateLimitPolicy final : public Policy {
  public:
-  // `name`: of the policy.
   RateLimitPolicy(const RateLimitOptions& options, std::string_view name, const std::shared_ptr<Shared>& shared,
                   core::Reactor& reactor, core::MeshPort& port);
 

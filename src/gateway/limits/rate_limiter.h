@@ -23,15 +23,16 @@ struct Rate {
 
 // One core's part of a rate limit.
 //
-// The core that owns a key keeps its account by GCRA: how long until it is full. Other cores ask the owner for a token.
-// A core that has asked shortly before gets a few more tokens as a loan. Over all cores and in any time t
+// The core that owns a key keeps its account by GCRA, as the time when the account is full again. Other cores ask the
+// owner for tokens. A core that asks again after a short time also gets a few tokens as a loan. Over all cores and in
+// any time t
 //
 //   requests allowed <= burst + rate * t
 //
-// because lent tokens count as if they were still in the account: account + loans <= burst at any moment. A core
-// reports its use of a loan when the loan is used up or loan_time has passed; it then returns the rest. If an account
-// is empty and loans are out, the owner first recalls them. Only messages decide this, not deadlines or another core's
-// clock.
+// because account + loans <= burst at any moment: lent tokens count as if they were still in the account. A core
+// reports its use of a loan when the loan is used up or loan_time has passed, and then returns unused tokens. If an
+// account is empty and loans are out, the owner first recalls them. Only messages decide this, not deadlines or another
+// core's clock.
 class RateLimiter {
  public:
   static constexpr Duration loan_time = std::chrono::milliseconds(100);
@@ -51,8 +52,8 @@ class RateLimiter {
     std::int64_t wait_ns = 0;  // refused: time until the next token
   };
 
-  // Returns this core's part, which all users of the limit share. Creates it with that rate if absent. `keys`:
-  // the number of accounts of this core. All arguments outlive this object. Must be called on the port's core.
+  // Returns this core's part, which all users of the limit share. Creates it with that rate if absent. `keys`: the
+  // maximum number of accounts of this core. All arguments outlive this object. Must be called on the port's core.
   [[nodiscard]] static std::shared_ptr<RateLimiter> of(const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
                                                        core::MeshPort& port, const Rate& rate, std::uint32_t keys);
   RateLimiter(std::shared_ptr<Shared> shared, core::Reactor& reactor, core::MeshPort& port, const Rate& rate,
@@ -63,7 +64,6 @@ class RateLimiter {
   void serve(const Rate& rate, const void* user);
   [[nodiscard]] const void* user() const { return user_; }  // null before the first serve()
 
-  // Takes a token.
   [[nodiscard]] core::Async<Verdict> take(const Key& key);
 
   [[nodiscard]] std::uint32_t keys() const { return accounts_.size(); }
@@ -86,7 +86,7 @@ class RateLimiter {
     std::int64_t lent_at = 0;        // when the first of the lent tokens arrived
     std::uint32_t lent = 0;
     std::uint32_t unused = 0;  // of the lent tokens
-    std::uint32_t wanted = 0;  // in the last question
+    std::uint32_t wanted = 0;  // how many this core last asked for
     std::uint32_t left = 0;    // tokens, as far as this core knows
   };
   struct Return {
@@ -126,8 +126,8 @@ class RateLimiter {
   Rate rate_;
   Table<Account> accounts_;
   Table<Loan> loans_;
-  std::deque<Due> due_;         // loans, in the order in which they must be returned
-  std::deque<Return> returns_;  // messages for which a ring had no room yet
+  std::deque<Due> due_;         // loans, in the order in which they end
+  std::deque<Return> returns_;  // messages to send when their ring has room
   Clock clock_{*this};
   const void* user_ = nullptr;
 };

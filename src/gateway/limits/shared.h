@@ -9,10 +9,10 @@
 
 namespace sluice::gateway::limits {
 
-inline constexpr Duration full_ring_delay = 1ms;  // before a message is sent again for which a ring had no room
+inline constexpr Duration full_ring_delay = 1ms;  // after a ring had no room for a message, before it is sent again
 
-// The part of a limit that all cores share. It is immutable, except that each core has an entry for its part, which
-// only this core touches. Messages between the parts carry this object and look up the part when they arrive.
+// The part of a limit that all cores share. It is immutable, except for one entry per core, which only that core
+// touches. Messages between cores carry this object and look up the entry when they arrive.
 class Shared {
  public:
   explicit Shared(unsigned cores) : parts_(cores) {}
@@ -25,7 +25,7 @@ class Shared {
     return static_cast<unsigned>(((key.high >> 32) * parts_.size()) >> 32);
   }
 
-  // Call it on this core only. Null if the core has no part, or none any more.
+  // Must be called on `core`. Returns null if the core has no part, or no longer has one.
   template <class Part>
   [[nodiscard]] std::shared_ptr<Part> part(unsigned core) const {
     return std::static_pointer_cast<Part>(parts_[core].lock());

@@ -16,7 +16,7 @@
 namespace sluice::gateway::limits {
 
 // A hash table of at most `capacity` entries. Its memory is allocated once; the system provides pages when they are
-// first used. Adding and erasing move entries, so a pointer is valid until then.
+// first used. Adding and erasing may move entries, so a pointer is valid until the next add() or erase().
 //
 // Open addressing with linear probing: no place is empty between the home of an entry's key and the entry's place.
 template <class Entry>
@@ -44,9 +44,8 @@ class Table {
     }
   }
 
-  // Adds an entry with this key and everything else zero. Precondition: the key is not in the table. Looks at a few
-  // entries, or at more if the table is full, and erases those that `may_go`. Returns null if the table is full and no
-  // erasable entry was found.
+  // Adds an entry with this key and zeros. Precondition: the key is not in the table. Looks at a few entries, or at
+  // more if the table is full, and erases those for which `may_go` is true. Returns null if the table is still full.
   template <class MayGo>
   [[nodiscard]] Entry* add(const Key& key, const MayGo& may_go) {
     sweep(size_ < capacity_ ? few : many, may_go);

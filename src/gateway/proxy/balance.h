@@ -20,8 +20,8 @@ struct Candidate {
   std::int64_t current = 0;     // the state of round robin
 };
 
-// The servers that a request can be sent to: those that it was not sent to yet. Ejected servers are left out, except if
-// all servers left are ejected.
+// The servers that a request can be sent to: those that it has not been sent to yet. Ejected servers are left out,
+// unless all of them are ejected.
 class Choice {
  public:
   // `tried`: ids of servers. Both arguments outlive this object.

@@ -51,7 +51,7 @@ class ForwardedRequest {
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
 // Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
-// Removes the fields that the server adds to its responses, over TLS or not.
+// Removes the fields that this program's configuration adds to every response, including those only for TLS.
 void remove_ours(const http::AnswerFields& ours, http::FieldList& fields);
 
 }  // namespace sluice::gateway

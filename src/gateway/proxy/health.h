@@ -16,8 +16,8 @@ namespace sluice::gateway {
 //   up, slow_start -> ejected -------------------------------> probing -----------------> slow_start -> up
 //                        ^------------------------------------------'  the request fails
 //
-// At most `percent` percent of several servers are ejected or probing. One server always may be, unless `percent` is 0.
-// The only server of an upstream is never ejected.
+// At most `percent` percent of the servers are ejected or probing at the same time, but one server may always be,
+// unless `percent` is 0. The only server of an upstream is never ejected.
 class Health {
  public:
   enum class State : std::uint8_t { up, ejected, probing, slow_start };
@@ -40,7 +40,7 @@ class Health {
     Instant until{};            // ejected: the end of the ejection; slow_start: of the current step
     Duration lasts{};           // duration of the last ejection
     Instant up_since{};
-    std::uint32_t failures = 0;       // requests in a row; while up or in slow start
+    std::uint32_t failures = 0;       // failed requests in a row, while up or in slow start
     std::uint32_t failed_probes = 0;  // in a row
     std::uint32_t passed_probes = 0;  // in a row, up to `rise`
     // probing: the core that may send the request. Each permit has a unique number.
@@ -54,7 +54,7 @@ class Health {
 
   explicit Health(const Options& options) : options_(options) {}
 
-  // Sets the servers from now on; they outlive this object.
+  // Replaces the servers. They outlive this object.
   void set_servers(std::vector<Server*> servers) { servers_ = std::move(servers); }
 
   // These return whether something has changed that all cores must know.

@@ -39,7 +39,7 @@ class KeptBody final : public http::BodyReader {
 
  private:
   http::BodyReader& body_;
-  std::size_t size_;  // until its memory is reserved
+  std::size_t size_;  // 0 once memory for the body is reserved
   Buffer kept_;
   std::size_t given_ = 0;
 };

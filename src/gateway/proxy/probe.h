@@ -25,8 +25,8 @@ class Probe {
   // `fault`: why the server is not healthy; empty if it is.
   using Told = std::function<void(std::string_view fault)>;
 
-  // `host`: as in a Host field. `pool`: options for connections to the servers of the upstream. All references outlive
-  // this object; so does `resolver`, as for http::client::Pool.
+  // `host`: as in a Host field. `pool`: options for connections to the servers of the upstream. All references and
+  // `resolver` outlive this object; `resolver` may be null, as for http::client::Pool.
   Probe(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* resolver, http::client::Origin origin,
         http::client::PoolOptions pool, const HealthOptions& options, std::string host, Told told);
   Probe(const Probe&) = delete;
@@ -46,7 +46,7 @@ class Probe {
   http::client::Pool pool_;
   core::Alarm asked_;
   std::string fault_;           // of the last probe
-  bool has_no_memory_ = false;  // likewise
+  bool has_no_memory_ = false;  // the last probe failed for lack of memory
   Counters counters_;
   core::TaskGroup asking_;
   core::TaskGroup running_;

@@ -14,17 +14,17 @@ namespace sluice::gateway {
 // data is read from one side only as fast as the other side takes it.
 //
 // An upgrade that the server accepts becomes a Tunnel. A WebSocket over HTTP/2 (RFC 8441) is requested from the server
-// over HTTP/1.1. Bytes that a client sends after its request for an upgrade are sent to the server only after its 101.
-// If the server does not upgrade, they are the client's next request.
+// over HTTP/1.1. Bytes that a client sends after its request for an upgrade are sent to the server only after the
+// server's 101. If the server does not upgrade, they are the client's next request.
 //
-// A request is sent to another server if the first one could not be connected to, since then it cannot have seen the
-// request. After another failure before the response began, it is also sent to another server if it may be repeated:
-// its method is idempotent, and it has no body or its body was kept.
+// If no connection to a server can be made, the request is sent to another server, because the first one cannot have
+// seen it. After any other failure before the response, the request is sent to another server only if it may be
+// repeated: its method is idempotent, and it has no body or its body was kept.
 class Proxy final : public http::Handler {
  public:
   // `shared`: the upstream in the configuration of this route. `route` identifies the route on every core and across
-  // reloads: tunnels last as long as the route. `change`: of the path. `ours`: its configured fields replace the
-  // server's. Both may be null, and outlive this object.
+  // reloads: tunnels last as long as the route. `change`: how the path is changed. `ours`: its configured fields
+  // replace the server's. Both may be null, and outlive this object.
   Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
         std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr,
         const http::AnswerFields* ours = nullptr)

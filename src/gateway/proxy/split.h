@@ -8,8 +8,8 @@
 
 namespace sluice::gateway {
 
-// Distributes requests among handlers by weight. Of as many consecutive requests as the sum of the weights, each
-// handler gets exactly its weight, evenly spread (smooth weighted round robin).
+// Distributes requests among handlers by weight. If the sum of the weights is n, then of every n consecutive requests
+// each handler gets as many as its weight, evenly spread (smooth weighted round robin).
 class Split final : public http::Handler {
  public:
   // At least one weight must not be 0.

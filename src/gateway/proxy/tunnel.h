@@ -49,7 +49,7 @@ class Tunnel final : public http::Upgrade {
     explicit Running(core::Reactor& reactor) : wake(reactor), active(reactor.now()) {}
     core::Alarm wake;
     Instant active;  // when data was last received or sent
-    int ended = 0;   // number of sides
+    int ended = 0;   // how many sides have ended their stream
     bool broken = false;
   };
 
@@ -61,10 +61,10 @@ class Tunnel final : public http::Upgrade {
   http::client::Pool::Lease connection_;
   const std::shared_ptr<const void> route_;
   const Timeouts timeouts_;
-  http::Findings findings_;  // the client's token may expire
+  http::Findings findings_;  // has the time when the client's token expires
   Instant cut_at_ = never;
   Running* running_ = nullptr;
-  Tunnel* next_;  // the upstream's list
+  Tunnel* next_;  // in the upstream's list of tunnels
   Tunnel* previous_ = nullptr;
 };
 

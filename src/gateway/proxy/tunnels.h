@@ -21,7 +21,7 @@ class Tunnels {
   Tunnels() = default;
   Tunnels(const Tunnels&) = delete;
 
-  // Cuts the tunnels for which `wanted` returns true at `until`.
+  // Arranges that the tunnels for which `wanted` returns true are cut at `until`.
   void cut(Instant until, const std::function<bool(const Tunnel&)>& wanted);
 
  private:

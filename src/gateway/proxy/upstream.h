@@ -48,7 +48,7 @@ struct SharedUpstream {
   // identifies the server, and hashing uses it.
   [[nodiscard]] static std::string name_of(const http::client::Origin& origin);
 
-  // The Upstream of each core. Each core uses only its own entry. Its Upstream sets and clears that entry.
+  // The Upstream of each core, which sets and clears its entry. A core uses only its own entry.
   struct Cores {
     std::once_flag sized;
     std::vector<Upstream*> all;
@@ -112,8 +112,8 @@ class Upstream {
   // Starts a request at the server that the balancing chooses. `of`: the version in the request's configuration, which
   // is the current one or an earlier one.
   [[nodiscard]] Attempt begin(const SharedUpstream& of, const http::Request& request);
-  // Starts it at another server. `is_free`: the previous server was never reached, so this does not count against the
-  // retry budget. Nothing if no server is left or the retry limit is reached.
+  // Starts the request at another server. `is_free`: the previous server was never reached, so this does not count
+  // against the retry budget. Returns nothing if no server is left or the retry limit is reached.
   [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Request& request,
                                                    const Tried& tried, bool is_free);
   [[nodiscard]] Readings readings() const;
@@ -157,7 +157,7 @@ class Upstream {
                                std::span<const std::uint64_t> tried);
   // The servers of an earlier version. A server that was released already is created again.
   [[nodiscard]] std::vector<Candidate*> earlier_candidates(const SharedUpstream& of);
-  // A server that this core has a permit for.
+  // Returns a server for which this core has a permit and to which `key` belongs. Returns null if no server qualifies.
   [[nodiscard]] Server* choose_permitted(std::optional<std::uint64_t> key);
   [[nodiscard]] Attempt start(Server& server);
 
@@ -173,7 +173,7 @@ class Upstream {
   void apply(const AllTold& told);
   void forget_gone();
 
-  // The following are for the owner.
+  // The following run only on the owner.
   void hear(const std::vector<Report>& reports);
   void hear_probe(Server& server, std::string_view fault);
   // Logs the server's new state and sends it to all cores.
@@ -195,7 +195,7 @@ class Upstream {
   std::uint64_t random_;
   std::uint32_t budget_ = spare_retries * requests_per_retry;  // a request adds 1, a retry takes requests_per_retry
   std::uint64_t over_budget_ = 0;
-  unsigned permits_ = 0;  // number of permits of this core
+  unsigned permits_ = 0;  // how many permits this core has
   bool reports_ = false;  // the results of requests are to be reported
   bool asks_ = false;     // this core must ask the owner for its whole state
   Instant report_at_ = never;
