@@ -1,5 +1,5 @@
-// A client that takes large files as fast as they come: what a server could send decides, not what a client could copy.
-// Each connection asks for the target again and again; bodies are thrown away inside the kernel (tcp(7), MSG_TRUNC).
+// A client that reads large files as fast as they come, so that the server is measured and not the client's copying.
+// Each connection requests the target again and again; the kernel discards the bodies (tcp(7), MSG_TRUNC).
 // usage: drain PORT TARGET CONNECTIONS SECONDS    prints JSON: requests, bytes, seconds, failed
 #include <algorithm>
 #include <cerrno>
@@ -21,8 +21,8 @@ namespace {
 
 struct Connection {
   int fd = -1;
-  std::string head;  // while it is not whole
-  long left = 0;     // of the body
+  std::string head;  // until it is complete
+  long left = 0;     // bytes of the body that are still to come
   bool has_head = false;
 };
 
@@ -36,7 +36,7 @@ bool ask(const Connection& connection) {
   return send(connection.fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
 }
 
-// The head, or its next piece. False: this is no answer that we can follow.
+// Reads the head or its next piece. Returns false if this client cannot handle the answer.
 bool take_head(Connection& connection) {
   const ssize_t got = recv(connection.fd, block, 16 * 1024, MSG_DONTWAIT);
   if (got <= 0) return got < 0 && errno == EAGAIN;
@@ -52,7 +52,7 @@ bool take_head(Connection& connection) {
   return connection.left >= 0;
 }
 
-// Takes what has come. False: the connection is of no use any more.
+// Reads what has arrived. Returns false if the connection cannot be used any more.
 bool take(Connection& connection) {
   if (!connection.has_head && !take_head(connection)) return false;
   if (!connection.has_head) return true;

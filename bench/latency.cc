@@ -1,10 +1,10 @@
-// How long answers take: one keep-alive connection asks for the target again and again, each time when the answer
-// before is there whole. All must have the coding of the first and, if it has no coding, its size: the size of a
-// response that is compressed while it is streamed differs each time.
+// Measures how long answers take. One keep-alive connection requests the target again each time when the previous
+// answer is complete. All answers must have the coding of the first one and, without a coding, also its size: the size
+// of a response that is compressed while it is streamed varies.
 //
 // usage: latency PORT TARGET WARM_UP REQUESTS [FIELD...]
 //
-// Prints JSON: the size of a body, its coding, and what each request but the first WARM_UP took, in microseconds.
+// Prints JSON: the size of a body, its coding, and the time of each request after the first WARM_UP, in microseconds.
 #include <cctype>
 #include <charconv>
 #include <chrono>
@@ -30,7 +30,7 @@ namespace {
 }
 
 struct Answer {
-  std::size_t size = 0;  // of the body, without the lines of its chunks
+  std::size_t size = 0;  // of the body, without chunk framing
   std::string coding;
 };
 
@@ -64,7 +64,7 @@ class Connection {
       skip(*length);
       answer.size = *length;
     } else {
-      // Nothing else is left to be expected of HTTP/1.1 over a connection that is kept (RFC 9112, section 6.3).
+      // Without a length, an HTTP/1.1 answer on a kept connection must be chunked (RFC 9112, section 6.3).
       while (const std::size_t chunk = number(take_line(), 16)) {
         skip(chunk + 2);
         answer.size += chunk;
@@ -102,7 +102,7 @@ class Connection {
     end_ += static_cast<std::size_t>(got);
   }
 
-  // Without its CR LF; valid until the next call.
+  // Returns the line without its CR LF; valid until the next call.
   std::string_view take_line() {
     for (;;) {
       const std::string_view seen(buffer_.data() + begin_, end_ - begin_);

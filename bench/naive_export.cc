@@ -1,5 +1,5 @@
-// How an export is often written: every row becomes a JSON object with a value for each of its fields, the rows an
-// array, and the array text. By libpq, row by row as they come, and nlohmann's JSON; onto standard output, without
+// How an export is often written: each row becomes a JSON object with a value for each field, the rows become an array,
+// and the array becomes text. Uses libpq's single-row mode and nlohmann::json, and writes to standard output without
 // HTTP. usage: naive_export CONNECTION SQL
 #include <charconv>
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// By the column's type, as a JSON of the database's values has them.
+// Converts a value by its column's type.
 ordered_json value_of(const PGresult* row, int column) {
   if (PQgetisnull(row, 0, column)) return nullptr;
   const char* const text = PQgetvalue(row, 0, column);

@@ -1,5 +1,5 @@
-// Preloaded into a program, makes each fsync and fdatasync take SYNC_US microseconds more: the disk of somebody whose
-// disk does not answer from a cache.
+// Preloaded into a program, makes each fsync and fdatasync take SYNC_US microseconds longer, as on a disk that does not
+// answer from a cache.
 #include <cstdlib>
 
 #include <dlfcn.h>

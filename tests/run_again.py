@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs tests, and runs those that failed once more, alone. Tests that pass the second time are named in lines
-"FLAKY name", and the run passes. A test that fails twice fails the run, and so does a crash.
+"""Runs tests, and runs the failed ones once more, alone. Tests that pass the second time are named in lines "FLAKY name", and the
+run passes. A test that fails twice fails the run, and so does a crash.
 
 usage: run_again.py pytest ARGUMENT...
        run_again.py gtest PROGRAM
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-MOST_FAILURES = 10  # more than that is a defect, and the second run would only take time
+MOST_FAILURES = 10  # more failures than that are a defect, and a second run would only take time
 TESTS_FAILED = 1  # pytest's exit code; its other codes are not about single tests
 
 

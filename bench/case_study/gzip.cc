@@ -1,4 +1,4 @@
-// Stage 5: who accepts gzip gets it. The cache stands in front of this: an answer is compressed once in its lifetime.
+// Stage 5: clients that accept gzip get it. The cache stands in front, so each cached answer is compressed only once.
 #include <stdexcept>
 #include <utility>
 

@@ -10,7 +10,7 @@ namespace {
 
 bool needs_escape(char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; }
 
-// Runs without an escape are appended whole.
+// Appends each run of characters that need no escape at once.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   std::size_t done = 0;
@@ -29,7 +29,7 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// `key` with its quotes and colon, and the comma before it.
+// `key` includes its quotes, its colon, and the comma before it.
 void append_field(std::string& out, std::string_view key, std::string_view value) {
   out += key;
   append_string(out, value);

@@ -1,4 +1,4 @@
-// A service that knows 10,000 users and answers GET /users?role=NAME with those that have the role. The stages differ
+// A service that holds 10,000 users and answers GET /users?role=NAME with those that have the role. The stages differ
 // in how they do it.
 //
 // usage: case_study STAGE PORT     STAGE: scan-and-copy, role-index, views, parallel, ttl-cache, gzip
@@ -29,13 +29,13 @@ std::unique_ptr<Service> make_service(std::string_view stage) {
   return nullptr;
 }
 
-// Returns the query of a request, or nothing if its target is another one.
+// Returns the query of a request, or nothing if the request has another target.
 std::optional<Query> parse(std::string_view head) {
   constexpr std::string_view begin = "GET /users?role=";
   if (!head.starts_with(begin)) return std::nullopt;
   const std::size_t end = head.find(' ', begin.size());
   if (end == head.npos) return std::nullopt;
-  // As all clients write it that are used here.
+  // All clients of the benchmark write the field like this.
   const bool accepts_gzip = head.find("\r\nAccept-Encoding: gzip\r\n", end) != head.npos;
   return Query{.role = head.substr(begin.size(), end - begin.size()), .accepts_gzip = accepts_gzip};
 }
@@ -53,7 +53,7 @@ bool answer(Service& service, int fd, std::string_view head) {
 [[noreturn]] void serve(Service& service, std::uint16_t port) {
   plain::loop(plain::listen_on(port), [&](int fd, std::string_view input) {
     while (!input.empty()) {
-      // Requests are smaller than a packet: one that is not whole is nobody's who should be here.
+      // Requests are smaller than a packet, so an incomplete one does not come from our clients.
       const std::size_t end = input.find("\r\n\r\n");
       if (end == input.npos || !answer(service, fd, input.substr(0, end + 4))) return false;
       input.remove_prefix(end + 4);

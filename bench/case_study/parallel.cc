@@ -1,5 +1,5 @@
-// Stage 3: no JSON value any more, text is appended to a string with room for it; a long answer is cut into parts that
-// all cores write at the same time.
+// Stage 3: text is appended to a string with reserved room, without a JSON value; a long answer is split into parts
+// that all cores write at the same time.
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
@@ -16,16 +16,16 @@ namespace case_study {
 namespace {
 
 constexpr std::size_t bytes_of_a_user = 640;  // more than most need; a string that needs more grows
-constexpr std::size_t least_part = 128;       // users; fewer are written sooner than another thread is awake
+constexpr std::size_t least_part = 128;       // users; fewer are written sooner than another thread wakes up
 
-// Threads that wait for parts of one job at a time.
+// Threads that work on the parts of one job at a time.
 class Pool {
  public:
   explicit Pool(unsigned helpers) {
     for (unsigned i = 0; i < helpers; ++i) threads_.emplace_back([this](std::stop_token stop) { help(stop); });
   }
 
-  // Calls job(0) ... job(parts - 1), here and on the threads, and returns when all have returned.
+  // Calls job(0) ... job(parts - 1) on this thread and the pool's, and returns when all calls have returned.
   void run(std::size_t parts, const std::function<void(std::size_t)>& job) {
     std::unique_lock lock(mutex_);
     job_ = &job;
@@ -56,7 +56,7 @@ class Pool {
   std::condition_variable_any more_;
   std::condition_variable done_;
   const std::function<void(std::size_t)>* job_ = nullptr;
-  std::size_t next_ = 0;  // next_ <= parts_; the first part that nobody has begun
+  std::size_t next_ = 0;  // next_ <= parts_; the first part that no thread has begun
   std::size_t parts_ = 0;
   std::size_t unfinished_ = 0;
   std::vector<std::jthread> threads_;
@@ -77,7 +77,7 @@ class Parallel final : public Service {
     pool_.run(parts, [&](std::size_t part) {
       const std::size_t begin = places.size() * part / parts;
       const std::size_t end = places.size() * (part + 1) / parts;
-      // The others are appended to the first.
+      // The other parts are appended to the first one.
       texts[part].reserve((part == 0 ? places.size() : end - begin) * bytes_of_a_user + 2);
       append_objects(texts[part], places.subspan(begin, end - begin));
     });
@@ -85,7 +85,7 @@ class Parallel final : public Service {
   }
 
  private:
-  // Each with a comma before it.
+  // Appends the users' JSON objects, each with a comma before it.
   void append_objects(std::string& text, std::span<const std::size_t> places) const {
     for (const std::size_t place : places) {
       text += ',';

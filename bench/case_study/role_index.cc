@@ -1,4 +1,4 @@
-// Stage 1: who has a role is known before anybody asks. The users found are still copied, and become a JSON value.
+// Stage 1: an index finds the users of a role. They are still copied, and become a JSON value.
 #include "role_index.h"
 
 #include <utility>

@@ -1,6 +1,5 @@
-// Stage 0: as it is written first. The repository gives its users by value, as one does that reads them from somewhere;
-// the service looks through all of them and collects those that fit; the controller makes a JSON value of these, and
-// text of that.
+// Stage 0: a typical first version. The repository returns its users by value, as if it read them from somewhere; the
+// service collects those that have the role; the controller makes a JSON value of them, and text of the value.
 #include <utility>
 
 #include "json.h"

@@ -1,4 +1,4 @@
-// Stage 4: an answer is kept for a while, and given again. It may be as old as that.
+// Stage 4: answers are cached for `lifetime`, so an answer may be that old.
 #include <chrono>
 #include <unordered_map>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto lifetime = std::chrono::seconds(5);
-constexpr std::size_t most_entries = 1024;  // clients choose the roles; one more, and all entries go
+constexpr std::size_t most_entries = 1024;  // clients choose the roles; one more entry clears the cache
 
 class TtlCache final : public Service {
  public:

@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 8> sentences = {"Keeps the lights on at t
                                                        "Looks after the northern region and its warehouses.",
                                                        "Can be found in the library on Thursdays."};
 
-// Numbers that are the same on every machine, which the standard's distributions need not be.
+// Numbers that are the same on every machine; the standard's distributions do not promise that.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : engine_(seed) {}
@@ -68,7 +68,7 @@ class Dice {
     return one_of(std::span<const T>(choices));
   }
 
-  // A time within the year.
+  // A random time in the year.
   std::string time(int year) {
     using namespace std::chrono;
     const sys_seconds begin = sys_days(std::chrono::year(year) / January / 1);
@@ -127,7 +127,7 @@ std::vector<User> make_users(std::size_t count, std::uint64_t seed) {
   std::vector<std::size_t> order(count);
   const auto give = [&](const char* role, std::size_t share) {
     std::iota(order.begin(), order.end(), std::size_t{0});
-    for (std::size_t i = 0; i < count / share; ++i) {  // Fisher and Yates, for as many as are wanted
+    for (std::size_t i = 0; i < count / share; ++i) {  // a Fisher-Yates shuffle that stops when it has enough
       std::swap(order[i], order[i + dice.below(count - i)]);
       users[order[i]].roles.emplace_back(role);
     }

@@ -1,4 +1,4 @@
-// Stage 2: users are read in place. Only the text of the JSON value is copied.
+// Stage 2: users are read in place, and copied only into the JSON value.
 #include <utility>
 
 #include "json.h"

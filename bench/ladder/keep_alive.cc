@@ -1,4 +1,4 @@
-// Step 3: the connection stays: no handshake, no accept, no close for each request.
+// Step 3: the connection stays open: no handshake, accept and close for each request.
 #include "ladder.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// Step 2: the same work, but nobody waits for one client: one epoll loop, level-triggered. Still one request a connection.
+// Step 2: the same work in one level-triggered epoll loop instead of blocking reads. Still one request a connection.
 #include "ladder.h"
 
 int main(int argc, char** argv) {

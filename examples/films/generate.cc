@@ -1,6 +1,6 @@
-// Writes the film data set: the same films for the same numbers on every machine, and film N is the same film whatever
-// the row count. As a SQLite file, or as a script for psql; both hold the same values, and the JSON has the bytes that
-// PostgreSQL's jsonb would print.
+// Writes the film data set, as a SQLite file or as a script for psql. It is the same on every machine, and film N is
+// the same film whatever the row count. Both outputs hold the same values; JSON has the bytes that PostgreSQL's jsonb
+// would print.
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -217,7 +217,7 @@ constexpr std::array<std::string_view, 10> endings{
     "Fate, as ever, travels third class.",
 };
 
-// As JSON spells them.
+// With JSON's escapes.
 constexpr std::array<std::string_view, 8> taglines{
     "Some doors should stay shut.",     "Say it softly.",  "He lied.\\nShe knew.",   "Über den Wolken 🌤",
     "The truth is only the beginning.", "Home is a verb.", "C:\\\\> run. Run. RUN.", "愛は海より深い",
@@ -253,7 +253,7 @@ void append_json_string(std::string& out, std::string_view text) {
   out.push_back('"');
 }
 
-// Distinct members of `from`, in the order in which they stand there.
+// Distinct members of `from`, in the same order.
 template <std::size_t N>
 std::vector<std::string_view> choose(Random& random, const std::array<std::string_view, N>& from, std::uint64_t count) {
   std::vector<std::string_view> chosen;
@@ -335,8 +335,8 @@ void name_film(Random& random, Film& film) {
   fmt::format_to(std::back_inserter(film.slug), "-{}", film.id);
 }
 
-// jsonb keeps the keys of an object by length, then by bytes. One draw a statement: the order in which a call's
-// arguments are evaluated is the compiler's to choose.
+// jsonb orders the keys of an object by length, then by bytes. Each statement draws only one number, because the
+// compiler chooses the order in which the arguments of a call are evaluated.
 void describe_film(Random& random, Film& film) {
   const std::string_view opening = random.pick(openings);
   const std::string_view hero = random.pick(names).title;

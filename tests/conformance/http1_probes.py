@@ -1,9 +1,9 @@
 """The probes of test_http1_probes.py: what is sent, and the answer that the RFC asks for.
 
-A probe begins with its reference: a section of RFC 9112 unless another one is named ("9110 9.3.7"). Then come a title, the
-bytes, the answers in their order, and what becomes of the connection. Behind the bytes of each probe, in the same write,
-goes the canary, a request for a file of its own: on a connection that is KEPT it is the next to be answered, on one that is
-CLOSED nothing answers it. So each probe shows where the server saw the end of its request. `alone` sends no canary.
+A probe begins with its reference: a section of RFC 9112, or of another RFC that it names ("9110 9.3.7"). Then come a title, the
+bytes, the answers in order, and the fate of the connection. The same write sends the canary behind the bytes: a request for a file
+of its own. On a connection that is KEPT the canary is answered next; on one that is CLOSED it is not answered. So each probe shows
+where the server saw the end of its request. `alone` sends no canary.
 """
 import dataclasses
 
@@ -20,7 +20,7 @@ FILE, BIG, ROW, SOCKET, NOTHING = "/f/hello.txt", "/f/data.bin", "/echo/x", "/so
 
 
 class A:
-    """An expected answer. `fields`: their values; None is absent, ... is there with any value."""
+    """An expected answer. `fields` maps names to values; None: the field is absent; ...: any value."""
 
     def __init__(self, status, body=None, head=False, fields=None):
         self.status, self.body, self.head, self.fields = status, body, head, fields or {}
@@ -44,7 +44,7 @@ PROBES = []
 
 
 def probe(reference, title, sent, *answers, fate, alone=False):
-    # Surrogates would stand for bytes that the text has not; latin-1 gives each character its byte.
+    # latin-1 gives each character one byte.
     sent = sent.encode("latin-1") if isinstance(sent, str) else sent
     answers = [A(answer) if isinstance(answer, int) else answer for answer in answers]
     PROBES.append(Probe(reference, title, sent, answers, fate, alone))

@@ -1,6 +1,6 @@
 """The probes of http1_probes.py against the real program: each as a whole, and again in small pieces.
 
-`python3 -m pytest tests/conformance -k "9112 6.3"` runs those of a section.
+`python3 -m pytest tests/conformance -k "9112 6.3"` runs the probes of one section.
 """
 import json
 import os
@@ -15,7 +15,7 @@ from http1_probes import (BODY_LIMIT, CHUNKS, CLOSED, DATA, FIELD_LIMIT, FILE, H
 
 CANARY = b"GET /f/canary.txt HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n\r\n"
 SUNG = b"canary\n"
-MODIFIED_S = 1577836800  # as http1_probes.MODIFIED
+MODIFIED_S = 1577836800  # http1_probes.MODIFIED, in seconds
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def name_of(probe):
 
 
 def check(connection, expected, closes):
-    """The next answer is the expected one, and is what every answer has to be."""
+    """The next answer is the expected one, and keeps the rules for every answer."""
     answer = connection.read(head=expected.head)
     assert answer.status == expected.status, answer.body[:300]
     assert answer.get("date")
@@ -98,7 +98,7 @@ def judge(connection, probe):
 
 
 def pieces_of(data):
-    """Small ones: single bytes, or where there are many of those, forty at most."""
+    """Single bytes; of longer data, at most 41 pieces."""
     if len(data) <= 300:
         cuts = range(1, len(data))
     else:
@@ -122,7 +122,7 @@ def test_probe(server, tag, probe, way):
 
 
 def test_there_are_enough():
-    """The list was not emptied by mistake: every probe has a name of its own."""
+    """The list was not emptied by mistake, and every probe has a name of its own."""
     names = [name_of(probe) for probe in PROBES]
     assert len(names) == len(set(names)) >= 170
 
@@ -140,7 +140,7 @@ SPLIT = [
 
 @pytest.mark.parametrize("data", SPLIT, ids=range(len(SPLIT)))
 def test_an_answer_does_not_depend_on_how_the_bytes_come(server, data):
-    """In two parts, split at every byte: the second comes when the server has had time to see the first."""
+    """Split in two at every byte: the second part comes after the server had time to see the first."""
     data = data.encode() + CANARY
 
     def without_date(answer):
@@ -158,7 +158,7 @@ def test_an_answer_does_not_depend_on_how_the_bytes_come(server, data):
         try:
             connection.send(data[at:])
         except ConnectionError:
-            pass  # it was refused already
+            pass  # the server has refused it already
     for at, connection in enumerate(connections, 1):
         assert without_date(connection.rest()) == whole, f"split at {at}"
         connection.close()
@@ -166,7 +166,7 @@ def test_an_answer_does_not_depend_on_how_the_bytes_come(server, data):
 
 @pytest.mark.parametrize("data", [b"G", b"GET /", request()[:-2].encode(), request()[:-1].encode()])
 def test_the_end_within_a_head(server, data):
-    """RFC 9112, 8: what is incomplete is not obeyed."""
+    """RFC 9112, 8: an incomplete request is not executed."""
     with server.connect() as connection:
         connection.send(data)
         connection.shut_sending()
@@ -186,7 +186,7 @@ def test_the_end_within_a_body(server, fields, data):
 
 
 def test_the_end_between_requests(server):
-    """RFC 9112, 9.6: no error, and no answer."""
+    """RFC 9112, 9.6: the server closes without an error or another answer."""
     with server.connect() as connection:
         connection.send(request())
         connection.shut_sending()

@@ -1,10 +1,9 @@
 """WebSocket in the manner of the Autobahn list: what each case sends, and what must come back.
 
-A case is a number, a title, what is sent, and what is expected in its order. Every case runs on a connection of its own
-against the real program's echo, over HTTP/1.1 and over HTTP/2, and once more with wsproto as the client that reads the
-answers; it is sent whole and, where it is short, byte by byte. After
-the last expectation the connection must still work (it is closed by a handshake), unless the case ends it: with a close frame
-of ours, or with FAIL(code), the server's close.
+A case has a number, a title, the bytes to send, and the expected frames in order. Every case runs on a connection of its own
+against the real program's echo: over HTTP/1.1, over HTTP/2, and with wsproto as the client that reads the answers. A short case is
+also sent byte by byte. After the last expectation the connection must still work (the test closes it by a handshake), unless the
+case ends it with a close frame of ours or with FAIL(code), the server's close.
 """
 import struct
 import zlib
@@ -47,7 +46,7 @@ def server(serve):
 
 @pytest.fixture(params=(WebSocket, WebSocketOverHttp2), ids=("http1", "h2"))
 def connect(request, server):
-    """connect(path, *fields): a client whose handshake is made."""
+    """connect(path, *fields) opens a WebSocket and returns its client."""
     return lambda path, *fields: request.param(server.port, path, *fields)
 
 
@@ -255,7 +254,7 @@ case("9.4.7", "a second message counts by itself", texts(b"x" * 600, b"y" * 400)
 case("9.4.8", "the largest frame there is", header(BINARY, (1 << 63) - 1), FAIL(1009))
 
 
-SHORT = 200  # bytes: a case so short is also sent byte by byte
+SHORT = 200  # bytes: cases up to this size are also sent byte by byte
 
 
 def expect(client, expected):
@@ -293,7 +292,7 @@ def test_case(server, client_of, sent, expected, path):
         for i in range(len(sent)):
             try:
                 client.send(sent[i:i + 1])
-            except OSError:  # it has been refused before its end
+            except OSError:  # the server has closed before the end
                 assert any(isinstance(what, (FAIL, CLOSED)) for what in expected)
                 break
         try:

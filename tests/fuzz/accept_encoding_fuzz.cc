@@ -1,5 +1,5 @@
-// Accept-Encoding: what is chosen is what the client accepts, and where the list is cut into fields does not matter.
-// The first byte of the input chooses what is offered.
+// Accept-Encoding. The chosen coding is one that the client accepts, and splitting the list into several fields changes
+// nothing. The first byte of the input chooses the offered codings.
 
 #include <algorithm>
 #include <cstdint>

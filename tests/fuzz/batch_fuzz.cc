@@ -1,4 +1,4 @@
-// Batches as clients write them: nothing is read past its end, and what was taken can be resolved against any answers.
+// Batches as clients write them: nothing is read past the end, and accepted calls can be resolved against any answers.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     while (results.advance() != 0) {
     }
     const auto target = resolve(call.target, Resolution::Form::target);
-    // It goes where a request line would have been: nothing of an answer may come out of its place.
+    // The target becomes part of a request line, so a value from an answer must not contain a space or a line end.
     if (target) {
       for (const char c : *target) {
         if (c <= 0x20 || c >= 0x7F) std::abort();
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const auto body = resolve(call.body, Resolution::Form::json);
     (void)resolve(call.text, Resolution::Form::text);
-    // A body without references is left as it is.
+    // A body without references is not changed.
     if (body && !call.body.contains("${") && *body != call.body) std::abort();
     results.add(call.body);
   }

@@ -54,7 +54,7 @@ bool is_text(std::string_view bytes) {
 
 void check(const Value& value) {
   std::string text(value.text);
-  if (!value.json.empty()) std::ranges::replace(text, '\0', '0');  // a string of JSON may hold it
+  if (!value.json.empty()) std::ranges::replace(text, '\0', '0');  // a JSON string may contain NUL
   require(is_text(text), "a value is no text");
   switch (value.kind) {
     case Value::Kind::missing:
@@ -76,7 +76,7 @@ void check(const Value& value) {
   }
 }
 
-// All that the reader says; `pieces`: nothing for the whole at once.
+// All results of the reader, as text. `pieces` splits the body; null: the reader gets it whole.
 std::string read(std::string_view body, BodyFormat format, const Shape& shape, const RowLimits& limits,
                  Pieces* pieces) {
   const auto reader = RowReader::make(format, shape, limits);
@@ -91,7 +91,7 @@ std::string read(std::string_view body, BodyFormat format, const Shape& shape, c
         continue;
       }
       const std::size_t size = std::min(pieces != nullptr ? pieces->next() : body.size(), body.size());
-      // A copy of exactly these bytes, gone afterwards, so that the address sanitizer sees what is kept of it.
+      // A copy of exactly these bytes, freed after the call, so that the address sanitizer finds views that are kept.
       const auto copy = std::make_unique<char[]>(size);
       body.copy(copy.get(), size);
       reader->feed({copy.get(), size});

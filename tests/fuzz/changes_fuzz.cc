@@ -19,7 +19,7 @@ struct Heard {
   std::string data;
 };
 
-// As the HTML standard has a client read a stream (9.2.6), for what ends all of its lines with a line feed.
+// Reads a stream whose lines all end with a line feed as the HTML standard has clients do (9.2.6).
 Heard hear(std::string_view stream) {
   Heard heard;
   while (!stream.empty()) {
@@ -71,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   append_event(frame, "boot-7", "reset", text);
   const Heard heard = hear(frame);
   require(heard.events == 1 && heard.id == "boot-7" && heard.name == "reset");
-  // The data is UTF-8 now, so only the ends of its lines may change.
+  // The data is valid UTF-8 with line feeds now, so formatting it again gives the same frame.
   std::string again;
   append_event(again, "boot-7", "reset", heard.data);
   require(again == frame);

@@ -1,5 +1,5 @@
-// X-Forwarded-For, and addresses and prefixes of the configuration: the client is the peer or what the field says, and
-// where the list is cut into fields does not matter.
+// X-Forwarded-For, and addresses and prefixes of the configuration. The client is the peer or an address from the
+// field, and splitting the list into several fields changes nothing.
 
 #include <cstdint>
 #include <string>

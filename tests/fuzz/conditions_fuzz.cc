@@ -8,8 +8,8 @@
 #include "files/escape.h"
 #include "files/http_date.h"
 
-// Lines of any bytes as the values of the fields that choose a file's answer: a verdict comes out, a date that is read
-// is read again when it is written, and a coding is chosen that is there.
+// Each line is the value of a field that affects a file's answer. The conditions give a verdict, a parsed date survives
+// formatting and parsing, and the chosen coding is available.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice;
   using namespace sluice::files;

@@ -6,8 +6,8 @@
 #include "app/config/statement.h"
 #include "fuzzing.h"
 
-// The whole loader but for the file system: whatever the text, it is a configuration or a list of errors that can be
-// rendered, and every character of a statement can be pointed at.
+// The whole loader without the file system. Any text gives a configuration or a list of errors that can be rendered,
+// and every character of a statement has a position in the file.
 namespace {
 
 using namespace sluice;

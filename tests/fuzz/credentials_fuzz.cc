@@ -1,5 +1,5 @@
-// The input of policies: `Authorization: Basic`, keys in headers, query strings and cookies, and templates of fields. A
-// key that was removed must not be found again, and no value may contain the end of a line.
+// The input of policies: `Authorization: Basic`, keys in header fields, query strings and cookies, and templates of
+// fields. A key that was removed must not be found again, and no value may contain a line end.
 
 #include <cstdint>
 #include <string>

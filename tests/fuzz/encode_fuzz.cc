@@ -1,5 +1,5 @@
 // Any bytes as rows of any types, in every format. JSON, NDJSON and CSJ must be valid whatever the values are (a value
-// of type json is fed only if it is valid), and the texts must come back out of JSON strings and out of CSV.
+// of type json is used only if it is valid), and texts must survive a round trip through JSON strings and CSV.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ class Input {
     return value;
   }
   std::string_view text() {
-    // Long texts are rare enough in a fuzzer's input to be asked for by one value of the size alone.
+    // Long texts are rare: only the size byte 255 starts one.
     std::size_t size = byte();
     if (size == 255) size = 255 + 16 * byte();
     const std::string_view result = bytes_.substr(0, size);
@@ -155,7 +155,7 @@ std::shared_ptr<const Type> make_type(Input& input, int depth) {
                                    Form::array,        Form::array,  Form::composite};
   auto type = std::make_shared<Type>();
   type->form = forms[input.byte() % std::size(forms)];
-  // The inside of a value cannot be checked before it is fed.
+  // JSON inside an array or a composite cannot be validated before it is used.
   if (type->form == Form::json && depth != 0) type->form = Form::text;
   if ((type->form == Form::array || type->form == Form::composite) && depth == 4) type->form = Form::number;
   if (type->form == Form::array) {
@@ -305,7 +305,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::string_view text = input.text();
       if (column.type->form == Form::json && !is_json(text)) text = "[1,\n{\"a\": \"\\\\n\"}\r]";
       if (kind >= 240) continue;
-      // Memory of its own, exactly as long: a read past the end is found.
+      // An allocation of exactly this size, so that the address sanitizer finds a read past the end.
       rows.memory.push_back(std::make_unique<char[]>(text.size()));
       if (!text.empty()) std::memcpy(rows.memory.back().get(), text.data(), text.size());
       field.data = rows.memory.back().get();

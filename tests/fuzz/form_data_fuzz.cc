@@ -1,4 +1,4 @@
-// multipart/form-data: whatever comes, and however it is cut, the same parts come out, and nothing is made up.
+// multipart/form-data: any body gives the same parts, however it is split.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

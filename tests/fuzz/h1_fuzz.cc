@@ -1,6 +1,5 @@
-// The request parser and the decoder of chunked bodies. The answer must not depend on how the bytes come: what they say
-// of the input as a whole is compared with what they say of it in pieces. The first byte of the input seeds the pieces'
-// sizes.
+// The request parser and the decoder of chunked bodies. Both must give the same result for the whole input and for the
+// input in pieces. The first byte of the input seeds the pieces' sizes.
 
 #include <algorithm>
 #include <cstdint>
@@ -135,7 +134,7 @@ void fuzz_chunks(std::string_view bytes, std::uint8_t seed) {
               whole.data == decoded.data,
           "a chunked body depends on its pieces");
 
-  // Our own output must be readable.
+  // The decoder must accept the chunks that we write.
   sluice::Buffer out;
   for (std::string_view rest = bytes; !rest.empty();) {
     const std::size_t size = std::min(rest.size(), pieces.next());

@@ -1,6 +1,6 @@
-// A whole HTTP/2 session without its network: what a client may send goes in behind the preface, in pieces whose sizes
-// the first byte of the input seeds, and whatever comes must end in requests and upgrades that keep the rules, and in
-// output that is bounded by what came. The guard is compared with itself: its verdict must not depend on the pieces.
+// A whole HTTP/2 session without its network. The input follows the preface, in pieces whose sizes its first byte
+// seeds. It must end in requests and upgrades that keep the rules, and in output that is bounded by the input. The
+// frame guard's verdict must not depend on the pieces.
 
 #include <algorithm>
 #include <cstdint>
@@ -38,7 +38,7 @@ class Pieces {
   bool whole_;
 };
 
-// Long enough to be cut into frames, and it breaks now and then.
+// A body long enough for several frames; a source of size 0 fails.
 class Source final : public BodySource {
  public:
   explicit Source(std::size_t size) : left_(size) {}
@@ -56,7 +56,7 @@ class Source final : public BodySource {
   Field trailer_{"row-count", "1"};
 };
 
-// Sends back what comes, until something has gone wrong for good.
+// Echoes what it receives, until the stream ends or fails, or the session drains.
 class Talk final : public Upgrade {
  public:
   explicit Talk(int& count) : count_(count) { ++count_; }
@@ -175,7 +175,7 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
   };
   while (!bytes.empty() && !session.over()) {
     const std::size_t size = std::min(bytes.size(), pieces.next());
-    const auto copy = std::make_unique<char[]>(size);  // of exactly these bytes, for the sanitizer
+    const auto copy = std::make_unique<char[]>(size);  // of exactly this size, for the address sanitizer
     bytes.copy(copy.get(), size);
     session.receive({copy.get(), size});
     received += size;
@@ -185,7 +185,7 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
     if (seed % 5 == 0 && received > 300) session.drain();
   }
   produce();
-  // An answer to every frame may be as long as a frame's smallest form, a request's as its body.
+  // Each frame may cause an answer as long as the shortest frame, and each request an answer as long as its body.
   require(produced <= 4096 + received * 4 + judge.requests * most_per_request * 4 + 100'000, "output without a bound");
   static_cast<void>(session.expire(reactor.now() + 1h));
   produce();

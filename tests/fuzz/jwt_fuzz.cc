@@ -1,5 +1,5 @@
-// Tokens, their headers and payloads, key sets: whatever the bytes, they are refused or mean one thing. The first byte
-// chooses what the others are.
+// Tokens, their headers and payloads, and key sets: any bytes are refused or have one meaning. The first byte chooses
+// which of these the rest is.
 
 #include <algorithm>
 #include <cstdint>
@@ -55,7 +55,7 @@ void header(std::string_view json) {
   if (first) require(first->key_id == second->key_id && json.size() <= 4096, "a header");
 }
 
-// No input has a signature of this secret.
+// The inputs hold no signature made with this secret.
 void token(std::string_view text) {
   const auto bytes = [](std::string_view encoded) {
     std::string decoded;
@@ -73,7 +73,7 @@ void token(std::string_view text) {
     require(parts->signing_input.size() + 1 + parts->signature.size() == text.size(), "parts");
   }
   const auto verified = verifier.verify(text, 1e9);
-  // The seed with the example of RFC 7515, A.3 is let in; so is what others sign with its published key.
+  // The verifier accepts the example of RFC 7515, A.3, which is a seed, and anything signed with its published key.
   if (verified) require(verified->claims != nullptr && split(text).has_value(), "a token without claims");
 }
 

@@ -5,8 +5,7 @@
 #include "sql/parameters.h"
 #include "sql/postgres/parallel_plan.h"
 
-// A statement, a NUL, and what EXPLAIN says: whatever they are, they are refused with a reason, or name two parameters
-// and a table.
+// A statement, a NUL, and the output of EXPLAIN: refused with a reason, or accepted with two parameters and a table.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::sql;
   const std::string_view input(reinterpret_cast<const char*>(data), size);

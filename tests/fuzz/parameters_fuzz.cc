@@ -6,9 +6,9 @@
 #include "sql/compared.h"
 #include "sql/parameters.h"
 
-// Any bytes give a statement or a refusal; a statement's offsets map back into the source in order, and it holds no
-// named parameter any more: parsing it again finds the first numbered placeholder and refuses it. The columns
-// that parameters are compared with are found in any bytes, and all of them exist in the statement.
+// Any bytes give a statement or an error. A statement's offsets map back into the source in order, and it holds no
+// named parameter: parsing it again fails at the first numbered placeholder. The search for the columns that parameters
+// are compared with accepts any bytes, and finds only parameters of the statement.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::sql;
   const std::string_view sql(reinterpret_cast<const char*>(data), size);

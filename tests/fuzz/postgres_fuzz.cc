@@ -1,5 +1,5 @@
-// Everything that a PostgreSQL server can send, through the framing and the parser of its type; and the SCRAM messages
-// inside. The first byte chooses how many columns a row is expected to have.
+// Everything that a PostgreSQL server can send: the framing, the parser of each message type, and the SCRAM messages.
+// The first byte chooses how many columns a row is expected to have.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,7 +15,7 @@ using namespace sluice::sql::postgres;
 using sluice::fuzz::require;
 using sluice::sql::Field;
 
-// A view that a parser gives lies inside what it was given.
+// A view that a parser returns lies inside the parser's input.
 void require_inside(std::string_view part, std::string_view whole) {
   require(part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size()));
 }
@@ -68,7 +68,7 @@ void look_at(const Message& message, std::size_t columns) {
     case 'R':
       if (const auto request = parse_authentication(payload)) {
         require_inside(request->data, payload);
-        // The iteration count is the server's choice; hashing a million times is not what is looked at here.
+        // The server chooses the iteration count, and a million hashes would only slow the fuzzer down.
         if (request->kind == AuthenticationRequest::Kind::sasl_continue && payload.find("i=1,") == payload.npos &&
             payload.ends_with("i=1")) {
           ScramClient client("", "secret", "nonce", ScramClient::Channel::server_end_point, "a hash");

@@ -1,4 +1,4 @@
-// The PROXY protocol's header: what is asked for never goes beyond the header, and cut anywhere it is asked for again.
+// The PROXY protocol's header. The parser asks for no bytes beyond it, and a header cut at any byte is incomplete.
 
 #include <cstdint>
 #include <string_view>

@@ -6,8 +6,8 @@
 
 #include "files/ranges.h"
 
-// Any bytes as a Range of a representation of any size: what is given lies in the representation, is not empty, does
-// not overlap and lies apart; written anew from its parts, it gives the same.
+// Any bytes as a Range field for a representation of any size. The resulting ranges lie in the representation, are not
+// empty and lie apart; a field that is written from them parses to the same ranges.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sluice::files;
   std::uint64_t length = 0;

@@ -10,7 +10,7 @@ namespace {
 using sluice::api::Requirement;
 using sluice::fuzz::require;
 
-// Every part stands where it says, is no deeper than it may be, and has what its kind needs.
+// Checks the offset and the depth of every part, and that it has the fields that its kind needs.
 void look_at(const Requirement& requirement, std::string_view text, std::size_t depth) {
   require(depth < sluice::api::deepest_requirement);
   require(requirement.offset <= text.size());
@@ -30,7 +30,7 @@ void look_at(const Requirement& requirement, std::string_view text, std::size_t 
 
 }  // namespace
 
-// Any bytes as an expression of `require`: a tree, or a fault at a place in it.
+// Any bytes as an expression of `require`: they give a tree, or an error at a position in the text.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto parsed = sluice::api::parse_requirement(text);

@@ -1,6 +1,5 @@
-// Any bytes as the query string of a resident table: a refusal that says something, or rows that keep to the limits
-// that the query names, in the order that it names, and answers with as many rows in every format: the same bytes from
-// rows that are encoded on demand.
+// Any bytes as the query string of a resident table: a refusal with a reason, or rows that keep to the limits and the
+// order of the query. Every format has as many rows, and a table that is encoded on demand gives the same bytes.
 
 #include <algorithm>
 #include <cstdint>
@@ -81,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(out.view() == same.view());
     const auto lines = static_cast<std::size_t>(std::ranges::count(out.view(), '\n'));
     if (format == sql::Format::csv) {
-      require(lines >= rows.size());  // a text has a line end
+      require(lines >= rows.size());  // a text may contain a line end
     } else {
       require(lines == rows.size() + (format == sql::Format::json ? 1 : 0));
     }

@@ -1,6 +1,5 @@
-// Any bytes as values of a resident table, two of them with a line end between. Keys of decimals are in the order of
-// the numbers; rows, arrays and JSON are taken apart without a look past their end; what an array is indexed by finds
-// its row; values that are packed come out as they went in.
+// Any bytes, each line a value of a resident table. Keys of decimals sort like the numbers; rows, arrays and JSON are
+// parsed without a read past their end; each element of an array finds its row; packed values come out unchanged.
 
 #include <cmath>
 #include <cstdint>
@@ -25,7 +24,7 @@ using namespace sluice;
 using namespace sluice::api::resident;
 using sluice::fuzz::require;
 
-// The other way to read a decimal; it rounds, so that only an order that it does see counts.
+// Compares the order of the keys with that of strtold(), which rounds: two equal results say nothing about the order.
 void check_order(const std::string& a, const std::string& b) {
   std::string left;
   std::string right;
@@ -47,13 +46,13 @@ void check_keys(std::string_view text) {
     const bool made = make_key(kind, text, scratch, key);
     require(made || (kind != Kind::text && kind != Kind::dynamic));
     if (kind == Kind::uuid && made) {
-      // The canonical form is its own.
+      // The canonical form of a canonical form is itself.
       require(key.bytes.size() == 36);
       const std::string canonical(key.bytes);
       require(make_key(kind, canonical, scratch, key) && key.bytes == canonical);
     }
     if (kind == Kind::number && made) require(key.bytes.size() <= text.size() + 4);
-    // A date is the midnight it begins with, as far as there are timestamps.
+    // A date equals the timestamp of its midnight, if the range of timestamps includes it.
     if (kind == Kind::date && made) {
       Key midnight;
       if (make_key(Kind::timestamp, text, scratch, midnight) && key.number != 0 && key.number != UINT64_MAX) {
@@ -91,7 +90,7 @@ void check_texts(std::string_view text) {
   require(elements <= text.size());
 }
 
-// Values of an array column, one a row.
+// Each value is one row of an array column.
 void check_index(const std::vector<std::string>& arrays) {
   TestRows rows({array_of("a", sql::Form::text)});
   for (const std::string& array : arrays) {
@@ -150,7 +149,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const std::string& line : lines) check_keys(line);
   for (std::size_t i = 1; i < lines.size(); ++i) check_order(lines[i - 1], lines[i]);
-  // Memory exactly as long as the text.
+  // Memory of exactly the text's size, so that the address sanitizer finds a read past the end.
   const auto memory = std::make_unique<char[]>(size);
   if (size != 0) std::memcpy(memory.get(), data, size);
   check_texts({memory.get(), size});

@@ -1,4 +1,4 @@
-// The parser of responses. The answer must not depend on how the bytes come. The first byte of the input seeds the
+// The parser of responses. Its result must not depend on how the bytes are split. The first byte of the input seeds the
 // pieces' sizes, the second one chooses the method of the request.
 
 #include <algorithm>

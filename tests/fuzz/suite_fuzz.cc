@@ -22,7 +22,7 @@ using namespace sluice::app;
 using namespace sluice::app::suite;
 using sluice::fuzz::require;
 
-// Of members with one name the last counts, so such an object differs from itself.
+// If members share a name, find() returns the last one, so such an object does not equal its own copy.
 bool has_one_of_each(const Json& value) {
   for (const auto& [name, member] : value.members) {
     if (value.find(name) != &member || !has_one_of_each(member)) return false;

@@ -23,7 +23,7 @@ using sluice::fuzz::require;
 
 constexpr std::uint64_t most_message = 10'000;
 
-// All that the decoder says; `pieces`: nothing for the whole at once.
+// All events of the decoder, as text. `pieces` splits the input; null: the decoder gets it whole.
 std::string decode(std::string_view bytes, bool masked, bool compressed, Pieces* pieces) {
   Inflater inflater(15);
   Decoder decoder({.max_frame = 8'000,
@@ -32,7 +32,7 @@ std::string decode(std::string_view bytes, bool masked, bool compressed, Pieces*
                    .inflater = compressed ? &inflater : nullptr,
                    .keep_context = true});
   std::string said;
-  std::string waiting;  // shown, not consumed
+  std::string waiting;  // given to the decoder, but not consumed yet
   using Kind = Decoder::Event::Kind;
   for (std::size_t shown = 0;;) {
     const std::size_t size = pieces != nullptr ? std::min(pieces->next(), bytes.size() - shown) : bytes.size() - shown;
@@ -85,7 +85,7 @@ void negotiate(std::string_view bytes, std::uint8_t seed) {
   if (!judged || !judged->deflate) return;
   require(judged->deflate->server_window_bits >= 8 && judged->deflate->server_window_bits <= 15, "the server's window");
   require(judged->deflate->client_window_bits >= 8 && judged->deflate->client_window_bits <= 15, "the client's window");
-  // Our answer is an offer that means the same, but that only an offer may leave the client's window open.
+  // As an offer, our answer must agree on the same parameters. Only an offer may leave the client's window open.
   const Field answer{"Sec-WebSocket-Extensions", judged->extensions};
   const Negotiation again = negotiate_deflate({&answer, 1}, {.context_takeover = true});
   require(again.outcome == Negotiation::Outcome::agreed && again.parameters == *judged->deflate, "our own answer");

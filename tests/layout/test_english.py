@@ -1,4 +1,4 @@
-"""The English of comments, messages and guides: sentences that begin or read as no other project's do."""
+"""The English of comments, messages and guides: no sentence begins or reads in ways that other projects avoid."""
 import pathlib
 import re
 import subprocess
@@ -46,7 +46,7 @@ def comments(text):
 
 
 def literals(text):
-    """(line, text) of each text of several words that is no test's: messages, names of metrics, descriptions of keys."""
+    """(line, text) of each string of several words outside of tests: messages, names of metrics, descriptions of keys."""
     string = r'"(?:[^"\\\n]|\\.)*"'
     for match in re.finditer(rf"{string}(?:\s*{string})*", text):
         joined = "".join(one[1:-1] for one in re.findall(string, match[0]))
@@ -55,7 +55,7 @@ def literals(text):
 
 
 def hard_sentences(text, name):
-    """(line, what is hard, sentence)"""
+    """(line, hard words, sentence)"""
     blocks = list((paragraphs if name.endswith(".md") else comments)(text))
     if name.startswith("src/") and not re.search(r"_test|_bench|for_tests|fixture", name):
         blocks += literals(text)

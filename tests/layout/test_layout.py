@@ -1,4 +1,4 @@
-"""The shape of src/, as src/README.md states it."""
+"""The structure of src/, as src/README.md states it."""
 import concurrent.futures
 import os
 import pathlib
@@ -90,9 +90,9 @@ def test_headers_have_no_include_guard_but_pragma_once():
 
 
 def test_every_file_compiles_alone(tmp_path):
-    """Modules compile in batches, which hide a missing #include. A source begins with its own header, so it compiles that too."""
+    """Modules compile in batches, which hide a missing #include. A source begins with its own header, so this checks both."""
     compiler = [os.environ.get("CXX", "clang++-19")]
-    if ccache := shutil.which("ccache"):  # which finds what did not change
+    if ccache := shutil.which("ccache"):  # recompiles only what changed
         compiler.insert(0, ccache)
 
     def check(path):

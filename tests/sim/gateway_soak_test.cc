@@ -1,6 +1,6 @@
-// Three cores of a gateway in front of four servers on a simulated network: the servers refuse, hang, reset, answer 503
-// or break off, go and come back, and reloads add and remove them. Every client gets one answer and its own; a request
-// that may not be repeated is executed at most once; and when the weather is fair again, all servers are up again.
+// Three cores of a gateway in front of four servers on a simulated network. The servers refuse, hang, reset, answer
+// 503, break off answers, go and come back, and reloads add and remove them. Every client gets one answer, its own. A
+// request that may not be repeated is executed at most once. Once all faults end, all servers are up again.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -34,11 +34,11 @@ constexpr std::size_t server_count = 4;
 
 struct Tally {
   std::uint64_t asked = 0;
-  std::uint64_t answered = 0;  // by a server: 200, whole
-  std::uint64_t refused = 0;   // an error instead
-  std::uint64_t broken = 0;    // the body broke off
-  std::uint64_t left = 0;      // the client did not wait
-  std::uint64_t repeated = 0;  // requests that more than one server executed
+  std::uint64_t answered = 0;  // 200 and the whole body
+  std::uint64_t refused = 0;   // an error status
+  std::uint64_t broken = 0;    // the body was cut
+  std::uint64_t left = 0;      // the client left before the answer
+  std::uint64_t repeated = 0;  // executed more than once
   double ejections = 0;
   double retries = 0;
 
@@ -183,14 +183,14 @@ class World {
     }
   }
 
-  // Requests for a while, while servers change their minds.
+  // Sends requests for `time`, while servers change their behaviour.
   void run(int requests, Duration time) {
     const Instant end = reactor.now() + time;
     for (int i = 0; i < requests; ++i) clients_.spawn(client(random_.up_to(time)));
     while (reactor.now() < end) {
       pass(random_.up_to(400ms));
       if (random_.chance(0.3)) trouble(random_.below(server_count));
-      // A core that is busy for a while, so that its inbox fills up.
+      // Keeps a core busy for a while, so that its inbox fills up.
       if (random_.chance(0.1)) busy_until_[random_.below(core_count)] = reactor.now() + random_.up_to(500ms);
       if (random_.chance(0.1)) reload(random_.between(1, server_count));
     }
@@ -198,7 +198,7 @@ class World {
     EXPECT_TRUE(clients_.empty()) << "somebody waits for ever";
   }
 
-  // The weather clears, and requests go on: in the end every server is up, and each core sends requests to each.
+  // Ends all faults while requests go on: in the end every server is up, and each core sends requests to each.
   void heal() {
     reactor.set_faults({});
     for (std::size_t i = 0; i < server_count; ++i) {
@@ -264,7 +264,7 @@ class World {
     }
     return std::make_shared<gateway::SharedUpstream>(options_, before);
   }
-  // Each core takes the new configuration at another time.
+  // Each core takes the new configuration at a different time.
   void reload(std::size_t count) {
     listed_ = count;
     shared_ = configuration(shared_.get());
@@ -301,7 +301,7 @@ class World {
     request.peer = "192.0.2.1";
     if (has_body) request.body = &body;
     if (random_.chance(0.1)) {
-      // It leaves before the answer, most of the time.
+      // The client leaves, usually before the answer.
       core::TaskGroup waiting;
       bool done = false;
       waiting.spawn(one(request, number, has_body ? bytes : std::string(), done));
@@ -355,7 +355,7 @@ class World {
   }
 
   core::Mailbox mailbox_{reactor};
-  core::Mesh mesh_{core_count, 4};  // so small that it is full at times
+  core::Mesh mesh_{core_count, 4};  // small enough to be full at times
   std::vector<std::unique_ptr<core::MeshPort>> ports_;
   Random random_;
   std::array<Instant, core_count> busy_until_{};
@@ -384,7 +384,7 @@ core::Faults storm() {
           .accept_abort = 0.02};
 }
 
-// SLUICE_WORLDS says how many.
+// The number of worlds: SLUICE_WORLDS, or `usual`.
 int worlds(int usual) {
   const char* given = std::getenv("SLUICE_WORLDS");
   return given != nullptr ? std::atoi(given) : usual;

@@ -29,7 +29,7 @@ using http::Response;
 constexpr std::size_t file_size = 300'000;
 constexpr std::uint64_t file_seed = 0;
 
-// ---- What the server is asked and what it must answer ----
+// ---- Requests and their answers ----
 
 // Everything about an answer follows from the request's target, /KIND/SIZE/NUMBER?id, and from its body.
 struct Exchange {
@@ -38,7 +38,7 @@ struct Exchange {
   std::size_t size = 0;
   std::uint64_t number = 0;
   std::uint64_t id = 0;
-  std::string body;      // that the request carries
+  std::string body;      // of the request
   bool chunked = false;  // the request's body
   bool expects_continue = false;
   bool close = false;  // the request asks for the connection to be closed
@@ -166,7 +166,7 @@ class PatternHandler final : public http::Handler {
     return answer(target, {});
   }
 
-  // Nobody holds what the handler has given out.
+  // Whether nothing that the handler has given out is still in use.
   [[nodiscard]] bool nothing_lent() const {
     return ledger.sources == 0 && ledger.waiting == 0 && file_.use_count() == 1 && lent_.use_count() == 1;
   }
@@ -250,11 +250,11 @@ class AnswerReader {
     answer.end = co_await read_into(answer, head_only);
     co_return answer;
   }
-  // True: the connection has ended and nothing more had come.
+  // Returns true if the connection has ended without any more bytes.
   Task<bool> at_end() { co_return buffered_.empty() && co_await fill() == Filled::end; }
 
   Duration patience = 90s;
-  std::string malformed;  // what the server may not send
+  std::string malformed;  // which rule the server broke; empty: none
 
  private:
   enum class Filled { more, end, cut, timed_out };
@@ -364,10 +364,10 @@ class AnswerReader {
 struct Tally {
   std::uint64_t asked = 0;
   std::uint64_t answered = 0;
-  std::uint64_t closed = 0;  // instead of an answer
+  std::uint64_t closed = 0;  // the connection closed instead of an answer
   std::uint64_t unconnected = 0;
   std::uint64_t rude = 0;
-  std::uint64_t told_off = 0;  // rude ones that got a status from 400 on
+  std::uint64_t told_off = 0;  // rude clients that got a status of 400 or more
   std::map<int, std::uint64_t> statuses;
 };
 
@@ -407,7 +407,7 @@ class World {
       clients.spawn(session(random_.next(), random_.up_to(time), random_.chance(rude_share)));
     }
   }
-  // Until all clients have gone. False: they never will.
+  // Runs until all clients have gone. Returns false if they never will.
   bool run() {
     while (!clients.empty() && !testing::Test::HasFatalFailure() && failures_ < 10) {
       if (reactor.deadlocked()) {
@@ -436,7 +436,7 @@ class World {
   Tally tally;
   bool draining = false;  // the server may end any connection after an answer, and refuse new ones
 
-  // Two requests, the first with a head of `size` bytes, with a pause between them.
+  // Sends two requests with a pause of `time` between them; the head of each has `size` bytes.
   Task<void> pause(std::size_t size, Duration time) {
     Random random(size);
     net::Stream stream(reactor);
@@ -465,8 +465,8 @@ class World {
         if (!lossy_ && !draining) complain("connect", connected.error().text());
         continue;
       }
-      // They misbehave in turns, so that there are some of each kind; of three rounds, in one they don't even shake
-      // hands.
+      // Rude clients misbehave in turns, so that there are some of each kind. In every third round they skip the TLS
+      // handshake.
       const std::uint64_t turn = rude ? misbehaved_++ : 0;
       if (tls_ && !(rude && turn / ways_to_misbehave % 3 == 0)) {
         const auto done = co_await stream.connect_tls(credentials().client, "sim", client_tls, reactor.now() + 30s);
@@ -518,7 +518,7 @@ class World {
     if (!last) return exchange;
     if (exchange.method == "GET" && random.chance(0.1)) {
       exchange.kind = "break";
-      if (random.chance(0.3)) exchange.size = 0;  // before it has given anything
+      if (random.chance(0.3)) exchange.size = 0;  // breaks before the first byte
     }
     exchange.close = random.chance(0.2);
     exchange.http10 = !exchange.chunked && !exchange.expects_continue && random.chance(0.1);
@@ -551,14 +551,14 @@ class World {
     return text + (random.chance(0.2) ? "0\r\nX-Trailer: 1\r\n\r\n" : "0\r\n\r\n");
   }
 
-  // Writes in pieces, now and then with a pause between two that no deadline minds.
+  // Writes in pieces, at times with pauses between them that are shorter than any deadline.
   Task<bool> write(net::Stream& stream, std::string_view bytes, Random& random) {
     const bool pieces = random.chance(0.4);
     int pauses = 0;
     while (!bytes.empty()) {
       const std::size_t size = pieces ? random.between(1, bytes.size()) : bytes.size();
       iovec part{const_cast<char*>(bytes.data()), size};
-      // The server takes nothing more while it waits for its own answers to be read, and slow clients take minutes.
+      // The server stops reading while the client does not read its answers, and slow clients take minutes.
       if (!co_await stream.write({&part, 1}, 600s)) co_return false;
       bytes.remove_prefix(size);
       if (!bytes.empty() && ++pauses < 8 && random.chance(0.5)) co_await Sleep(reactor, random.up_to(1s));
@@ -581,7 +581,7 @@ class World {
     if (half_close) (void)co_await stream.end(600s);
   }
 
-  // A correct client: everything that it asks is answered in order, or its connection is closed.
+  // A correct client: each of its requests is answered in order, or its connection is closed.
   Task<void> converse(net::Stream& stream, Random& random) {
     const bool pipelines = random.chance(0.5);
     const bool half_close = pipelines && random.chance(0.3);
@@ -591,7 +591,7 @@ class World {
     for (std::size_t i = 0; i < count; ++i) {
       exchanges.push_back(some_exchange(random, i + 1 == count, half_close));
       if (pipelines) exchanges.back().expects_continue = false;
-      // To an HTTP/1.0 client a stream is broken off with RST, which takes answers with it that were on their way.
+      // The server breaks off an answer to an HTTP/1.0 client with RST, which also discards earlier answers in flight.
       if (pipelines && exchanges.back().breaks()) exchanges.back().http10 = false;
     }
     tally.asked += count;
@@ -604,7 +604,7 @@ class World {
           closed_instead(stream, exchange, "before its head");
           co_return;
         }
-        // The body follows while the answer is read: 100 Continue, if asked for, comes before it.
+        // The body is sent while the answer is read, because 100 Continue may come first.
         writing.spawn(write_body(stream, exchange, random.next()));
       }
       const Answer answer = co_await reader.read(exchange.method == "HEAD");
@@ -626,7 +626,7 @@ class World {
     (void)co_await write(stream, body_of(exchange, random), random);
   }
 
-  // The server need not have ended this connection: the network has, or there were too many of them.
+  // The connection may end early: the network broke it, or the server has too many connections.
   [[nodiscard]] bool excused(const net::Stream& stream) const {
     return expects_overload || reactor.broken_by_fault(stream.handle());
   }
@@ -635,12 +635,12 @@ class World {
     if (!draining && !exchange.breaks() && !excused(stream))
       complain(exchange.target(), "the connection ended instead, " + how);
   }
-  // False: the conversation is over.
+  // Returns false if the conversation is over.
   bool check(const net::Stream& stream, const Exchange& exchange, const Answer& answer, bool half_closed) {
     const std::string who = exchange.method + " " + exchange.target() + (half_closed ? " (half-closed)" : "");
     const std::string right = exchange.method == "HEAD" ? "" : exchange.answer();
     if (answer.end != Answer::End::whole) {
-      // As far as it came it must be right.
+      // The part that arrived must be right.
       if (answer.end == Answer::End::timed_out && !excused(stream)) complain(who, "no answer in time");
       if (answer.has_head && answer.status == exchange.status() && !right.starts_with(answer.body)) {
         complain(who, "wrong bytes before the end");
@@ -658,11 +658,11 @@ class World {
       complain(who, "status " + std::to_string(answer.status) + ": " + answer.body);
       return false;
     }
-    // Over TLS even the end of the connection says whether it is one.
+    // Over TLS, close_notify tells the end of the body from a cut.
     if (exchange.breaks() && (!exchange.http10 || tls_)) complain(who, "ended as if it were whole");
     const auto id = answer.fields.find("x-id");
     if (id == answer.fields.end() || id->second != std::to_string(exchange.id)) complain(who, "another one's answer");
-    // To an HTTP/1.0 client a connection that was cut by the network in an orderly way looks like the end of the body.
+    // Without TLS, an HTTP/1.0 client cannot tell an orderly close by the network from the end of the body.
     if (answer.body != right && (tls_ || !(exchange.breaks() && right.starts_with(answer.body)))) {
       complain(who, "wrong bytes");
     }
@@ -672,7 +672,7 @@ class World {
     return true;
   }
 
-  // A client that breaks rules or leaves: the server must end it within its deadlines.
+  // A client that breaks rules or leaves. The server must end the connection within its deadlines.
   static constexpr std::uint64_t ways_to_misbehave = 10;
   Task<void> misbehave(net::Stream& stream, Random& random, std::uint64_t way) {
     const Instant begin = reactor.now();
@@ -699,19 +699,19 @@ class World {
       case 3:  // silence between requests
         bound = options_.idle_timeout + 5s;
         break;
-      case 4:  // more than it may
+      case 4:  // a head over the limit
         bytes = "GET / HTTP/1.1\r\nHost: sim\r\nX-Long: " + std::string(options_.header_limit, 'x') + "\r\n\r\n";
         break;
       case 5:
         bytes = "POST /echo/0/0?1 HTTP/1.1\r\nHost: sim\r\nContent-Length: 99999999\r\n\r\n" + std::string(5000, 'x');
         break;
-      case 6:  // gone in the middle of what it sends
+      case 6:  // leaves in the middle of its request
         bytes = head_of(exchange) + body_of(exchange, random);
         bytes.resize(random.between(1, bytes.size()));
         (void)co_await write(stream, bytes, random);
         if (random.chance(0.7)) reactor.reset_on_close(stream.handle());
         co_return;
-      case 7: {  // asks and asks, and never reads
+      case 7: {  // sends requests and never reads
         for (int i = 0; i < 30; ++i)
           bytes += "GET /bytes/90000/0?" + std::to_string(i) + " HTTP/1.1\r\nHost: sim\r\n\r\n";
         iovec part{bytes.data(), bytes.size()};
@@ -720,18 +720,18 @@ class World {
         if (random.chance(0.5)) co_await Sleep(reactor, silent_until - reactor.now());
         co_return;
       }
-      case 8:  // asks for a stream and leaves while it comes
+      case 8:  // leaves in the middle of a stream
         bytes = "GET /delayed/200000/0?7 HTTP/1.1\r\nHost: sim\r\n\r\n";
         (void)co_await write(stream, bytes, random);
         co_await Sleep(reactor, random.up_to(2s));
         if (random.chance(0.5)) reactor.reset_on_close(stream.handle());
         co_return;
-      default:  // waits for an answer that takes long, and leaves
+      default:  // leaves while it waits for a slow answer
         bytes = "GET /late/10/20000?7 HTTP/1.1\r\nHost: sim\r\n\r\n";
         (void)co_await write(stream, bytes, random);
         co_await Sleep(reactor, random.up_to(1s));
         if (random.chance(0.5)) {
-          // Half-closed: it gets what is ready within the grace, and that is nothing.
+          // Half-closed: the client gets only an answer that is ready within the grace period, and none is.
           reactor.shutdown_write(stream.handle());
           bound = options_.half_close_grace + 2s;
           bytes.clear();
@@ -772,7 +772,7 @@ class World {
 
  private:
   http::ServerOptions options_;
-  bool lossy_;  // a connect may fail
+  bool lossy_;  // connecting may fail
   bool tls_;
   Random random_;
   core::Address address_;
@@ -875,7 +875,7 @@ TEST(HttpSoak, OverTlsADrainEndsEveryConnectionAfterItsAnswer) {
   }
 }
 
-// Between two requests it is the idle time that counts, however the bytes of the first one came to lie.
+// Between two requests the idle timeout counts, whatever the size of the first one.
 TEST(HttpSoak, AConnectionMayBeIdleForItsWholeTime) {
   for (std::size_t size = 256; size <= 16 * 1024; size += 256) {
     World world(size, {}, false);

@@ -1,5 +1,5 @@
-// The real PostgreSQL client against a scripted server on a simulated network. Every value tells which request it
-// answers, so that answers that get crossed are seen; every query ends with its whole answer or with an error.
+// The real PostgreSQL client against a scripted server on a simulated network. Every value identifies the request that
+// it answers, so that a mixed-up answer is found; every query ends with its whole answer or with an error.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ using sql::Failure;
 constexpr std::uint32_t int8_oid = 20;
 constexpr std::uint32_t text_oid = 25;
 
-// ---- The rows that a request is answered with ----
+// ---- The rows of an answer ----
 
 std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row) {
   const std::uint64_t mixed = id * 31 + row * 7;
@@ -34,15 +34,15 @@ std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row) {
 
 // ---- The server ----
 
-// Faults and notices of the server; probabilities are per message.
+// Faults and notices of the server. Probabilities are per message, except where noted.
 struct Chaos {
-  double notice = 0;   // NOTICE, ParameterStatus and NOTIFY come in between
-  double forget = 0;   // requests: prepared statements are gone, as after DISCARD ALL
+  double notice = 0;   // NOTICE, ParameterStatus and NOTIFY before the answer
+  double forget = 0;   // per Sync: prepared statements are gone, as after DISCARD ALL
   double end = 0;      // FATAL, as when an administrator ends the session
   double drop = 0;     // the connection is reset
   double hang = 0;     // no answer for a minute
-  double garbage = 0;  // what no server says
-  double refuse = 0;   // sessions: no connection slot
+  double garbage = 0;  // bytes that no server sends
+  double refuse = 0;   // per session: no connection slot
   Duration think = 2ms;
 };
 
@@ -57,7 +57,7 @@ class FakeServer {
   [[nodiscard]] std::size_t sessions() const { return tasks_.size() - 1; }
 
   std::uint64_t cancelled = 0;
-  std::uint64_t ended = 0;  // sessions, by its own doing
+  std::uint64_t ended = 0;  // sessions that the server itself ended
 
  private:
   struct Session {
@@ -67,11 +67,11 @@ class FakeServer {
     Buffer in;
     std::string out;
     std::map<std::string, std::string, std::less<>> statements;
-    std::string bound;  // the unnamed portal's statement
+    std::string bound;  // statement of the unnamed portal
     std::vector<std::string> values;
     std::uint32_t key = 0;
     bool has_portal = false;
-    bool skips = false;  // after an error, up to Sync
+    bool skips = false;  // after an error, until Sync
     bool running = false;
     bool cancelled = false;
   };
@@ -126,7 +126,7 @@ class FakeServer {
     const auto got = co_await session.stream.read(session.in, session.random.between(1, 20'000), never);
     co_return got && *got != 0;
   }
-  // In random pieces.
+  // Sends `out` in random pieces.
   Task<bool> flush(Session& session) {
     std::string_view left = session.out;
     while (!left.empty()) {
@@ -139,7 +139,7 @@ class FakeServer {
     session.out.clear();
     co_return true;
   }
-  // One message: its type, or 0 at the end. The payload stays in `payload`.
+  // Receives one message into `payload`. Returns its type, or 0 at the end of the connection.
   Task<char> receive(Session& session, std::string& payload, bool startup = false) {
     const std::size_t head = startup ? 4 : 5;
     for (;;) {
@@ -204,7 +204,7 @@ class FakeServer {
     }
   }
 
-  // True: the session is over.
+  // Returns true if the session is over.
   Task<bool> misbehaves(Session& session) {
     Random& random = session.random;
     if (random.chance(chaos_.notice)) {
@@ -237,7 +237,7 @@ class FakeServer {
     co_return false;
   }
 
-  // False: the session is over.
+  // Returns false if the session is over.
   Task<bool> obey(Session& session, char type, const std::string& payload) {
     std::string_view rest = payload;
     const auto string = [&rest] {
@@ -396,8 +396,8 @@ class FakeServer {
 struct Tally {
   std::uint64_t asked = 0;
   std::uint64_t whole = 0;
-  std::uint64_t left = 0;     // destroyed before the end
-  std::uint64_t refused = 0;  // by the statement itself, as it should be
+  std::uint64_t left = 0;     // cursors destroyed before the end
+  std::uint64_t refused = 0;  // errors of the statement itself, as intended
   std::map<Failure, std::uint64_t> failures;
 };
 
@@ -447,7 +447,7 @@ class World {
   }
   void expect_nothing_left() {
     database.reset();
-    const Instant end = reactor.now() + 700s;  // a session of the server may still sleep, or wait for room
+    const Instant end = reactor.now() + 700s;  // a session of the server may still sleep, or wait until it can send
     while (!reactor.deadlocked() && reactor.now() < end) reactor.turn(end);
     EXPECT_TRUE(reactor.deadlocked());
     EXPECT_LE(reactor.open_handles(), 1 + server.sessions());
@@ -490,7 +490,7 @@ class World {
       const std::uint64_t unavailable = tally.failures[sql::Failure::unavailable];
       co_await ask(random);
       if (reactor.now() - begin > 200s) complain(last_id_, "took too long");
-      // Clients wait, as Retry-After tells them. Otherwise one long outage could use up most of the queries.
+      // Waits, as Retry-After tells clients to. Otherwise one long outage could use up most of the queries.
       if (tally.failures[sql::Failure::unavailable] != unavailable) co_await Sleep(reactor, random.up_to(10s));
     }
   }
@@ -502,7 +502,7 @@ class World {
     if (statement.one_row) {
       count = random.below(3);
     } else if (statement.id.slot == 2 && id / 400 % 2 != 0 && random.chance(0.3)) {
-      // The pool learns how large a statement's results are; now and then that changes.
+      // The pool learns how large a statement's results are; at times they are much larger.
       count = random.between(900, 6000);
     }
     const bool fails = random.chance(0.05);
@@ -517,7 +517,7 @@ class World {
       failed(id, cursor.error(), fails);
       co_return;
     }
-    // A query for one row gets no more than two, and no error that follows them.
+    // A query for one row returns at most two rows, and no error that follows them.
     const std::uint64_t most = statement.one_row ? std::min<std::uint64_t>(count, 2) : count;
     std::uint64_t row = 0;
     for (;;) {
@@ -561,7 +561,7 @@ class World {
     }
     ++tally.failures[error.failure];
     if (peaceful_) complain(id, error.sqlstate + " " + error.message);
-    // The server's faults are never reported as the statement's, unless the server forgets the statement every time.
+    // The server's faults are not reported as errors of the statement, unless the server forgets it on every attempt.
     const bool forgotten = error.sqlstate == "0A000" || error.sqlstate == "26000";
     if (error.failure == Failure::bad_argument || (error.failure == Failure::statement && !forgotten)) {
       complain(id, error.sqlstate + " " + error.message);
@@ -620,7 +620,7 @@ TEST(PostgresSoak, WhateverTheServerDoesEveryQueryEndsAndNoAnswersAreCrossed) {
   world.expect_nothing_left();
 }
 
-// As behind PgBouncer in transaction mode: nothing is kept and nothing is shared.
+// As behind PgBouncer in transaction mode: no prepared statements, and no shared requests.
 TEST(PostgresSoak, WithoutPreparedStatements) {
   auto chosen = options();
   chosen.prepared = false;

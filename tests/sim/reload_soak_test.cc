@@ -1,7 +1,6 @@
 // One core of the real program on a simulated network, while its configuration is replaced again and again: endpoints,
-// routes to servers that are simulated too, WebSockets, header fields. Each answer comes from one
-// configuration, which was served at some time during the request. Nothing that a reload keeps is cut. When all clients
-// have gone, one configuration is left.
+// routes to simulated servers, WebSockets, header fields. Each answer comes from one configuration, which was served at
+// some time during the request. A reload cuts nothing that it keeps. In the end one configuration is left.
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -40,9 +39,9 @@ std::uint64_t number_of(std::string_view digits) {
   return value;
 }
 
-// ---- What is served ----
+// ---- The configurations ----
 
-// Every other configuration has the second server, and the second endpoint; the second WebSocket comes and goes more
+// Odd configurations use the second server, and have the second endpoint. The second WebSocket comes and goes more
 // slowly.
 bool is_odd(std::uint64_t generation) { return generation % 2 == 1; }
 bool has_second_socket(std::uint64_t generation) { return generation / 5 % 2 == 0; }
@@ -63,7 +62,7 @@ std::string configuration(const std::string& folder, std::uint64_t generation, s
   return text;
 }
 
-// /back/KIND/SIZE/ID: its answer follows from the target, and from the request's body.
+// A server behind the routes. /back/KIND/SIZE/ID: the answer follows from the target and from the request's body.
 class Back final : public http::Handler {
  public:
   Back(core::Reactor& reactor, std::string_view name) : reactor_(reactor), name_(name) {}
@@ -145,10 +144,10 @@ struct Body final : http::BodyReader {
 
 struct Tally {
   std::uint64_t answered = 0;
-  std::uint64_t cut = 0;         // answers, as too many configurations came after theirs
-  std::uint64_t broken = 0;      // by the weather
-  std::uint64_t spoken = 0;      // messages of WebSockets
-  std::uint64_t going_away = 0;  // of WebSockets
+  std::uint64_t cut = 0;         // answers, because too many configurations followed theirs
+  std::uint64_t broken = 0;      // by network faults
+  std::uint64_t spoken = 0;      // WebSocket messages
+  std::uint64_t going_away = 0;  // WebSockets closed with 1001
   std::uint64_t switches = 0;
   std::uint64_t forgotten = 0;
 };
@@ -181,7 +180,7 @@ class World {
     std::filesystem::remove_all(folder_);
   }
 
-  // The next configuration, or one that is built and thrown away.
+  // Serves the next configuration, or builds one and throws it away.
   void reload() {
     if (random_.chance(0.1)) {
       ++tally.forgotten;
@@ -194,11 +193,11 @@ class World {
     worker->build_next(plan_);
     worker->serve_next({});
     ++served;
-    // Cut connections end by timers, whose tick is some milliseconds.
+    // Timers close the cut connections, and the timers' tick is some milliseconds.
     pass(5ms);
     EXPECT_LE(earlier(), double{app::Worker::most_earlier});
   }
-  // Configurations that answers still need.
+  // The number of earlier configurations that answers still need.
   [[nodiscard]] double earlier() const {
     for (const Reading& reading : worker->snapshot().readings) {
       if (reading.name == "sluice_earlier_configurations") return reading.value;
@@ -212,7 +211,7 @@ class World {
       if (i % 4 == 0) clients.spawn(talk(random_.next(), random_.up_to(time), time, i % 8 == 0));
     }
   }
-  // One request whose answer comes after three seconds.
+  // Sends one request whose answer takes three seconds.
   Task<void> wait_long(Duration begin) {
     Random random(0);
     co_await Sleep(reactor, begin);
@@ -226,7 +225,7 @@ class World {
     const Instant until = reactor.now() + time;
     while (reactor.now() < until && !core.stopping()) core.step(until);
   }
-  // Reloads, with pauses of up to `pause`, in between bursts of many at once, until all clients have gone.
+  // Reloads until all clients have gone: single reloads with pauses of up to `pause`, and at times many at once.
   void run(Duration pause) {
     const Instant latest = reactor.now() + 2h;
     while (!clients.empty() && failures_ < 10) {
@@ -314,7 +313,7 @@ class World {
     return asked;
   }
 
-  // False: the connection is over.
+  // Returns false if the connection is over.
   Task<bool> exchange(http::client::Connection& connection, Random& random, Asked asked) {
     const std::uint64_t served_before = served;
     Body body(reactor, pattern(asked.id, asked.size), random.next());
@@ -323,7 +322,7 @@ class World {
     if (asked.has_body) head.body = {http::h1::BodyFraming::Kind::length, asked.size};
     const auto answer = co_await connection.ask(head, sends ? &body : nullptr);
     if (!answer) {
-      // The configuration that was served then may have been cut as one of too many.
+      // The configuration served at that time may have been cut, because too many followed it.
       judge_end(connection, served_before, asked.target, answer.error().text());
       co_return false;
     }
@@ -366,7 +365,7 @@ class World {
     }
     co_return true;
   }
-  // It has ended before its answer did, which was of this configuration or a later one.
+  // Judges a connection that ended before its answer did. The answer was of this configuration or of a later one.
   void judge_end(const http::client::Connection&, std::uint64_t generation, const std::string& who,
                  const std::string& how) {
     if (served - generation >= app::Worker::most_earlier) {
@@ -378,13 +377,14 @@ class World {
     }
   }
 
-  // A WebSocket on a path of every configuration, for up to `time`; or on one of some, until the server closes it.
+  // Uses a WebSocket. If it `stays`, every configuration has its path, and this closes it after up to `time`; otherwise
+  // only some configurations have the path, and the server closes it.
   Task<void> talk(std::uint64_t seed, Duration begin, Duration time, bool stays) {
     Random random(seed);
     co_await Sleep(reactor, begin);
     while (!draining && !co_await converse(random, time, stays)) co_await Sleep(reactor, random.up_to(1s));
   }
-  // False: its path is absent.
+  // Returns false if no route has the path.
   Task<bool> converse(Random& random, Duration time, bool stays) {
     net::Stream stream(reactor);
     if (!co_await stream.connect(*core::Address::parse(address), reactor.now() + 200s)) {
@@ -496,7 +496,7 @@ TEST(ReloadSoak, NothingIsLostInFairWeather) {
   EXPECT_EQ(world.tally.broken, 0u);
 }
 
-// So many at once that answers are cut.
+// So many reloads at once that answers are cut.
 TEST(ReloadSoak, ManyReloadsCutTheOldestAnswersAlone) {
   World world(seed() + 1, calm(), false);
   world.populate(crowd / 2, 10s);
