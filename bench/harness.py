@@ -1,4 +1,4 @@
-"""What the benchmarks share: programs in temporary folders, what they cost, and figures as JSON lines."""
+"""Code that the benchmarks share: programs in temporary folders, their costs, and figures as JSON lines."""
 import atexit
 import json
 import os
@@ -22,7 +22,7 @@ from cluster import Postgres, free_port  # noqa: E402
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build/release"))
 SLUICE = os.environ.get("SLUICE", str(BUILD / "sluice"))
 
-# A shell starts what runs in the background with SIGINT ignored, and so would every perf and strace that it is to end.
+# A shell starts background jobs with SIGINT ignored. perf and strace would inherit that, and SIGINT could not end them.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,7 +36,7 @@ def tell(**figures):
 
 
 def folder():
-    """A temporary folder that every user may read and that goes at the end."""
+    """A temporary folder that every user may read; removed at exit."""
     path = tempfile.mkdtemp(prefix="sluice-bench-")
     os.chmod(path, 0o755)
     atexit.register(shutil.rmtree, path, ignore_errors=True)
@@ -49,7 +49,7 @@ def postgres(*settings):
     return cluster
 
 
-under = []  # the beginning of the command by which programs run, such as valgrind's
+under = []  # the start of the command that runs programs, such as valgrind's
 
 
 class Program:
@@ -84,11 +84,11 @@ class Program:
 
     @property
     def pids(self):
-        """The program's processes: it and its children, as nginx has them."""
+        """The program's process and its children; nginx has several."""
         return descendants(self.process.pid)
 
     def cpu_seconds(self):
-        """What its threads have run, to the nanosecond where the kernel tells."""
+        """The CPU time of its threads, in nanoseconds where the kernel counts so."""
         spent = 0
         for pid in self.pids:
             for task in _tasks(pid):
@@ -101,13 +101,13 @@ class Program:
                    for number in re.findall(rf"^{what}:\s+(\d+) kB", _read(f"/proc/{pid}/status"), re.M))
 
     def forget_peak(self):
-        """Sets VmHWM to what is resident now (proc(5), clear_refs)."""
+        """Sets VmHWM to the current resident size (proc(5), clear_refs)."""
         for pid in self.pids:
             pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def descendants(pid):
-    """The process, its children, and theirs."""
+    """The process and all its descendants."""
     found, new = [], [pid]
     while new:
         found += new
@@ -131,8 +131,8 @@ def _tasks(pid):
 
 
 def sluice(config, where, cores=0, core=None, port=None, server=None, server_more=""):
-    """Sluice with the configuration, which follows [server] and [admin]. `server`: what [server] says of addresses and times;
-    `server_more`: what else."""
+    """Starts Sluice with a configuration, which follows [server] and [admin]. `server` replaces [server]'s listen; `server_more`
+    adds keys to [server]."""
     if not os.access(SLUICE, os.X_OK):
         raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
     port = port or free_port()
@@ -143,7 +143,7 @@ def sluice(config, where, cores=0, core=None, port=None, server=None, server_mor
 
 
 def fetch(port, target, *options):
-    """(status, body) by curl with more options of its own, to see that what is measured is right."""
+    """(status, body) by curl, which may get more options; for checks that the measured answers are right."""
     run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", *options, f"http://127.0.0.1:{port}{target}"],
                          capture_output=True)
     return int(run.stderr or b"0"), run.stdout

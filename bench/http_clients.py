@@ -1,5 +1,5 @@
-"""The clients that load servers, each as a function that runs it once and gives a dict: at least `requests`, `rps`, `mb_s` (of
-bodies, or of all bytes where the client counts so) and `errors`; and latency(), which asks one request after the other."""
+"""The clients that load servers. Each function runs its client once and returns a dict with at least `requests`, `rps`, `mb_s` (of
+bodies, or of all bytes where the client counts so) and `errors`; latency() sends one request after the other."""
 import json
 import re
 import subprocess
@@ -17,7 +17,7 @@ def _run(command, core):
 
 
 def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, script=None, fields=()):
-    """HTTP/1.1 in the clear."""
+    """HTTP/1.1 without TLS."""
     command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency"]
     command += ["-s", script] if script else []
     for field in fields:
@@ -40,7 +40,7 @@ def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, scri
 
 
 def h2load(port, target="/", connections=100, seconds=3, streams=1, http1=False, tls=True, core=None):
-    """HTTP/2, or HTTP/1.1 keep-alive, over TLS 1.3; or HTTP/2 in the clear, by prior knowledge."""
+    """HTTP/2 or HTTP/1.1 keep-alive over TLS 1.3; without TLS, HTTP/2 by prior knowledge."""
     text, complaint = _run(["h2load", f"-c{connections}", f"-m{streams}", f"-D{seconds}", f"--tls13-ciphers={CIPHER}",
                             *(["--h1"] if http1 else []), f"http{'s' if tls else ''}://127.0.0.1:{port}{target}"], core)
     done = re.search(r"requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", text)
@@ -57,7 +57,7 @@ def h2load(port, target="/", connections=100, seconds=3, streams=1, http1=False,
 
 
 def drain(port, target="/", connections=8, seconds=3, core=None):
-    """HTTP/1.1 in the clear by drain.cc, for large files."""
+    """HTTP/1.1 without TLS by drain.cc, for large files."""
     text, complaint = _run([BUILD / "bench/drain", port, target, connections, seconds], core)
     if not text:
         raise SystemExit(complaint)
@@ -68,8 +68,8 @@ def drain(port, target="/", connections=8, seconds=3, core=None):
 
 
 def latency(port, target="/", warm_up=100, requests=1000, core=None, fields=()):
-    """One keep-alive connection by latency.cc, one request after the other: `latencies_us` of each, the `bytes` of the body that
-    all of them had, and its content `coding`. Any failure ends the benchmark."""
+    """One keep-alive connection by latency.cc, one request after the other: `latencies_us` of each, the `bytes` of the body, which
+    all answers share, and its content `coding`. Any failure ends the benchmark."""
     pin = [] if core is None else ["taskset", "-c", str(core)]
     command = [*pin, BUILD / "bench/latency", port, target, warm_up, requests, *fields]
     run = subprocess.run(list(map(str, command)), capture_output=True, text=True)

@@ -12,7 +12,7 @@ _counters = None
 
 
 def cost_of(program, load):
-    """What load() gives, with CPU microseconds and, where counted, instructions a request of the program meanwhile."""
+    """Returns load()'s result, with the program's CPU microseconds a request and, where they can be counted, its instructions."""
     global _counters
     if _counters is None:
         _counters = counters_work()
@@ -42,7 +42,7 @@ def measure(program, target, connections=100, seconds=3, core=1, threads=1):
 
 
 def instructions(start, where, load):
-    """Those in user space of one request, by callgrind: start() gives the program, load(program, seconds) what it did."""
+    """Instructions in user space of one request, by callgrind: start() returns the program, load(program, seconds) its result."""
     dumps = where / "callgrind"
     dumps.mkdir()
     harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={dumps}/out.%p"]

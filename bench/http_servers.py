@@ -1,6 +1,5 @@
-"""The web servers that the benchmarks put beside each other. Each serves the folder `site` below `where`, in the clear and,
-where `where` holds a certificate, by TLS on a second port with HTTP/2 offered too. None of them logs or compresses, all keep
-connections open for five minutes."""
+"""The web servers that the benchmarks compare. Each serves the folder `site` below `where` without TLS and, where `where` holds a
+certificate, with TLS and HTTP/2 on a second port. None of them logs or compresses; all keep connections open for five minutes."""
 import os
 import subprocess
 
@@ -10,7 +9,7 @@ CIPHER = "TLS_AES_128_GCM_SHA256"
 
 
 def make_site(where, **sizes):
-    """Files by name and size, named NAME.html."""
+    """Makes a file NAME.html of each size."""
     site = where / "site"
     site.mkdir()
     for name, size in sizes.items():

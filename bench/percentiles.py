@@ -1,9 +1,9 @@
-"""What is said of many latencies: percentiles by nearest rank, so that each is one that was measured."""
+"""Statistics of latencies: percentiles by nearest rank, so that each is a value that was measured."""
 import math
 
 
 def percentile(ascending, percent):
-    """The least value that `percent` of all do not exceed."""
+    """The least value that at least `percent` of all values do not exceed."""
     return ascending[max(0, math.ceil(len(ascending) * percent / 100) - 1)]
 
 

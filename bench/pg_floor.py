@@ -1,4 +1,4 @@
-"""The floor for reading a result from PostgreSQL: send one query, read every byte, look at none."""
+"""The floor for reading a result from PostgreSQL: sends one query, reads every byte and parses none."""
 import socket
 import struct
 import time
@@ -7,7 +7,7 @@ READY = b"Z\0\0\0\5I"
 
 
 def connect(path, user, database):
-    """A connection over the unix socket at `path`, where everybody is trusted."""
+    """A connection over the unix socket at `path`; the server must trust everybody."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
     body = struct.pack("!I", 196608) + f"user\0{user}\0database\0{database}\0\0".encode()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Request bodies that never end, against a limit of memory, and what an ordinary client sees meanwhile: 1,500 connections that hold
-1 MB each and come back a second after they were cut, as Retry-After asks, and one HTTP/2 connection that sends 1 MB on each of 100 streams. Both with
-`body_memory = "256MiB"`, and with the default in an address space of 600 MB, where the attacks take turns.
+"""Request bodies that never end, against a memory limit, and what an ordinary client sees meanwhile. The attacks are 1,500
+connections that hold 1 MB each and come back a second after they were cut, as Retry-After asks, and one HTTP/2 connection that
+sends 1 MB on each of 100 streams. Both run with `body_memory = "256MiB"`, and in turns with the default in a 600 MB address space.
 
 usage: run_bodies.py [--connections N] [--rate N] [--seconds S] [--only http1,http2,limited]
 
-The server on core 0, all clients elsewhere. The ordinary client asks for a file and a row by turns and writes a row each tenth
-time; latencies count from the moment a request was due, and `refused` are its writes that were answered 503. The goals: the
-process lives, p99 at most 50 ms, nothing failed, and 30 s after the end RSS is at most 48 MiB above what it was before.
+The server has core 0, all clients the others. The ordinary client requests a file and a row by turns and writes a row each tenth
+time; latencies count from the moment a request was due, and `refused` counts its writes that got 503. The goals: the process lives,
+p99 is at most 50 ms, nothing fails, and 30 s after the end RSS is at most 48 MiB above its first value.
 """
 import argparse
 import contextlib
@@ -49,7 +49,7 @@ post = "INSERT INTO texts (text) VALUES (:text)"
 
 
 class WritingClient(Client):
-    """Each tenth request writes a row, over a connection of its own."""
+    """Writes a row with each tenth request, over a connection of its own."""
     refused = 0
 
     def ask(self, connection, n):
@@ -68,7 +68,7 @@ class WritingClient(Client):
 
 
 def hold_http1(port, count, until):
-    """Connections that send all of a body but its end, and begin anew when they are answered."""
+    """Opens connections that never send the end of a body; a connection that is answered or cut comes back a second later."""
     selector = selectors.DefaultSelector()
     text = HEAD + b'{"text":"' + b"x" * BODY
 
@@ -81,7 +81,7 @@ def hold_http1(port, count, until):
 
     for _ in range(count):
         begin()
-    refused = []  # when each was; in order
+    refused = []  # the time of each, ascending
     while time.monotonic() < until:
         while refused and refused[0] + 1 < time.monotonic():
             refused.pop(0)
@@ -108,7 +108,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def hold_http2(port, until):
-    """One connection that sends as much of 100 bodies as its windows allow, and begins a new one for each that is refused."""
+    """One connection that sends as much of 100 bodies as its windows allow, and begins a new body for each that is refused."""
     block = b"\x83\x86\x04\x06/texts\x01\x01a\x0f\x10\x10application/json"
     while time.monotonic() < until:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as one:
@@ -211,7 +211,7 @@ def main():
     parser.add_argument("--only", default="http1,http2,limited")
     args = parser.parse_args()
     multiprocessing.set_start_method("fork")
-    # The one that measures must not wait for the one that disturbs: on two cores they share one.
+    # The measuring client must not wait for the attacker: on two cores they share one.
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[1:] or [0])
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))

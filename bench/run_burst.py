@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A burst of 1,000 notifications of PostgreSQL to 1,900 streams of changes, and what an ordinary client sees beside it.
+"""A burst of 1,000 notifications of PostgreSQL to 1,900 streams of changes, and what an ordinary client sees meanwhile.
 
 usage: run_burst.py [--streams N] [--events N] [--rate N] [--bursts N]
 
-The server on core 0, all clients elsewhere. Latencies count from the moment a request was due. The goals: no request takes longer
+The server has core 0, all clients the others. Latencies count from the moment a request was due. The goals: no request takes longer
 than 50 ms, and each stream gets each event.
 """
 import argparse
@@ -24,7 +24,7 @@ ROW = b'{"n":7,"text":"number 7"}\n'
 
 
 def listen(port, count, events, ready, done):
-    """Streams that read all that comes; says how many have had all events."""
+    """Opens streams and reads from them. Sets `ready` when all have begun, and `done` when all have had all events."""
     selector = selectors.DefaultSelector()
     for _ in range(count):
         one = socket.create_connection(("127.0.0.1", port))
@@ -52,7 +52,7 @@ def listen(port, count, events, ready, done):
 
 
 def ask(port, rate, until):
-    """Latencies in milliseconds of one row, until the event is there."""
+    """Latencies in milliseconds of requests for one row, until until() is true."""
     latencies = []
     with socket.create_connection(("127.0.0.1", port)) as one:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

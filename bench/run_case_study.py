@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The case study: users by role among 10,000, from a service that is written better stage by stage, then through endpoints from
-the databases' own indexes, then from a resident table; answers of 100 users and of 1,000.
+"""The case study: users by role among 10,000, from a service that is improved stage by stage, then through endpoints from the
+databases' own indexes, then from a resident table; answers of 100 users and of 1,000.
 
-One keep-alive connection, one request after the other; the servers take turns, and each percentile is the median of the rounds'.
-The client and all servers but the parallel stage have core 0, databases what the kernel gives them. Where server and client do
-not share a core, waking the other takes longer than the shorter answers, on virtual machines much longer, and would be what is measured.
-Before that every answer is compared, as a value, with the first stage's. Beside them stands the floor: as many bytes as the first
-stage answers, from a loop that looks at nothing. Figures go to standard output as JSON lines, then
-as a table, and as a picture into a file; with --profile, where each spends its time (perf), as text beside the picture.
+One keep-alive connection sends one request after the other; the servers take turns, and each percentile is the median of the
+rounds'. The client and all servers except the parallel stage run on core 0, databases where the kernel puts them. On different
+cores, waking the other side would take longer than the shorter answers, on virtual machines much longer, and would dominate the
+result. First, every answer is compared, as a value, with the first stage's. The floor is a loop that sends as many bytes as the
+first stage's answer and parses nothing. Figures go to standard output as JSON lines, then as a table, and into a file as a picture;
+with --profile, where each spends its time (perf) goes into a text file beside the picture.
 usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile]
 """
 import argparse
@@ -24,16 +24,16 @@ from harness import BUILD, SLUICE, Program, descendants, fetch, folder, free_por
 from http_clients import latency
 from percentiles import summary
 
-ROLES = {100: "admin", 1000: "editor"}  # how many have it: the role
+ROLES = {100: "admin", 1000: "editor"}  # number of users: their role
 STAGES = {"scan-and-copy": 100, "role-index": 150, "views": 150, "parallel": 1000, "ttl-cache": 1000, "gzip": 1000}  # requests a round
 CORE = 0
 ON_ALL_CORES = {"parallel"}
 FIRST = "scan-and-copy"
 GZIP = "Accept-Encoding: gzip"
-WANTED = 500  # times the first stage's speed, the resident table's answer of 100 users
+WANTED = 500  # how many times as fast as the first stage the resident table's answer of 100 users must be
 
-# name; its program, None where there is none, and then why not; the target that {role} goes into; how many requests a round;
-# fields of the request; whose processes beside the program's own are profiled
+# name; its program, or None and the reason in `missing`; the target, with {role} in it; requests a round; fields of the request; a
+# function that returns more processes to profile
 Rung = collections.namedtuple("Rung", "name program missing target requests fields processes",
                               defaults=("/users?role={role}", 1000, (), lambda: []))
 
@@ -72,7 +72,7 @@ def from_sqlite(where):
 
 
 class Cluster:
-    """PostgreSQL with the users, its index of their roles, and what asks it."""
+    """PostgreSQL with the users, an index of their roles, and the processes that serve queries."""
 
     def __init__(self, where):
         self.where = where
@@ -131,7 +131,7 @@ def rungs(where, only):
 
 
 def users(rung, role):
-    """What the rung answers, as values in the order of their ids: no order was asked for."""
+    """The rung's answer as values, sorted by id, because no order was requested."""
     status, body = fetch(rung.program.port, rung.target.format(role=role),
                          *(option for field in rung.fields for option in ("--compressed", "-H", field)))
     if status != 200:
@@ -151,14 +151,14 @@ def compare(ladder):
 
 
 def floors(first):
-    """By how many users: a rung that answers as much as the first one."""
+    """(number of users, rung) pairs: each floor sends as many bytes as the first rung's answer."""
     for count, role in ROLES.items():
         port, size = free_port(), len(fetch(first.program.port, first.target.format(role=role))[1])
         yield count, Rung("floor", Program("floor", [BUILD / "bench/floor_epoll", port, size], port, CORE), None)
 
 
 def measure(ladder, rounds, share):
-    """{(name, how many users): figures}"""
+    """{(name, number of users): figures}"""
     runs = collections.defaultdict(list)
     floor = dict(floors(ladder[0]))
     for _ in range(rounds):
@@ -212,27 +212,27 @@ def plot(table, file):
 
 
 def readable(name):
-    """A C++ name without its namespaces' and templates' noise."""
+    """A C++ name without namespaces and template arguments."""
     name = name.replace("(anonymous namespace)::", "").replace("case_study::", "").replace(" (inlined)", "")
     while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
         name = shorter
     return re.sub(r"\w*json_abi\w*::", "", name)
 
 
-# Who calls those that the profile is about: loops, threads, and what the compiler puts between.
+# Callers that the profile leaves out: loops, threads, and what the compiler puts between.
 AROUND = re.compile(r"""0x | [\da-f]{16}$ | _Z | _start | main$ | clone3 | start_thread | __libc_start | plain::loop | answer$
     | do_syscall_64 | entry_SYSCALL | __x64_sys | (__)?std::(thread|function|_Function|__invoke) | .*operator\(\)$ | \S*JobOf
     | sluice::app::serve | sluice::core::(Core::run|run_cores|\w*Reactor::(turn|dispatch))""", re.X)
 
 
 def profile(rung, role, seconds, most=10):
-    """Lines of the share that a function has with what it calls, its own share, and its name. The rung is asked as often as it
-    takes, at `seconds` a request, to have a second's worth of samples."""
+    """Lines with a function's inclusive share, its own share, and its name. The rung gets as many requests as take it about one
+    second, at `seconds` a request."""
     with tempfile.NamedTemporaryFile() as data:
         pids = [*rung.program.pids, *rung.processes()]
         recording = subprocess.Popen(["perf", "record", "-q", "-F", "999", "--call-graph", "dwarf,8192", "-o", data.name,
                                       "-p", ",".join(map(str, pids))], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(0.5)  # it has begun
+        time.sleep(0.5)  # until perf has started
         latency(rung.program.port, rung.target.format(role=role), 1, round(1 / seconds) + 1, CORE, rung.fields)
         recording.send_signal(2)  # perf writes what it has when it is interrupted
         recording.wait()
@@ -241,7 +241,7 @@ def profile(rung, role, seconds, most=10):
     lines, seen = [], set()
     for inclusive, own, name in re.findall(r"^\s+([\d.]+)%\s+([\d.]+)%\s+\[[.k]\] (\S.*?)\s*$", report.stdout, re.M):
         name = readable(name)
-        # Who only calls somebody else has the same share; one of them says it.
+        # A function that only calls another one has the same share; the first of them is enough.
         if AROUND.match(name) or (inclusive in seen and float(own) < 1):
             continue
         seen.add(inclusive)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whole tables: through Sluice in each format, on one connection and on several, against the wire floor, COPY by psql,
-psql --csv, and a program that makes a JSON object of each row.
+"""Exports of whole tables: Sluice in each format, on one connection and on several, beside the wire floor, COPY by psql, psql
+--csv, and a program that makes a JSON object of each row.
 
 usage: run_export.py [--rounds N] [--scale S] [--tables films,films+2,accounts,accounts+2] [--formats csv,csj,json,ndjson]
                      [--parallel N] [--slow-seconds S] [--naive-rounds N]
@@ -15,7 +15,7 @@ import pg_floor
 from harness import BUILD, folder, median, postgres, sluice, tell
 
 FILMS = 402_343
-# Two columns as pgbench's own filler.
+# Two columns like pgbench's own filler.
 FILLERS = "ADD filler_2 char(84) NOT NULL DEFAULT 'two', ADD filler_3 char(84) NOT NULL DEFAULT 'three'"
 RANGE = "WHERE ctid >= :ctid_from AND ctid < :ctid_to"
 
@@ -51,7 +51,7 @@ def fill(cluster, tables, scale):
 
 
 def read_slowly(program, target, seconds, rate=100_000):
-    """Reads `rate` bytes a second and gives the growth of the peak RSS in KiB."""
+    """Reads `rate` bytes a second. Returns the growth of the peak RSS in KiB, and how many bytes were read."""
     from http1 import Connection
     program.forget_peak()
     before = program.rss_kib()
@@ -65,7 +65,7 @@ def read_slowly(program, target, seconds, rate=100_000):
 
 
 def lines(data, in_order):
-    """What is compared: the text, or where rows come as they like its lines, sorted."""
+    """A hash to compare answers by: of the text, or of its sorted lines where the rows may come in any order."""
     return hashlib.sha256(data if in_order else b"\n".join(sorted(data.split(b"\n")))).hexdigest()
 
 
@@ -79,13 +79,13 @@ def run(name, table, rows, program, cluster, socket_url, args):
     several = [(f"/parallel", f"{args.parallel} connections"),
                (f"/unordered", f"{args.parallel} connections, unordered")] if args.parallel > 1 else []
 
-    # What is measured is the whole table, to the byte.
+    # Each answer must be the whole table, byte for byte.
     copied = subprocess.run([*psql, "-c", f"COPY ({sql}) TO STDOUT (FORMAT csv, HEADER)"], stdout=subprocess.PIPE,
                             check=True).stdout
     for kind in ["", *(kind for kind, _ in several)]:
         for form in formats:
             got = subprocess.run(["curl", "-sSf", f"{url}{kind}.{form}"], stdout=subprocess.PIPE, check=True).stdout
-            # CSJ and NDJSON are a line for each row, JSON is too.
+            # CSJ, NDJSON and JSON have one line for each row.
             counted = got.count(b"\n") - (1 if form in ("csv", "csj", "json") else 0)
             if form != "json" and counted != rows:
                 raise SystemExit(f"{name}{kind}.{form} has {counted} rows")

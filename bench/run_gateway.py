@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Requests passed on to a server: Sluice, nginx and HAProxy in turns in one run, one worker each on core 0. The server behind
-them, a bare loop, and the client share core 1. Beside them the loop itself, asked directly: what a gateway costs at least is two
-of those, one for each side.
+"""Requests through a gateway: Sluice, nginx and HAProxy take turns in one run, one worker each on core 0. The server behind them, a
+bare loop, shares core 1 with the client. The loop is also measured directly: a gateway costs at least two such exchanges, one for
+each side.
 
 usage: run_gateway.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
 """
@@ -17,8 +17,8 @@ from harness import BUILD, Program, folder, free_port, sluice
 from http_clients import drain, wrk
 from run_http import Case, run
 
-CORE = 1  # the client's, and the server's behind
-KEPT = 256  # connections to the server that each gateway keeps
+CORE = 1  # of the client and of the server behind
+KEPT = 256  # connections to the server behind that each gateway keeps
 SIZES = {"page": 1500, "hundred": 100_000}
 
 SECRET = "a secret of a bench, 32 bytes or more"
@@ -32,7 +32,7 @@ def token():
     return (signed + b"." + part(hmac.digest(SECRET.encode(), signed, hashlib.sha256))).decode()
 
 
-# Sluice alone verifies the token and counts the request; the others only pass it on.
+# Only Sluice verifies the token and counts the request; the others just pass it on.
 GUARDED = ("Host: guarded", f"Authorization: Bearer {token()}")
 
 CASES = (

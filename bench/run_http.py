@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files over HTTP: the floor, Sluice, h2o and nginx in turns in one run, one worker each, on core 0 with the client on core 1.
+"""Files over HTTP: the floor, Sluice, h2o and nginx take turns in one run, one worker each, on core 0 with the client on core 1.
 
 usage: run_http.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
 """
@@ -46,7 +46,7 @@ def _cost(run):
 
 
 def _by_round(mine, others):
-    """The medians of each round's own ratios, in which both had the same moment of the machine."""
+    """The medians of each round's own ratios: both sides of a ratio ran at nearly the same time."""
     pairs = list(zip(mine, others, strict=True))
     return {"rps": round(median(one["rps"] / other["rps"] for one, other in pairs), 3),
             "cost": round(median(_cost(one) / _cost(other) for one, other in pairs), 3),
@@ -54,14 +54,14 @@ def _by_round(mine, others):
 
 
 def run(case, programs, rounds, seconds, bench="http"):
-    """A line for each server, and one with what Sluice's figures are to the others'."""
+    """Prints a line for each server, and one with the ratios of Sluice's figures to the others'."""
     target = f"/{case.file}.html"
     for program in programs:
         if fetch(program.port, target) != (200, b"a" * SIZES[case.file]):
             raise SystemExit(f"{program.name} does not answer with the file")
         case.load(program, target, 1)
     runs = {program.name: [] for program in programs}
-    for _ in range(rounds):  # alternating, so that a slow minute of the machine hits all of them
+    for _ in range(rounds):  # in turns, so that a slow minute of the machine hits all of them
         for program in programs:
             runs[program.name].append(cost_of(program, lambda program=program: case.load(program, target, seconds)))
 

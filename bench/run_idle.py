@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What an idle keep-alive connection takes of a server's memory: Sluice, h2o and nginx, one worker each, one after the other.
+"""The memory that an idle keep-alive connection takes of a server: Sluice, h2o and nginx, one worker each, one after the other.
 
-Each connection makes one request and then stays. What is told: the growth of VmRSS by them all, divided by their count, in the
-clear and over TLS 1.3. Memory of the kernel (sockets, epoll) is left aside: it is the same for all. What a server sets aside for
-connections before there are any (nginx) is in `rss_before_kib`.
+Each connection makes one request and then stays. The figure is the growth of VmRSS divided by the number of connections, without
+TLS and over TLS 1.3. The kernel's memory (sockets, epoll) is not counted: it is the same for all. Memory that a server allocates
+for connections at its start (nginx) is in `rss_before_kib`.
 usage: run_idle.py [--connections N] [--only NAME,NAME] [--skip-tls]
 """
 import argparse
@@ -36,7 +36,7 @@ def connect(port, context):
 
 
 def rest_kib(program):
-    """VmRSS when the server has done what it does after the last request."""
+    """VmRSS after the server has finished its work for the last request."""
     time.sleep(0.5)
     return program.rss_kib()
 
@@ -52,7 +52,7 @@ def measure(program, port, count, context):
         connections.append(connect(port, context))
         ask(connections[-1])
     grown = rest_kib(program) - before
-    for connection in connections[:: max(1, count // 100)]:  # they are still there
+    for connection in connections[:: max(1, count // 100)]:  # they must still be open
         ask(connection)
     for connection in connections:
         connection.close()

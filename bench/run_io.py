@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a request costs with [server] io = "uring" beside "epoll": two servers of one worker, both on core 0 and both loaded at
-the same time, by a client each on core 1, so that a slow moment of the machine hits both. Told are CPU microseconds a request,
-their medians, and the median, least and most of each round's own ratio.
+"""What a request costs with [server] io = "uring" beside "epoll": two servers of one worker, both on core 0 and loaded at the same
+time, each by a client on core 1, so that a slow moment of the machine hits both. Prints the median CPU microseconds a request, and
+the median, least and most of each round's own ratio.
 
 usage: run_io.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 """
@@ -28,7 +28,7 @@ CASES = {
 
 
 def measure(servers, load, target, seconds):
-    """Both under load at the same time: what the machine does meanwhile, it does to both."""
+    """Loads both at the same time, so that other work of the machine slows both."""
     before = {io: server.cpu_seconds() for io, server in servers.items()}
     with concurrent.futures.ThreadPoolExecutor(len(servers)) as threads:
         loads = {io: threads.submit(load, server, target, seconds) for io, server in servers.items()}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The ladder: from a blocking server to a loop for each core, then Sluice, nginx and h2o, all in one run.
 
-Each answers the same file of 1,500 bytes to wrk, at 100 and at 10,000 connections, with every core for both sides, and with 1 ...
-N workers where it has workers. The table goes to standard output as JSON lines, and as a picture to docs/ladder.svg with --plot.
+Each answers the same file of 1,500 bytes to wrk, at 100 and at 10,000 connections, with every core for both sides, and with 1 ... N
+workers where it has workers. The table goes to standard output as JSON lines and, with --plot, to docs/ladder.svg as a picture.
 usage: run_ladder.py [--rounds N] [--seconds S] [--plot FILE]
 """
 import argparse
@@ -23,7 +23,7 @@ def ladder(step, where, workers=1):
 
 
 def servers(where, cores):
-    """(name, workers, how it is started), the lowest rung first."""
+    """(name, workers, function that starts it), the lowest rung first."""
     for step in STEPS[:-1]:
         yield step, 1, lambda step=step: ladder(step, where)
     for workers in range(2, cores + 1):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One row by primary key over 64 keep-alive connections: from PostgreSQL beside pgbench -S, from SQLite beside a static file.
 
-Everything may use every core, as pgbench does. From PostgreSQL with one worker, as pgbench has one thread, and with a worker
-for each core; each look-up with a Sync of its own, which is the default, and with sixteen that may share one. usage: run_point.py [--rounds N] [--seconds S] [--scale S]
+Everything may use every core, as pgbench does. PostgreSQL is read with one worker, as pgbench has one thread, and with a worker for
+each core; with a Sync for each look-up, which is the default, and with up to sixteen look-ups for one Sync.
+usage: run_point.py [--rounds N] [--seconds S] [--scale S]
 """
 import argparse
 import re
@@ -17,7 +18,7 @@ SQLITE_ROWS = 200_000
 
 
 def script(where, name, rows):
-    """Requests for random rows, as pgbench draws its own; written before the run, so that Lua costs little in it."""
+    """Requests for random rows, like pgbench's own; made before the run, so that Lua costs little during it."""
     file = where / f"{name}.lua"
     file.write_text(f'''local requests, at, count = {{}}, 0, 100000
 init = function(args)
@@ -110,7 +111,7 @@ root = "{where}/site"
         jobs[name] = lambda program=program, kind=kind: rps(program, "/", requests[kind])
     jobs["sluice file"] = lambda: rps(all_cores, "/page.html")
     for job in jobs.values():
-        job()  # warm
+        job()  # warms up
     rates = {name: [] for name in jobs}
     for _ in range(args.rounds):
         for name, job in jobs.items():
@@ -120,7 +121,7 @@ root = "{where}/site"
         figures = {"bench": "point", "job": name, "rounds": args.rounds, "best": round(max(rates[name])),
                    "median": round(median(rates[name]))}
         if name in beside:
-            # The median of the rounds' own ratios: each round's two runs were neighbours in time.
+            # The median of the rounds' own ratios: the two runs of a round are close in time.
             figures[f"ratio_to {beside[name]}"] = round(
                 median(ours / theirs for ours, theirs in zip(rates[name], rates[beside[name]])), 3)
         tell(**figures)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a request of the ladder costs, counted and not timed: system calls by strace, instructions in user space by callgrind.
-Neither depends on how busy the machine is. One worker each, 100 keep-alive connections, 1,500 bytes.
+"""Counts what a request of the ladder costs: system calls by strace, instructions in user space by callgrind. Neither depends on
+how busy the machine is. One worker each, 100 keep-alive connections, 1,500 bytes.
 
 usage: run_profile.py [--only NAME,NAME]
 """
@@ -22,7 +22,7 @@ SERVERS = {**{step: lambda where, step=step: ladder(step, where) for step in STE
 
 
 def system_calls(program, where):
-    """{name: how often for one request}"""
+    """{name: calls per request}"""
     output = where / "strace"
     tracing = subprocess.Popen(["strace", "-c", "-f", "-o", str(output), *(f"-p{pid}" for pid in program.pids)],
                                stderr=subprocess.DEVNULL)

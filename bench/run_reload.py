@@ -3,12 +3,12 @@
 
 usage: run_reload.py [--generations N]
 
-Each configuration differs from the one before in routes, SQL, a policy, a header and a SQLite file, and each answer says of which
-it is, four times. Beside that come files that are wrong, the loss of a connection to PostgreSQL, and at the end a database that
-accepts connections and says nothing, with SIGTERM while a reload waits for it. The goals: all of it in 60 s for 200 generations, no
-request fails (but a write on the lost connection), none is answered by two generations, each write that was acknowledged is there
-once, what is open on routes that stay lives, what is open on removed ones ends as it should, p99 at most 50 ms, and nothing is left
-behind. Removed routes come back after ten generations, as their counters stay.
+Each configuration differs from the one before in routes, SQL, a policy, a header and a SQLite file, and each answer names its
+generation four times. Between them come wrong files, the loss of a connection to PostgreSQL, and at the end a database that accepts
+connections and sends nothing, with SIGTERM while a reload waits for it. The goals: 200 generations take at most 60 s; no request
+fails (except a write on the lost connection); no answer mixes two generations; each acknowledged write is there once; connections
+on routes that stay live on, those on removed routes end as they should; p99 is at most 50 ms; nothing is left behind. Removed
+routes come back after ten generations, because their counters stay.
 """
 import argparse
 import contextlib
@@ -33,9 +33,9 @@ from websocket import PING, PONG, TEXT, WebSocket
 MOST_MS = 50
 MOST_SECONDS_EACH = 60 / 200
 ROWS = 2_000_000
-MOST_STATEMENTS = 14  # of one connection: twice those of a configuration
-MOST_BACKENDS = 10  # two cores, of four and one that listens
-WARM = 20  # generations, after which the memory should have its size
+MOST_STATEMENTS = 14  # of one connection: twice as many as a configuration has
+MOST_BACKENDS = 10  # two cores, each with four and one that listens
+WARM = 20  # generations after which the memory should have its final size
 
 
 def generation(n, files, url):
@@ -102,7 +102,7 @@ handler = "echo"
 
 
 class Stream(Connection):
-    """A stream of changes, of which the head has come."""
+    """A stream of changes whose head has arrived."""
 
     def __init__(self, port, target):
         super().__init__(port)
@@ -111,7 +111,7 @@ class Stream(Connection):
         assert head.startswith(b"HTTP/1.1 200 "), head
 
     def hears(self):
-        """An event comes. False: the stream ends, whole."""
+        """Waits for an event. Returns False if the stream ends with its last chunk."""
         while size := int(self._until(b"\r\n"), 16):
             if b"data:" in self._exactly(size + 2):
                 return True
@@ -119,7 +119,7 @@ class Stream(Connection):
 
 
 def fault_of(target, status, fields, body):
-    """What is wrong with an answer, None for nothing. `fields`: names in lower case."""
+    """What is wrong with an answer, or None. `fields` has names in lower case."""
     if status != 200:
         return f"{target}: {status} {body[:200]!r}"
     if target.startswith("/known"):
@@ -133,7 +133,7 @@ def fault_of(target, status, fields, body):
 
 
 def ask(port, version, connections, stop, results):
-    """Requests over some connections, one after the other."""
+    """Sends requests over some connections, one after the other."""
     latencies, faults = [], []
     origin = "https://all.example"
     try:
@@ -147,13 +147,13 @@ def ask(port, version, connections, stop, results):
                     latencies.append((time.perf_counter() - begin) * 1000)
                     if fault := fault_of(target, answer.status, dict(answer.fields), answer.body):
                         faults.append(fault)
-    except Exception as error:  # noqa: BLE001: it is told
+    except Exception as error:  # noqa: BLE001: it is reported
         faults.append(repr(error))
     results.put((latencies, faults))
 
 
 def write(port, stop, results):
-    """Rows, each with a number of its own. Says how many, and which were not acknowledged."""
+    """Writes rows, each with a number of its own. Reports how many, and which were not acknowledged."""
     latencies, faults, lost, n = [], [], [], 0
     with Connection(port) as client:
         while not stop.is_set():
@@ -169,7 +169,7 @@ def write(port, stop, results):
 
 
 def sip(port, begun, stop, results):
-    """A download that takes as long as all of it. The number of whole rows of the first generation."""
+    """Downloads slowly, for as long as the benchmark runs. Reports the number of whole rows of the first generation."""
     rows, rest = 0, b""
     with Connection(port, timeout=120) as client:
         client.send("GET /long HTTP/1.1\r\nHost: a\r\nAccept: text/csv\r\n\r\n")
@@ -187,7 +187,7 @@ def sip(port, begun, stop, results):
 
 
 class Served:
-    """The program, its file and what it says of itself."""
+    """The program, its configuration file and its metrics."""
 
     def __init__(self, files, url):
         self.files, self.url, self.folder = files, url, folder()
@@ -199,7 +199,7 @@ class Served:
         self.admin = re.search(r'\[admin\]\nlisten = "([^"]+)"', text)[1]
 
     def reload(self, config):
-        """The status, and what the answer says."""
+        """The status and the body of the answer."""
         self.file.write_text(self.head + config)
         request = urllib.request.Request(f"http://{self.admin}/reload", method="POST")
         with contextlib.closing(urllib.request.build_opener(NoError).open(request, timeout=300)) as answer:
@@ -233,7 +233,7 @@ def echoes(talk):
 
 
 def ends_well(pairs):
-    """Of streams and conversations on removed routes: how many ended whole, how many with 1001."""
+    """How many streams of removed routes ended whole, and how many WebSockets closed with 1001."""
     whole = sum(not stream.hears() for stream, _ in pairs)
     told = 0
     for _, talk in pairs:
@@ -331,7 +331,7 @@ def main():
                 "websockets_alive": alive, "streams_alive": heard, "streams_ended": whole, "websockets_told": told,
                 f"after_{WARM}": warm, "end": last_state}
 
-    # A database that hangs, and the end of the program while a reload waits for it.
+    # A database that hangs, and SIGTERM while a reload waits for it.
     with contextlib.closing(socket.create_server(("127.0.0.1", 0), backlog=64)) as hung:
         config = generation(args.generations + 1, files, served.url) + (
             f'[database.hung]\nurl = "postgres://a@127.0.0.1:{hung.getsockname()[1]}/a"\n'

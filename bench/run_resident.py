@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Resident tables: what an answer of 100 users costs beside a static file of the same size; how long 1,000,000 rows take to load,
-and what they take in memory; what two cores make of one long answer that is encoded on demand; and versions that follow each other under load, of which no answer may hold two.
+and their memory; how much faster two cores send one long answer that is encoded on demand; and versions that follow each other
+under load, of which no answer may mix two.
 
 usage: run_resident.py [--rounds N] [--seconds S] [--rows N] [--only answer,load,parallel,refresh]
 """
@@ -42,7 +43,7 @@ index = ["role", "popularity", "joined"]
 memory = "4GiB"
 timeout = "5m"
 '''
-# Each version's rows all have its number; it stands in the first row and in the last.
+# All rows of a version have its number, `v`.
 VERSIONS = '''
 [[resident]]
 name = "versions"
@@ -53,7 +54,7 @@ key = "id"
 index = ["part"]
 refresh = { every = "100ms" }
 '''
-# The first and the last of each answer, and every one of each tenth.
+# Compares the first and the last row of each answer, and all rows of each tenth answer.
 LOOK = """
 wrong, seen, whole = 0, 0, 0
 function init(args) end
@@ -90,7 +91,7 @@ def admin_port(where, program):
 
 
 def answer(where, args):
-    """One worker on core 0, the client on core 1; the file is the answer."""
+    """One worker on core 0, the client on core 1. The file holds the same bytes as the answer."""
     users = subprocess.run([BUILD / "bench/case_study", "sql", "sqlite"], check=True, capture_output=True, text=True).stdout
     subprocess.run(["sqlite3", where / "users.db"], input=users, check=True, text=True)
     site = where / "site"
@@ -100,7 +101,7 @@ def answer(where, args):
     def start():
         program = sluice(f'[database.main]\nurl = "sqlite:{where}/users.db"\n{USERS}'
                       f'[[files]]\npath = "/static"\nroot = "{site}"\n', where, cores=1, core=CORE)
-        for _ in range(100):  # the port is bound once before it is served
+        for _ in range(100):  # the port is bound a moment before it is served
             if fetch(program.port, targets["resident"])[0] == 200:
                 break
             time.sleep(0.1)
@@ -169,7 +170,7 @@ def load(where, args):
 
 
 def taken(port, target):
-    """Seconds and bytes of an answer that is thrown away inside the kernel (tcp(7), MSG_TRUNC)."""
+    """Seconds and bytes of an answer that the kernel discards (tcp(7), MSG_TRUNC)."""
     block = bytearray(1 << 20)
     with socket.create_connection(("127.0.0.1", port)) as client:
         begin = time.perf_counter()

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Slow clients beside ordinary ones: 1,000 connections of slowhttptest each (slow headers, slow bodies, slow reads) with the
-default timeouts, and what an ordinary client at a fixed low rate sees meanwhile. The server on core 0, all clients elsewhere.
+"""Slow clients beside ordinary ones: 1,000 connections of each attack of slowhttptest (slow headers, slow bodies, slow reads) with
+the default timeouts, and what an ordinary client at a fixed low rate sees meanwhile. The server has core 0, all clients the others.
 
 usage: run_slow.py [--connections N] [--rate N] [--seconds S] [--rounds N] [--only NAME,NAME]
 
-Latencies count from the moment a request was due. `ratio` is p99 under attack to p99 in the quiet just before; it shall be at
-most 2. `kib_per_slow`: what the server's resident memory has grown by for each connection that the attack held
-(null: it held none to speak of).
+Latencies count from the moment a request was due. `ratio` is p99 under attack to p99 just before; it shall be at most 2.
+`kib_per_slow`: the growth of the server's resident memory for each connection that the attack held (null: it held too few).
 """
 import argparse
 import gc
@@ -30,8 +29,8 @@ MOST = 2.0
 
 
 def attacks(port):
-    """name: what slowhttptest is told. It asks for the connection to be closed, so a body that nobody wants is not waited for
-    and none is held; None are slow bodies of our own behind which the connection would go on."""
+    """{name: arguments of slowhttptest}. It sends `Connection: close`, so the server does not wait for an unwanted body, and holds
+    none; None stands for slow bodies of our own on connections that stay open."""
     url = f"http://127.0.0.1:{port}"
     read = ["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-u"]
     return {"slow-headers": ["-H", "-i", "1", "-u", f"{url}/page.html"],
@@ -42,10 +41,10 @@ def attacks(port):
 
 
 class Server(Program):
-    command = ()  # what runs the program
+    command = ()  # the command that runs the program
 
     def configure(self, text):
-        """The configuration, for servers that have more of it."""
+        """Returns the configuration; subclasses may add to it."""
         return text
 
     def __init__(self, where):
@@ -87,7 +86,7 @@ root = "{where}/site"
 
 
 class Client:
-    """A file and a row by turns over a kept connection, and each tenth request over a new one."""
+    """Requests a file and a row by turns over a kept connection, and each tenth time over a new one."""
 
     def __init__(self, port):
         self.port = port
@@ -112,7 +111,7 @@ class Client:
             raise OSError("refused")
 
     def run(self, rate, seconds):
-        """The latencies in microseconds, sorted. What fails counts as endless."""
+        """The latencies in microseconds, sorted. A failed request counts as infinite."""
         latencies = []
         start = time.perf_counter()
         for n in range(int(rate * seconds)):
@@ -140,7 +139,7 @@ def microseconds(latencies, percent):
 
 
 def attack(server, client, arguments, args):
-    """What the client sees while slowhttptest holds its connections, and what these cost."""
+    """What the client sees while slowhttptest holds its connections, and what these connections cost."""
     others = sorted(os.sched_getaffinity(0))[-1]
     before = server.rss_kib()
     command = ["slowhttptest", "-c", str(args.connections), "-r", str(args.connections), "-l", str(args.seconds + 5), "-p",
@@ -153,7 +152,7 @@ def attack(server, client, arguments, args):
         end = time.monotonic() + 5
         held = 0
         while held < args.connections and time.monotonic() < end:
-            held = max(held, server.connections() - 2)  # the ordinary client's, and slowhttptest's own probe
+            held = max(held, server.connections() - 2)  # without the ordinary client's, and slowhttptest's own probe
             time.sleep(0.1)
         latencies = client.run(args.rate, args.seconds)
         left = server.connections() - 1
@@ -195,7 +194,7 @@ def main():
     if not shutil.which("slowhttptest"):
         raise SystemExit("there is no slowhttptest; scripts/bootstrap bench")
 
-    # The one that measures must not wait for the one that disturbs: on two cores they share one.
+    # The measuring client must not wait for the attacker: on two cores they share one.
     try:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[1:] or [0])
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -203,7 +202,7 @@ def main():
         pass
     gc.disable()
     for name in args.only.split(","):
-        server = Server(folder())  # each its own: what one attack took, the next would use again
+        server = Server(folder())  # one for each attack: the next would reuse the memory of this one
         client = Client(server.port)
         client.run(args.rate, 1)
         quiet, loud = [], []

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What writes cost: one row a request into SQLite beside a transaction for each, and whole sets beside hand-written SQL.
+"""What writes cost: one row a request into SQLite beside a transaction for each row, and whole sets beside hand-written SQL.
 
-Single rows: POST over 64 keep-alive connections, durable, beside a loop of BEGIN, INSERT, COMMIT with synchronous = FULL (WAL,
-as Sluice's) on the same file system. Sets: PUT of N rows into an empty table, and with one row in a hundred changed; on
-PostgreSQL beside psql's COPY into a temporary table and one MERGE, on SQLite beside executemany into a temporary table and three
-statements, whose rows are ready in memory (`with_parsing`: read from the same JSON first).
+Single rows: POST over 64 keep-alive connections, durable, beside a loop of BEGIN, INSERT, COMMIT with synchronous = FULL (WAL, as
+Sluice's) on the same file system. Sets: PUT of N rows into an empty table, and again with one row in a hundred changed. The rival
+on PostgreSQL is psql's COPY into a temporary table and one MERGE; on SQLite it is executemany into a temporary table and three
+statements, with the rows ready in memory (`with_parsing`: read from the same JSON first).
 
-What single rows gain by sharing a transaction is what a sync costs, and many disks of virtual machines answer from a cache. So
-they are measured a second time with syncs that take --sync-us longer, of all programs (0: not).
+Single rows gain from a shared transaction as much as a sync costs, and many disks of virtual machines answer from a cache. So they
+are measured again with syncs that take --sync-us longer for all programs (0: not).
 usage: run_write.py [--rounds N] [--seconds S] [--rows N] [--folder DIR] [--sync-us N] [--only single,slow-sync,postgres,sqlite]
 """
 import argparse
@@ -41,7 +41,7 @@ def disk_folder(parent):
 
 
 def sync_seconds(where, count=200):
-    """The median of a page appended to a file and made durable."""
+    """The median time to append a page to a file and make it durable."""
     file = os.open(where / "sync", os.O_WRONLY | os.O_CREAT)
     taken = []
     for _ in range(count):
@@ -77,7 +77,7 @@ wrk.body = '{"name":"a reading of the north sensor","value":12.5}'
         before = count()
         run = wrk(program.port, "/readings", CONNECTIONS, args.seconds, script=script)
         written = count() - before
-        # wrk leaves with requests on their way.
+        # wrk ends while some of its requests are unanswered.
         if run["errors"] or not run["requests"] <= written <= run["requests"] + CONNECTIONS:
             raise SystemExit(f"{written} rows for {run}")
         return run["rps"]
@@ -110,7 +110,7 @@ wrk.body = '{"name":"a reading of the north sensor","value":12.5}'
 
 
 def rows_of(count, changed):
-    """The rows of a set, as JSON has them."""
+    """The rows of a set, as JSON objects."""
     return [{"id": n, "name": f"thing number {n}", "price": n % 10_000 / 100 + (changed and n % 100 == 7),
              "at": f"2026-01-{n % 28 + 1:02}T12:{n % 60:02}:00Z", "note": None if n % 3 else "what there is to say of it"}
             for n in range(count)]
@@ -148,7 +148,7 @@ columns.note = {}
 
 
 def put(program, form, file, expected):
-    """The seconds that a PUT takes; its counts must be those."""
+    """The seconds that a PUT takes; its answer must have the expected counts."""
     start = time.perf_counter()
     run = subprocess.run(["curl", "-sS", "-X", "PUT", "-H", f"Content-Type: {TYPES[form]}", "-H", "Expect:", "-T", file,
                           f"http://127.0.0.1:{program.port}/things"], capture_output=True, check=True)
@@ -160,7 +160,7 @@ def put(program, form, file, expected):
 
 
 def compare(case, args, program, files, rival_name, rival, empty, extra=None):
-    """Each round: every format's and the rival's two steps, each beginning with the empty table."""
+    """In each round every format and the rival do both steps, beginning with an empty table."""
     jobs = {f"sluice {form}": form for form in TYPES} | {rival_name: None}
     taken = {(name, step): [] for name in jobs for step in STEPS}
     cpu = {name: [] for name in jobs}
@@ -170,7 +170,7 @@ def compare(case, args, program, files, rival_name, rival, empty, extra=None):
             before = program.cpu_seconds()
             for step, expected in zip(STEPS, ([args.rows, 0, 0, 0], [0, args.rows // 100, 0, args.rows - args.rows // 100])):
                 seconds = put(program, form, files[step][form], expected) if form else rival(step)
-                if turn > 0:  # the first warms
+                if turn > 0:  # the first turn warms up
                     taken[name, step].append(seconds)
             cpu[name].append(program.cpu_seconds() - before)
     for step in STEPS:
