@@ -9,14 +9,14 @@ import time
 
 
 class Chromium:
-    """One browser for many pages. `trusted`: fingerprints of public keys (RFC 7469) that it takes without an authority."""
+    """One browser for many pages. `trusted` lists public keys (RFC 7469 fingerprints) that need no certificate authority."""
 
     def __init__(self, folder, trusted=()):
         program = shutil.which("chromium")
         assert program, "chromium is missing: scripts/bootstrap test"
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
-        # It reads commands from descriptor 3 and answers on 4.
+        # Chromium reads commands from descriptor 3 and answers on 4.
         script = f"exec 3<&{to_browser} 4>&{from_browser} {to_browser}<&- {from_browser}>&-; exec \"$@\""
         self.log = open(folder / "chromium.log", "wb")
         self.process = subprocess.Popen(
@@ -60,7 +60,7 @@ class Chromium:
             return message["result"]
 
     def open(self, url):
-        """A page, when it has loaded."""
+        """Opens a page and returns it when it has loaded."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         page = Page(self, target, self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
         went = self.ask("Page.navigate", page.session, url=url)
@@ -74,7 +74,7 @@ class Page:
         self.browser, self.target, self.session = browser, target, session
 
     def run(self, expression):
-        """What the expression, or the promise that it is, comes to."""
+        """The value of the expression; if it is a promise, the value that it resolves to."""
         result = self.browser.ask("Runtime.evaluate", self.session, expression=expression, awaitPromise=True,
                                   returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]

@@ -1,4 +1,4 @@
-"""Certificates for the tests, made by the openssl program, or by python3-cryptography where that cannot."""
+"""Certificates for the tests, made by the openssl program, or by python3-cryptography for what openssl cannot make."""
 import datetime
 import subprocess
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, for tests and benchmarks."""
+"""A private PostgreSQL cluster, for tests and benchmarks."""
 import glob
 import os
 import pwd
@@ -8,15 +8,15 @@ import socket
 import subprocess
 import tempfile
 
-# Below those that the kernel gives to clients, so that no connection takes one in the meantime; each of the processes
-# that run tests at once has ports of its own.
+# Below the kernel's ephemeral ports, so that no client connection takes one in the meantime. Each parallel test process has its own
+# ports.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
 _PORTS = list(range(12000 + 5000 * _WORKER, 17000 + 5000 * _WORKER))
 random.SystemRandom().shuffle(_PORTS)
 
 
 def free_port():
-    """A loopback port that nothing listens on and that was not given before."""
+    """A loopback port that nothing listens on, and that this function has not returned before."""
     while True:
         port = _PORTS.pop()
         with socket.socket() as probe:
@@ -28,7 +28,7 @@ def free_port():
 
 
 class Postgres:
-    """A cluster of its own on a free loopback port and a unix socket; everybody is trusted."""
+    """A new cluster on a free loopback port and a unix socket, which trusts everybody."""
 
     def __init__(self, *settings):
         self.bin = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
@@ -46,7 +46,7 @@ class Postgres:
         self.start()
 
     def standby(self):
-        """A hot standby of this cluster, which follows it; stopped and removed like any other."""
+        """A hot standby that follows this cluster; stop and remove it like any other cluster."""
         other = Postgres.__new__(Postgres)
         other.bin, other.user = self.bin, self.user
         other.folder = tempfile.mkdtemp(prefix="sluice-pg-")
@@ -80,7 +80,7 @@ class Postgres:
         return f"postgres://postgres@127.0.0.1:{self.port}/{database}"
 
     def psql(self, sql, database="postgres"):
-        """What the statement prints, as bytes; unaligned, without headers."""
+        """The output of the statement as bytes: unaligned, without headers."""
         run = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", self.url(database)],
                              input=sql if isinstance(sql, bytes) else sql.encode(), capture_output=True)
         if run.returncode != 0:

@@ -27,8 +27,8 @@ class Server:
 
     def __init__(self, config, folder, environment, port, admin_port, limits=()):
         self.port, self.admin_port = port, admin_port
-        self.terminated = False  # SIGTERM was sent; a second one may end it without draining
-        self.judged = False  # how it ended has been looked at
+        self.terminated = False  # SIGTERM was sent; a second one may end the program without draining
+        self.judged = False  # the exit status has been checked
         self.log_path = folder / f"log-{port}"
         self.log_file = open(self.log_path, "wb")
         limited = ["prlimit", *(f"--{name}={most}:{most}" for name, most in limits.items())] if limits else []
@@ -47,7 +47,7 @@ class Server:
             return connection.get(target, *fields, method=method)
 
     def admin(self, path):
-        """(status, body) of the admin listener; (0, "") where nothing listens."""
+        """(status, body) of the admin listener; (0, "") if nothing listens there."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -57,7 +57,7 @@ class Server:
             return 0, ""
 
     def sample(self, name):
-        """A number of /metrics; `name` with its labels, if it has any."""
+        """The value of a metric; `name` includes its labels, if any."""
         status, text = self.admin("/metrics")
         assert status == 200
         return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
@@ -77,7 +77,7 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
 
     def stop(self, seconds=15):
-        """SIGTERM; it must drain and end with 0."""
+        """Sends SIGTERM; the program must drain and exit with 0."""
         self.judged = True
         self.terminate()
         try:
@@ -99,12 +99,11 @@ class Server:
 
 @pytest.fixture
 def sluice(tmp_path):
-    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}) starts the program and waits until it is
-    ready.
+    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}) starts the program and waits until it is ready.
 
-    `config` is what follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a
-    configuration of its own that reads LISTEN and ADMIN from the environment. `limits` are prlimit's: {"nofile": 160}. All are
-    stopped at the end of the test.
+    `config` follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a whole configuration
+    instead, which reads LISTEN and ADMIN from the environment. `limits` are prlimit's: {"nofile": 160}. All programs are stopped at
+    the end of the test.
     """
     running = []
 
@@ -132,7 +131,7 @@ def sluice(tmp_path):
 
 
 def database_with(request, folder, statements):
-    """The URL of a database with what the statements make: `request.param` says whether "sqlite" or "postgres"."""
+    """The URL of a database in which the statements have run; `request.param` is "sqlite" or "postgres"."""
     if request.param == "sqlite":
         database = sqlite3.connect(folder / "main.db", isolation_level=None)
         for statement in statements:
@@ -145,7 +144,7 @@ def database_with(request, folder, statements):
 
 
 def queried_database(request, folder, statements):
-    """The URL of such a database, and what gives a query's rows, as texts."""
+    """As database_with(), and a function that returns a query's rows as texts."""
     url = database_with(request, folder, statements)
 
     def of_sqlite(sql):

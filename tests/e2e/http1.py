@@ -1,10 +1,10 @@
-"""A strict HTTP/1.1 client over a raw socket: it sends what it is told, and fails on an answer that RFC 9112 forbids."""
+"""A strict HTTP/1.1 client over a raw socket: it sends exactly its input, and fails on an answer that RFC 9112 forbids."""
 import re
 import socket
 
 
 class Broken(Exception):
-    """The answer ended before its framing said so."""
+    """The answer ended before its framing said that it would."""
 
 
 class Response:
@@ -42,7 +42,7 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
-        self.sip = 1 << 18  # the most that one read takes
+        self.sip = 1 << 18  # how many bytes one read takes at most
 
     def __enter__(self):
         return self
@@ -60,7 +60,7 @@ class Connection:
         self.socket.shutdown(socket.SHUT_WR)
 
     def call(self, method, target, body=None, *fields):
-        """One request with these header lines, and a body where there is one; its answer."""
+        """Sends one request with these header lines, and with the body if there is one. Returns the answer."""
         lines = [f"{method} {target} HTTP/1.1", "Host: test", *fields]
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
@@ -98,7 +98,7 @@ class Connection:
         return data[:size]
 
     def read(self, head=False):
-        """The next response, 1xx included. Broken where it is cut."""
+        """The next response, 1xx included. Raises Broken if it is cut."""
         lines = self._until(b"\r\n\r\n").split(b"\r\n")
         status = re.fullmatch(rb"(HTTP/1\.[01]) ([1-5][0-9][0-9]) ([^\r\n]*)", lines[0])
         assert status, f"bad status line {lines[0]!r}"
@@ -134,7 +134,7 @@ class Connection:
         return response
 
     def rest(self):
-        """All that comes until the server closes."""
+        """All bytes until the server closes."""
         try:
             while True:
                 self._more()
@@ -145,7 +145,7 @@ class Connection:
         return data
 
     def assert_closed(self):
-        """The server closes, and sends nothing more before."""
+        """The server closes without sending anything more."""
         try:
             assert self.rest() == b""
         except Broken:

@@ -24,7 +24,7 @@ def header_block(path, method=b"\x82"):
 
 
 class Raw:
-    """Sends what it is told, and reads frames."""
+    """Sends exactly its input, and reads frames."""
 
     def __init__(self, port, timeout=20):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -41,7 +41,7 @@ class Raw:
         self.socket.sendall(data)
 
     def frames(self):
-        """(kind, flags, stream, payload) of what has been read."""
+        """(kind, flags, stream, payload) of each whole frame in the buffer."""
         while len(self.buffer) >= 9:
             size = int.from_bytes(self.buffer[:3], "big")
             if len(self.buffer) < 9 + size:
@@ -51,13 +51,13 @@ class Raw:
             yield kind, flags, stream, payload
 
     def look_for_goaway(self):
-        """Its error code, if it is among what has come by now."""
+        """The error code of a GOAWAY that has arrived by now, or None."""
         if select.select([self.socket], [], [], 0)[0]:
             self.buffer += self.socket.recv(1 << 16)
         return next((int.from_bytes(payload[4:8], "big") for kind, _, _, payload in self.frames() if kind == GOAWAY), None)
 
     def all_frames(self):
-        """Those that come until the server closes."""
+        """All frames until the server closes."""
         while True:
             yield from self.frames()
             try:
@@ -69,7 +69,7 @@ class Raw:
             self.buffer += got
 
     def goaway(self):
-        """The error code of the last GOAWAY before the server closes; None: it closes without a word."""
+        """The error code of the last GOAWAY before the server closes; None: it sends no GOAWAY."""
         codes = [int.from_bytes(payload[4:8], "big") for kind, _, _, payload in self.all_frames() if kind == GOAWAY]
         return codes[-1] if codes else None
 
@@ -107,7 +107,7 @@ class Client:
             self.socket.sendall(data)
 
     def request(self, path, method="GET", fields=(), body=None, ends=True):
-        """Without `ends`, and without a body, the body follows in send()."""
+        """Sends a request. If it `ends` is False and it has no body, send() sends the body later."""
         stream = self.connection.get_next_available_stream_id()
         self.connection.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "test"),
                                               (":path", path), *fields], end_stream=ends and body is None)
@@ -122,7 +122,7 @@ class Client:
         self.flush()
 
     def hear(self):
-        """What comes next; False at the end."""
+        """Reads the next data and handles its events. Returns False at the end of the connection."""
         try:
             data = self.socket.recv(1 << 16)
         except ConnectionResetError:
@@ -152,7 +152,7 @@ class Client:
         return True
 
     def wait(self, *streams, seconds=20):
-        """The answers, whole or reset."""
+        """Waits for the answers of these streams, whole or reset."""
         end = time.monotonic() + seconds
         while any(not self.answers[stream].ended and self.answers[stream].reset is None for stream in streams):
             assert time.monotonic() < end, "no answer in time"

@@ -1,4 +1,4 @@
-"""Tests that cannot be run where they are: which of them may be skipped is SLUICE_MAY_SKIP's to say."""
+"""Skips of tests that cannot run on this machine. SLUICE_MAY_SKIP lists the reasons that are allowed."""
 import os
 import pathlib
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def skip(reason, text):
-    """Skips if SLUICE_MAY_SKIP has the reason, or is not set; else the test has failed."""
+    """Skips the test if SLUICE_MAY_SKIP lists the reason or is not set; otherwise fails it."""
     allowed = os.environ.get("SLUICE_MAY_SKIP")
     if allowed is not None and reason not in allowed.split(","):
         pytest.fail(f"{text}\nSLUICE_MAY_SKIP={allowed} does not let it be skipped", pytrace=False)
@@ -14,7 +14,7 @@ def skip(reason, text):
 
 
 def has_network():
-    """Whether there is a way to other machines: a default route that does not lead back to this one."""
+    """Whether other machines can be reached: there is a default route that does not lead back to this one."""
     for name, interface, is_default in (("route", 0, lambda of: of[1] == of[7] == "00000000"),
                                         ("ipv6_route", 9, lambda of: of[0] == "0" * 32 and of[1] == "00")):
         table = pathlib.Path("/proc/net") / name
@@ -25,6 +25,7 @@ def has_network():
 
 
 def skip_unfetched(what, said):
-    """Of what could not be fetched, with what the program that tried has said. With a network, that is a failure like another."""
+    """Skips because `what` could not be fetched; `said` is the output of the fetching program. The reason depends on the
+    network."""
     lines = said.strip().splitlines()
     skip("fetch" if has_network() else "network", f"{what}: {lines[-1] if lines else 'nothing was said'}")

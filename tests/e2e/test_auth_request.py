@@ -1,4 +1,4 @@
-"""[policy.NAME] of type auth-request: another server decides about each request, and nothing passes without it."""
+"""[policy.NAME] of type auth-request: another server decides about each request, and without it no request passes."""
 import json
 import signal
 import threading
@@ -26,7 +26,7 @@ def fields_of(request):
 
 
 class Judge:
-    """The server that decides: its next answers, one for all if there is one."""
+    """The server that decides. It gives the same answer to every request until `next` is replaced."""
 
     def __init__(self, answer):
         self.next = answer

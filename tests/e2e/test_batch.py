@@ -141,10 +141,10 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
             assert problem["pointer"] == "/1/path" and "segment" in problem["detail"], problem
     for slug, path in ((".", "/films/.${0.0.slug}/tags"), (".", "/films/%2e${0.0.slug}/tags"), ("..", "/films/x%2F${0.0.slug}")):
         assert films.refused(400, post(slug), {"method": "GET", "path": path})["pointer"] == "/1/path"
-    # An empty segment is not left out.
+    # An empty segment is not dropped.
     assert films.refused(404, post("a"), {"method": "DELETE", "path": "/films//a"})["call"] == 1
     assert films.films() == []
-    # No Location leads elsewhere, either.
+    # A Location does not lead elsewhere, either.
     for slug, location in (("..", None), (".", None), ("a/../b", None), ("...", "/films/..."), ("%2e%2e", "/films/%252e%252e")):
         assert films.batch(post(slug))[0]["headers"].get("location") == location
     answers = films.batch(post("..a"), {"method": "POST", "path": "/films/${0.0.slug}/tags", "body": {"tag": "x"}},
@@ -153,7 +153,7 @@ def test_a_reference_stays_in_its_segment_of_the_path(films):
 
 
 def test_a_reference_does_not_choose_a_format(films):
-    """An extension is taken off the path of a GET: without it the path names another row. What writes names the row."""
+    """A GET's path may end in an extension, which names a format, so a reference must not add one. A write has no extensions."""
     films.batch(post("a"))
     for slug, path in (("a.csv", "/films/${0.0.slug}"), ("a.json", "/films/${0.0.slug}?x=1"), ("csv", "/films/a%2e${0.0.slug}"),
                        ("a.nd", "/films/${0.0.slug}%6ason"), ("x/a.csj", "/films/${0.0.slug}")):
@@ -185,7 +185,7 @@ def test_a_call_is_as_long_as_a_request_may_be(films):
     assert problem["pointer"] == "/1/path" and "longer than a target may be" in problem["detail"], problem
     header = {"method": "GET", "path": "/films", "headers": {"X-Long": "x" * 2100}}
     assert films.refused(400, header)["pointer"] == "/0/headers"
-    # Each is short, and so are these without the last ones.
+    # Each field is short, but all together are too long; the first thirty are not.
     short = {f"X-{number}": "x" * 40 for number in range(48)}
     problem = films.refused(400, {**header, "headers": short})
     assert problem["pointer"] == "/0/headers" and "they are too long" in problem["detail"], problem
@@ -205,7 +205,7 @@ def test_all_or_nothing(films):
     assert films.refused(422, post("brazil"), {"method": "POST", "path": "/films", "body": {"score": 1}})["call"] == 1
     refused = films.refused(405, post("brazil"), {"method": "PUT", "path": "/films", "body": {}})
     assert refused["call"] == 1
-    # What a batch has read is of its own transaction, and so is its end.
+    # The calls of a batch see the changes of its own transaction, and all of them are committed.
     answers = films.batch({"method": "DELETE", "path": "/films/alien"}, {"method": "GET", "path": "/films"}, post("alien"))
     assert answers[0]["status"] == 204 and "body" not in answers[0]
     assert answers[1]["body"] == []
@@ -244,7 +244,7 @@ def test_what_only_reads_takes_no_write_lock(films):
         assert [answer["body"] for answer in answers] == alone
         assert films.batch(post("cube"), {"method": "GET", "path": "/mode"})[1]["body"] == [{"read_only": "on"}]
         return
-    # Somebody else is writing, and goes on doing so.
+    # Another connection holds the write lock.
     other = sqlite3.connect(films.file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM films")
@@ -256,7 +256,7 @@ def test_what_only_reads_takes_no_write_lock(films):
 
 
 def test_the_limit_of_the_answers_is_that_of_each_statement(films):
-    # 100 MB, were they all read.
+    # The whole answer would have 100 MB.
     for calls in ([], [post("alien")]):
         problem = films.refused(422, *calls, {"method": "GET", "path": "/many/2000000"})
         assert "16384" in problem["detail"]
@@ -274,7 +274,7 @@ def test_a_call_does_not_say_who_its_client_is(films):
             refused = films.send([me, {**me, "headers": {name: value}}], *fields)
             problem = json.loads(refused.body)
             assert (refused.status, problem["pointer"]) == (400, f"/1/headers/{name}"), problem
-    # Also where the call's own endpoint does not ask for it.
+    # Even if the call's own endpoint does not use the field.
     assert films.refused(400, {**post("x"), "headers": {"X-USER": "root"}})["pointer"] == "/0/headers/X-USER"
     assert films.refused(403, me)["call"] == 0
 
@@ -296,7 +296,7 @@ def test_type_and_method(films):
 
 
 def test_batches_at_once(films):
-    """Each adds to what it has read, which only holds if they do not mix."""
+    """Each batch adds to the value that it has read, so the sum is right only if they do not interleave."""
     films.batch(post("sum", score=0))
     done = []
 
@@ -323,7 +323,7 @@ def test_batches_at_once(films):
 
 
 def test_each_call_runs_as_its_client(sluice, postgres):
-    """The role and request.* are set for each call; what a call may not do ends the batch."""
+    """The role and request.* are set for each call. A call without the right to do something ends the batch."""
     secret = Secret()
     postgres.psql('''DROP TABLE IF EXISTS batch_notes;
         DO $$ BEGIN CREATE ROLE batch_member; CREATE ROLE batch_login LOGIN NOINHERIT; GRANT batch_member TO batch_login;
@@ -372,7 +372,7 @@ delete = "DELETE FROM batch_notes"
 
 
 def test_what_a_call_sets_ends_with_it(sluice, postgres):
-    """SET LOCAL lasts until the transaction's end; the batch's later calls are other requests."""
+    """SET LOCAL lasts until the end of the transaction, but must not reach the batch's later calls."""
     postgres.psql('''DO $$ BEGIN CREATE ROLE batch_boss; CREATE ROLE batch_setter; CREATE ROLE batch_sets LOGIN NOINHERIT;
         GRANT batch_boss, batch_setter TO batch_sets; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
         CREATE OR REPLACE FUNCTION batch_set(name text, value text) RETURNS text LANGUAGE sql
@@ -403,7 +403,7 @@ get = """SELECT current_user::text AS user, current_setting('app.user') AS app_u
 
 
 def test_a_get_that_writes_is_refused_as_it_is_alone(sluice, postgres):
-    """Whatever the batch's other calls do; the role and the settings of each call hold."""
+    """The batch's other calls do not change that; the role and the settings of each call hold."""
     postgres.psql('''DO $$ BEGIN CREATE ROLE batch_writer; CREATE ROLE batch_writes LOGIN NOINHERIT; GRANT batch_writer TO batch_writes;
         EXCEPTION WHEN duplicate_object THEN NULL; END $$;
         DROP TABLE IF EXISTS batch_hits; CREATE TABLE batch_hits (n int); GRANT SELECT, INSERT ON batch_hits TO batch_writer;

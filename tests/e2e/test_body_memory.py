@@ -1,4 +1,4 @@
-"""[server] body_memory: what request bodies may hold, who is refused or cut beyond it, and what the metrics say of it."""
+"""[server] body_memory: how much request bodies may hold, which requests are refused or cut beyond it, and its metrics."""
 import json
 import re
 import select
@@ -12,9 +12,9 @@ from conftest import database_with
 from http1 import Broken, Connection
 from websocket import BINARY, CLOSE, CONTINUATION, PING, WebSocket, WebSocketOverHttp2
 
-LIMIT = 4 << 20  # and so 1 MiB of a connection
+LIMIT = 4 << 20  # so one connection may hold 1 MiB
 SHARE = LIMIT // 4
-STREAM = 14_000  # at most what a stream takes besides its body and long headers
+STREAM = 14_000  # the most that a stream takes besides its body and long headers
 REFUSED_STREAM = 7
 PATIENCE = 60
 CONFIG = '''
@@ -81,7 +81,7 @@ def wait_for(server, holds):
 
 
 def begin(server, path, body, length=1_000_000, method="POST", kind="application/json"):
-    """A request whose body has only begun."""
+    """Sends only the beginning of a request's body."""
     connection = Connection(server.port)
     connection.send(f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n".encode() + body)
     return connection
@@ -104,7 +104,7 @@ def test_unfinished_bodies_have_a_bound_and_the_stillest_goes_first(server):
     assert 600_000 < reading(server, "sluice_body_bytes") <= LIMIT
     assert reading(server, "sluice_bodies_cut_total") == 0
     assert server.get("/numbers/7").status == 200
-    # Those that hold something have come to a stand: they make room for one that goes on.
+    # The held bodies make no progress, so a body that does may have their memory.
     statuses = []
 
     def goes_through():
@@ -136,7 +136,7 @@ def test_unfinished_bodies_have_a_bound_and_the_stillest_goes_first(server):
 
 def test_one_connection_of_http2_has_its_share(server):
     with http2.Client(server.port) as client:
-        # What its windows let it send of each; none of them ends.
+        # Sends as much of each body as the windows allow; none of them ends.
         streams = []
         for _ in range(16):
             stream = client.connection.get_next_available_stream_id()
@@ -180,7 +180,7 @@ def test_unfinished_messages_of_websockets_are_bounded_too(server, open_all, lim
             client.say(BINARY, bytes(700_000), fin=False)
             client.say(PING, b"has it come?")
             got = client.frame()
-        except (Broken, OSError):  # it was refused while it sent
+        except (Broken, OSError):  # the server refused it while it was being sent
             refused += 1
             continue
         if got.opcode == CLOSE:
@@ -198,7 +198,7 @@ def test_unfinished_messages_of_websockets_are_bounded_too(server, open_all, lim
 
 
 def first_reset(connections):
-    """The error code of the first RST_STREAM that comes on one of them."""
+    """The error code of the first RST_STREAM on any of the connections."""
     while True:
         ready = select.select([connection.socket for connection in connections], [], [], PATIENCE)[0]
         assert ready
@@ -221,7 +221,7 @@ def test_streams_of_which_only_the_header_has_come_have_a_bound(server):
     assert LIMIT // 2 < reading(server, "sluice_body_bytes") <= LIMIT
     assert first_reset(held) == REFUSED_STREAM
     assert server.get("/numbers/7").status == 200
-    # They have come to a stand: the stillest make room for others.
+    # The held streams make no progress; those idle for longest make room for others.
     answers = []
 
     def goes_through():
@@ -238,7 +238,7 @@ def test_streams_of_which_only_the_header_has_come_have_a_bound(server):
 
 
 def unread(server, path, method="GET", fields=(), body=lambda i: None):
-    """Eight connections of forty requests, of whose answers nothing is taken."""
+    """Eight connections with forty requests each, which read none of the answers' bodies."""
     clients = []
     for connection in range(8):
         client = http2.Client(server.port)
@@ -260,7 +260,7 @@ def test_answers_that_nobody_takes_are_bounded_and_come_back(server, fields):
     assert 503 in statuses and 200 in statuses
     assert reading(server, "sluice_bodies_refused_total") > 0
     assert server.get("/numbers/7").status == 200
-    # They stand still: others get their room.
+    # Their answers make no progress, so others get the memory.
     wait_for(server, lambda: server.get("/row").status == 200)
     with http2.Client(server.port) as other:
         wait_for(server, lambda: other.get("/row").status == 200)
@@ -275,7 +275,7 @@ def test_answers_of_writes_that_nobody_takes_are_bounded(server):
     clients = unread(server, "/echoed", "POST", kind, lambda i: b'{"n":%d}' % (200_000 + i))
     answers = [answer for client in clients for answer in client.answers.values()]
     assert {answer.status for answer in answers if answer.reset is None} == {201, 500}
-    # It was carried out, so that nobody may be told to send it again.
+    # The write was carried out, so the client must not be told to send it again.
     assert all("retry-after" not in answer.fields for answer in answers if answer.status == 500)
     for client in clients:
         client.socket.close()
@@ -307,7 +307,7 @@ def test_whoever_keeps_a_body_counts_it(server, path, body, method, kind):
 
 @pytest.mark.parametrize("short_table", ["sqlite", "postgres"], indirect=True)
 def test_many_short_rows(sluice, short_table):
-    """Answers that have no rows are not held; those that have are, and the refusal says what was short."""
+    """Answers without rows take no memory; those with rows do, and a refusal names the limit."""
     server = sluice(f'''
 [database.main]
 url = "{short_table}"

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: files, data, refusals and WebSocket, over TLS with HTTP/2 and HTTP/1.1, and without TLS."""
+"""A page in headless Chromium: files, data, refusals and WebSockets, over TLS with HTTP/2 and HTTP/1.1, and without TLS."""
 import base64
 import hashlib
 import json
@@ -156,8 +156,8 @@ root = "{site}"
 
 
 def log_entries(server):
-    """The access log's entries of requests. Stops the server first, which then has written all of them. A request that the
-    browser resets before the server starts it has no target there: Chromium does so while it seeks in a sound."""
+    """The access log's entries of requests. Stops the server first, so that all are written. A request that the browser resets
+    before the server starts it has no target there; Chromium sends such requests when it seeks in a sound."""
     server.stop()
     entries = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
     return [entry for entry in entries if "target" in entry]
@@ -186,11 +186,11 @@ def test_a_page(sluice, config, chromium, localhost, scheme, protocol):
     assert page.run("talk('/echo', ['soap', 'chat'])") == {
         "same": True, "protocol": "chat", "extensions": "permessage-deflate", "code": 3000, "wasClean": True}
     assert page.run("fails('/others')") == 1006
-    # Two at once, and requests beside them.
+    # Two WebSockets at once, and a request beside them.
     both = page.run("Promise.all([talk('/echo'), talk('/echo'), rows('/many')])")
     assert [each.get("same", each.get("count")) for each in both] == [True, True, 50_000]
 
-    # Over HTTP/2 they are streams of the page's connection.
+    # Over HTTP/2 the WebSockets are streams of the page's connection.
     more = server.sample("sluice_connections_total") - connections
     assert more == 0 if http2 else more >= 3, more
 
@@ -252,7 +252,8 @@ use = ["web"]
 
 @pytest.mark.parametrize("http2", (True, False))
 def test_routes_are_called_from_another_origin(sluice, config, chromium, localhost, small_sqlite, site, http2):
-    """The browser asks first, without the token; then it sends what the policy lets it send, and the page may read it."""
+    """The browser sends a preflight without the token, then the requests that the policy allows, and the page may read the
+    answers."""
     tls = f"http2 = {str(http2).lower()}\n" + tls_table(localhost)
     page = chromium.open(f"https://localhost:{sluice(config, server=tls).port}/")
     origin = page.run("location.origin")
@@ -268,7 +269,7 @@ def test_routes_are_called_from_another_origin(sluice, config, chromium, localho
     assert call("GET", token) == [200, {"n": 7, "text": "number 7"}]
     assert call("PUT", token, "JSON.stringify({text: 'seven'})") == [200, {"n": 7, "text": "seven"}]
     status, problem = call("GET", "none")
-    assert status == 401 and "malformed" in problem["detail"]  # which the page may read
+    assert status == 401 and "malformed" in problem["detail"]  # the page may read it
     assert call("DELETE", token) == [204, None]
 
     def fetch(path, options="{}", then="[answer.status, await answer.text()]"):
@@ -278,8 +279,8 @@ def test_routes_are_called_from_another_origin(sluice, config, chromium, localho
     assert fetch("/site/hello.txt", then="[answer.status, answer.headers.get('etag') !== null, await answer.text()]") == [
         200, True, "Hello, world.\n"]
     assert fetch("/site/none.txt", then="answer.status") == 404
-    assert fetch("/elsewhere") == "TypeError"  # which is done, and the page may not read
-    assert fetch("/elsewhere", "{method: 'PUT'}") == "TypeError"  # which is never sent
+    assert fetch("/elsewhere") == "TypeError"  # it is executed, but the page may not read the answer
+    assert fetch("/elsewhere", "{method: 'PUT'}") == "TypeError"  # it is never sent
     assert fetch("/none") == "TypeError"
     assert page.run(f"""new Promise((resolve, reject) => {{
         const source = new EventSource('https://localhost:{server.port}/open/9/changes', {{withCredentials: true}});

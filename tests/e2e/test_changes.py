@@ -1,4 +1,4 @@
-"""GET /x/changes: Server-Sent Events of what is committed, on both databases."""
+"""GET /x/changes: Server-Sent Events for committed changes, on both databases."""
 import json
 import os
 import re
@@ -36,11 +36,11 @@ HEARTBEAT = 'heartbeat = "1m"'
 
 
 class Ended(Exception):
-    """The stream has ended as its framing says."""
+    """The stream ended as its framing says."""
 
 
 class Stream:
-    """One client of a stream, over HTTP/1.1."""
+    """One client of an event stream, over HTTP/1.1."""
 
     def __init__(self, server, target="/notes/changes", last=None, fields=(), connection=None):
         self.connection = connection or server.connect()
@@ -81,7 +81,7 @@ class Stream:
     def next(self):
         """(id, event, data) of the next event."""
         event, data = "message", []
-        end = time.monotonic() + 60  # comments keep the connection's own deadline from passing
+        end = time.monotonic() + 60  # comments keep the connection's own timeout from expiring
         while True:
             assert time.monotonic() < end, "no event came"
             name, value = self._line()
@@ -118,7 +118,7 @@ class Notes:
             time.sleep(0.02)
 
 
-# Each database has its own of these.
+# PostgreSQL uses the first key, SQLite the second.
 BOTH = 'notify = "notes_changed", tables = ["Notes"]'
 TRIGGER = '''
 CREATE OR REPLACE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS
@@ -157,7 +157,7 @@ def test_commits_are_told_in_the_same_order_everywhere(notes, kind):
     ids = []
     for n in range(3):
         assert it.post({"n": n, "text": "x"}) == 201
-        # What is rolled back, and what changes another table, is nothing.
+        # A rollback and a change of another table send no event.
         assert it.post([{"n": 100 + n, "text": "y"}, {"n": n, "text": "y"}]) == 409
         assert it.post({"n": 1}, "/others") == 201
         events = {stream.next() for stream in streams}
@@ -169,7 +169,7 @@ def test_commits_are_told_in_the_same_order_everywhere(notes, kind):
     assert {stream.next()[2] for stream in streams} == {it.change}
     assert [int(id.rpartition("-")[2]) for id in ids] == list(range(streams[0].number() - 3, streams[0].number()))
 
-    # Who comes back, to whatever core, misses nothing and hears nothing twice.
+    # A client that comes back, to any core, gets every event exactly once.
     last = streams[0].id
     for stream in streams:
         stream.connection.close()
@@ -181,7 +181,7 @@ def test_commits_are_told_in_the_same_order_everywhere(notes, kind):
     assert {stream.next()[1:] for stream in waiting} == {("message", it.change)}
     assert waiting[0].number() == int(last.rpartition("-")[2]) + 1
 
-    # An id of another process, or of the future, says nothing.
+    # An id of another process, or of the future, gives a reset.
     boot = last.rpartition("-")[0]
     for other in ("0123456789abcdef-1", f"{boot}-999999", f"{boot}-", "x"):
         with Stream(it.server, last=other) as lost:
@@ -228,7 +228,7 @@ columns.text = {}
         put(rows, "?dry-run")
         put(rows)
         first = stream.next()
-        put(rows)  # it changes nothing
+        put(rows)  # this changes nothing
         assert it.post({"n": 2}) == 201
         assert (first[2], stream.next()[2]) == (it.change, it.change)
         assert stream.id.endswith("-2")
@@ -261,7 +261,7 @@ def test_streams_end_on_sigterm_and_timeouts_do_not_touch_them(notes):
                server='cores = 1\ngrace = "1m"\nwrite_timeout = "200ms"\nidle_timeout = "200ms"')
     streams = [Stream(it.server) for _ in range(2)]
     assert all(100 <= stream.retry <= 150 for stream in streams)
-    with Raw(it.server.port) as client:  # h2's takes nothing after GOAWAY
+    with Raw(it.server.port) as client:  # python3-h2 accepts nothing after GOAWAY
         client.send(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, header_block("/notes/changes")))
         body = b""
         ended = False
@@ -296,7 +296,7 @@ def test_streams_end_on_sigterm_and_timeouts_do_not_touch_them(notes):
 
 
 def test_who_does_not_read_is_cut(notes, postgres):
-    # What AddressSanitizer holds back is no memory of ours.
+    # Memory in AddressSanitizer's quarantine is not the server's.
     quarantine = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=1"]))
     it = notes("postgres", more='heartbeat = "1m", keep = 64', server='cores = 1\nwrite_timeout = "300ms"',
                env={"ASAN_OPTIONS": quarantine})
@@ -312,8 +312,8 @@ def test_who_does_not_read_is_cut(notes, postgres):
             postgres.psql(f"SELECT pg_notify('notes_changed', '{payload}' || n) "
                           f"FROM generate_series({sent + 1}, {sent + 1000}) n")
             sent += 1000
-            it.wait_for("sluice_changes_events_total", sent + 1)  # and the reset at the start
-            # Who reads goes on; in such a flood it may hear of a reset in place of what it missed.
+            it.wait_for("sluice_changes_events_total", sent + 1)  # the 1 is the reset at the start
+            # The client that reads goes on; in such a flood a reset may replace events that it missed.
             while quick.number() < sent + 1:
                 quick.next()
         it.wait_for("sluice_changes_clients", 1)
@@ -356,7 +356,7 @@ def test_tokens_roles_and_requirements(sluice, postgres):
     assert server.get("/guarded/x/changes").status == 404
     assert status(tenant="c") == 403
     assert status(sub="eve") == 403
-    assert status(role="stranger") == 403  # who may not read the table
+    assert status(role="stranger") == 403  # this role may not read the table
     assert status(role="nobody_of_that_name") == 403
     assert status(role=None) == 403
     Notes(server, "postgres", None).wait_for("sluice_changes_listening", 1)
@@ -364,7 +364,7 @@ def test_tokens_roles_and_requirements(sluice, postgres):
     with Stream(server, "/guarded/7/changes", fields=[f"Authorization: Bearer {token}"]) as stream:
         postgres.psql("NOTIFY guarded_changed, 'x'")
         assert stream.next()[1:] == ("message", "x")
-    # However little is left of the token.
+    # A token that expires soon still starts a stream, which ends with it.
     token = SECRET.token({"sub": "ada", "role": "reader", "tenant": "a", "exp": time.time() + 1.2})
     with Stream(server, "/guarded/7/changes", fields=[f"Authorization: Bearer {token}"]) as stream:
         with pytest.raises(Ended):
@@ -387,12 +387,12 @@ get = "SELECT 1 AS one"
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("http2", [False, True])
 def test_a_token_that_expires_ends_no_other_request(notes, kind, http2):
-    """The request memory that carried a token serves others, also on other connections, when the token has expired."""
+    """Request memory that held an expired token serves other requests, also on other connections."""
     it = notes(kind, extra=SHARED_CONNECTION.format(secret=SECRET.secret), server="cores = 1")
     token = SECRET.token({"sub": "ada", "exp": time.time() + 0.5})
 
     def use_up(ask):
-        """The token passes, then no longer: what it left behind is in the past."""
+        """Uses the token until it has expired."""
         statuses = []
         while not statuses or statuses[-1] == 200:
             statuses.append(ask())

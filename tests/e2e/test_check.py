@@ -1,4 +1,4 @@
-"""What `sluice check` finds that would start, and then surprise: each error says how to write it."""
+"""Mistakes that would start but behave unexpectedly: `sluice check` finds them, and each message says how to write it instead."""
 import os
 import re
 import sqlite3
@@ -18,7 +18,7 @@ CREATE TABLE shows (id integer PRIMARY KEY, name text NOT NULL, seats integer NO
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def check(request, tmp_path_factory):
-    """check(text, *, good=False): what `sluice check` says of a [database.main] and the text, which begins in line 3."""
+    """check(text, *, good=False): the output of `sluice check` for a [database.main] and the text, which begins in line 3."""
     folder = tmp_path_factory.mktemp("check")
     if request.param == "sqlite":
         with sqlite3.connect(folder / "a.db") as database:
@@ -48,7 +48,7 @@ class Said:
         self.whole, self.text = whole, text
 
     def names(self, needle, message, hint=""):
-        """An error (or, with "warning: " before the message, a warning) at the needle's place."""
+        """There is an error (or, if the message begins with "warning: ", a warning) at the needle's position."""
         kind = "warning: " if message.startswith("warning: ") else ""
         level = "" if kind else "error: "
         line = f"{kind}sluice.toml:{place(self.whole, needle)}: {level}{message.removeprefix(kind)}"
@@ -68,7 +68,7 @@ def endpoint(get, path="/a", more=""):
 def test_a_parameter_within_quotes_is_text(check, pattern, hint):
     get = f"SELECT id FROM movies WHERE {pattern if 'LIKE' in pattern else 'name LIKE ' + pattern}"
     quoted = re.search(r"'[^']*'", get)[0]
-    if get.count(":q") == 1:  # it may be a text that is searched for
+    if get.count(":q") == 1:  # the text may be meant as it is
         check(endpoint(get), good=True).names(quoted.lstrip("'%"), 'warning: endpoint /a: ":q" within quotes is text', hint)
     said = check(endpoint(get, more="" if get.count(":q") == 2 else 'params.q = "text"\n'))
     said.names(get[get.index(quoted) + quoted.index(":q"):], 'endpoint /a: ":q" within quotes is text, and takes no value', hint)
@@ -81,7 +81,7 @@ def test_a_parameter_of_the_path_within_quotes(check):
     said = check('[[endpoint]]\npath = "/movies/{id:int}"\npatch = "UPDATE movies SET name = \':name\' WHERE id = :id"\n'
                  'params.name = { from = "query.name" }\n')
     said.names(":name'", 'endpoint /movies/{id:int}: ":name" within quotes is text, and takes no value')
-    # A name that no statement takes, in a longer text.
+    # A parameter that no statement uses, inside a longer text.
     said = check(endpoint("SELECT id FROM movies WHERE link = '/movies/:name'", "/movies/{name}"))
     said.names("{name}", "endpoint /movies/{name}: the statement does not use :name", "write '/movies/' || :name")
 
@@ -184,7 +184,7 @@ def test_what_no_request_could_meet(check, text, needle, says, hint):
 
 
 def test_a_delete_does_not_pass_over_a_column_that_is_no_key(check):
-    """Its value would not be compared, and the row be deleted whoever asks."""
+    """Its value would not be compared, and the row would be deleted for any value."""
     delete = '[[endpoint]]\npath = "/a/{id}"\n[endpoint.delete]\ntable = "movies"\ncolumns.id = { key = true, from = "path.id" }\n'
     said = check(delete + 'columns.name = { required = true, from = "header.x-owner" }\ncolumns.link = {}\n')
     for column in ("name", "link"):
@@ -236,7 +236,7 @@ def test_a_weak_secret_and_all_of_a_schema_are_said_with_the_rest(check):
     for what in ("/type: a type is one of", '/patern: the keyword "patern" is not known', "/properties/label/minLength: must be"):
         said.names("{ type", f'endpoint "/c": the schema, at {what}')
     assert said.text.count("error:") == 6, said.text
-    # What follows from another mistake is not said.
+    # Errors that only follow from another one are not reported.
     assert check(POLICY + 'secret = "${SLUICE_NOT_THERE}"\n' + endpoint("SELECT 1 AS a")).text.count("error:") == 1
     assert check(schema.replace('{ type = "objekt"', '7 # ')).text.count("error:") == 1
 

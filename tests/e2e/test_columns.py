@@ -27,15 +27,15 @@ ROWS = 5000  # several blocks
 
 
 class Things:
-    """The program and its database, which `alter` changes from outside."""
+    """The program and its database; `alter` changes the database from outside."""
 
     def __init__(self, server, alter):
         self.server, self.alter = server, alter
 
     def names(self):
-        """The columns' names as each kind of answer gives them, which must be one list; the rows must fit to it."""
+        """The names of the columns, which must be the same in every kind of answer and fit the rows."""
         seen = []
-        for _ in range(2):  # as the statement is found changed, and once that is known
+        for _ in range(2):  # when the program finds the change, and once it knows it
             with self.server.connect() as connection:
                 for target in ("/things", "/things/7/rows"):
                     rows = json.loads(self._body(connection, f"{target}.json"))
@@ -123,7 +123,7 @@ def test_a_column_that_has_gone_is_500_until_it_is_back(things):
     assert things.names() == ["id", "name"]
 
 
-# Names in quotes, which SQLite would take for texts once no column has them; `table` quotes all names.
+# SQLite takes a quoted name for a text if no column has it. `table` quotes all names.
 QUOTED = r'''
 [database.main]
 url = "{url}"

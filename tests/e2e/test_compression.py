@@ -18,7 +18,7 @@ SCRIPT = b"".join(b"function f%d(a) { return a * %d; }\n" % (n, n * n) for n in 
 
 
 def decode(coding, data):
-    """The whole body; fails where it is cut, damaged, or followed by something."""
+    """Decodes the whole body; fails if it is cut or damaged, or if something follows it."""
     if coding == "gzip":
         decoder = zlib.decompressobj(31)
         text = decoder.decompress(data) + decoder.flush()
@@ -117,7 +117,7 @@ def test_files_come_back(server, coding):
 
 
 def test_a_file_that_changes_is_compressed_anew(server, site):
-    with server.connect() as connection:  # each core looks for itself, at most once a second
+    with server.connect() as connection:  # each core checks the file by itself, at most once a second
         for version in range(3):
             body = TEXT + b"version %d" % version
             (site / "text.txt").write_bytes(body)
@@ -234,7 +234,7 @@ def test_many_at_once(server):
                     answer = connection.get("/many.csv", f"Accept-Encoding: {coding}")
                     assert answer.status == 200, answer.body
                     assert decode(coding, answer.body) == plain
-        except BaseException as fault:  # noqa: BLE001: told below
+        except BaseException as fault:  # noqa: BLE001: reported below
             faults.append(fault)
 
     plain = get(server, "/many.csv", "identity").body
@@ -276,7 +276,7 @@ def test_clients_that_leave_do_no_harm(server):
 
 @pytest.mark.parametrize("coding", ["gzip", "br"])
 def test_rows_arrive_when_they_are_there(sluice, postgres, coding):
-    """Rows that come with pauses are not kept back in the compressor."""
+    """The compressor does not hold back rows that come with pauses."""
     server = sluice(f'''
 [compression]
 codings = ["gzip", "br"]

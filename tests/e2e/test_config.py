@@ -1,4 +1,4 @@
-"""What `sluice check` and `sluice serve` say of a configuration that is wrong: exit code 3, and where it is wrong."""
+"""What `sluice check` and `sluice serve` report of a wrong configuration: exit code 3, and the position of each error."""
 import contextlib
 import os
 import re
@@ -18,7 +18,7 @@ def run(tmp_path, text, command="check", **environment):
 
 
 def place(text, needle):
-    """line:column of the needle, both from 1."""
+    """The line:column of the needle, both from 1."""
     at = text.index(needle)
     return f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"
 
@@ -226,7 +226,7 @@ SECRET_URLS = [
     "postgres://h/x?sslpassword=hush", "postgres:///x?host=/tmp&user=me&password=hush&sslmode=no", "postgres://:hush@/x?sslmode=no",
     "postgres://me:hush@h1,h2/x", "postgresql://me:hush@[::1/x", "mysql://me:hush@h/x", "postgres:me:hush@h/x", "me:hush@h:5432/x",
     "host=h user=me password=hush dbname=x", "host=h password = 'hush'",
-    # These are as they must be, and nothing answers.
+    # These URLs are valid, but nothing answers.
     "postgres://me:hush@127.0.0.1:1/x", "postgres://127.0.0.1:1/x?user=me&password=hush", "postgres://me:hush@/x?host=/nowhere"]
 
 
@@ -247,7 +247,7 @@ def test_a_password_under_a_wrong_key_is_not_printed(tmp_path):
 
 
 WRONG_VALUES = [
-    # (what follows the database, what is at the place that is named, what is said)
+    # (text after the database, text at the error's position, message)
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "bool"', '"bool"',
      'is declared as bool, and the database takes it for an integer'),
     ('path = "/a"\nget = "SELECT n FROM numbers WHERE n = :n"\nparams.n = "text"', '"text"',
@@ -339,7 +339,7 @@ CREATE TABLE gaps (span INTERVAL, only INTEGER UNIQUE);
 CREATE VIEW v AS SELECT id || '' AS id, title FROM films;
 CREATE VIRTUAL TABLE ft USING fts5(title, code);
 """
-# Statements that work as they are, with what is said of each parameter: a type, or a default.
+# Statements that are valid, with the parameters' type or default.
 FINE_ON_SQLITE = [
     ("SELECT * FROM films WHERE :g = '' OR genre_id = :g", 'g = { default = "" }'),
     ("SELECT * FROM films WHERE :g = '' OR genre_id = :g", 'g = { default = "", type = "text" }'),
@@ -382,7 +382,7 @@ FINE_ON_SQLITE = [
     ("SELECT genre_id, count(*) AS votes FROM films GROUP BY 1 HAVING votes = :r", ""),
     ("SELECT * FROM films WHERE (title, id) > (:t, :i)", ""),
     ("SELECT f.id FROM films f, pragma_table_info('films') p WHERE p.type = :t", ""),
-    # What may be left to find nothing.
+    # Comparisons that may find nothing.
     ("SELECT * FROM films WHERE slug = :t OR id = :x", 'x = { default = "" }'),
     ("SELECT * FROM films WHERE id IN (:i, :x)", 'x = { default = "" }'),
     ("SELECT * FROM films WHERE id NOT IN (:x)", 'x = { default = "" }'),
@@ -394,7 +394,7 @@ FINE_ON_SQLITE = [
     ("SELECT * FROM films WHERE slug = :t AND NOT EXISTS (SELECT 1 FROM settings WHERE id = :x)", 'x = { default = "" }'),
     ("SELECT * FROM films WHERE (score > 1 OR votes = :x)", 'x = { default = "" }'),
     ("SELECT * FROM films WHERE id = CASE WHEN :x = '' THEN id ELSE :x END", 'x = { default = "" }'),
-    # Columns of another kind.
+    # Columns of other types.
     ("SELECT span FROM gaps WHERE span = :t", ""),
     ("SELECT span FROM gaps WHERE only = :b", ""),
     ("SELECT u.id FROM films, u WHERE u.id = :t", ""),

@@ -1,4 +1,4 @@
-"""[policy.NAME] of type "cors": what browsers are told of whose pages may call."""
+"""[policy.NAME] of type "cors": which origins browsers let call."""
 import json
 import sqlite3
 
@@ -60,7 +60,7 @@ def server(sluice, tmp_path):
 
 
 def told(answer):
-    """What an answer says of origins."""
+    """The CORS fields of an answer, and its Vary."""
     fields = {}
     for name, value in answer.fields.items() if isinstance(answer.fields, dict) else answer.fields:
         if name.lower() == "vary" or name.lower().startswith("access-control-"):
@@ -88,7 +88,7 @@ def test_pages_of_the_origins_may_call(server):
         answer, said = ask(path)
         assert answer.status == status, path
         assert {**said, "vary": "Origin"} == allowed and "Origin" in said["vary"].split(", "), (path, said)
-    # Whatever answers: a method that is not there, a body that is too long, a batch, a file that the client has.
+    # Every kind of answer has the fields: a wrong method, a body that is too long, a batch, a file that the client has.
     answer, said = ask("/things", token, method="DELETE")
     assert answer.status == 405 and said == allowed
     answer, said = ask("/things", token, "Content-Type: application/json", method="POST", body=b'{"id":2,"name":"' + b"x" * 2000 + b'"}')
@@ -102,13 +102,13 @@ def test_pages_of_the_origins_may_call(server):
     assert answer.status == 304 and said["access-control-allow-origin"] == APP
     answer, said = ask("/site/a.txt", "Accept-Encoding: gzip")
     assert answer.get("content-encoding") == "gzip" and sorted(said["vary"].split(", ")) == ["Accept-Encoding", "Origin"]
-    # Others are answered as ever, and their browsers keep it from the page.
+    # Other origins get the same answers without the fields, so their browsers keep them from the page.
     for other in ("https://evil.example", "null", f"{APP}.evil.example", None):
         answer, said = ask("/site/a.txt", origin=other)
         assert answer.status == 200 and list(said) == ["vary"], (other, said)
         assert sorted(said["vary"].split(", ")) == ["Accept-Encoding", "Origin"], other
     assert ask("/site/a.txt", origin="https://a.b.app.example")[1]["access-control-allow-origin"] == "https://a.b.app.example"
-    # Without the policy, nothing is told.
+    # Without the policy there are no CORS fields.
     assert ask("/open")[1] == {"vary": "Accept"} and ask("/none")[1] == {}
 
 

@@ -1,4 +1,4 @@
-"""Clients may take all descriptors but those that the operators' listener needs, and its own clients keep nobody else away."""
+"""Clients cannot take the descriptors that the admin listener needs, and clients of that listener cannot keep others out."""
 import contextlib
 import re
 import resource
@@ -57,7 +57,7 @@ def test_idle_clients_of_the_admin_listener_make_room(sluice, site):
             hold(stack, server.admin_port, 3000)
             for _ in range(20):
                 assert server.admin("/livez") == (200, "live\n")
-            # Half a request does not hold its place either.
+            # A client that has sent half a request makes room, too.
             hold(stack, server.admin_port, 200, b"GET /livez HTTP/1.1\r\nHost: a\r\n")
             for _ in range(20):
                 assert server.admin("/livez") == (200, "live\n")

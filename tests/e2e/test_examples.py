@@ -1,9 +1,9 @@
-"""Every example of the guides, as written: configurations are checked, and requests are sent, on both databases. README.md and the
+"""Every example of the guides, as written, on both databases: configurations are checked, and requests are sent. README.md and the
 tutorial have a test of their own (test_pages.py).
 
-A block of TOML is checked with what a reader has already: a database, a policy "auth" and an endpoint where it names none of
-its own. A comment above a block says what cannot be seen in it: `<!-- example: postgres -->` or `<!-- example: sqlite -->`
-where it is for one database, and `<!-- example: continues -->` where it goes on with the page's block before it.
+A block of TOML is checked with what a reader already has: a database, and a policy "auth" and an endpoint if it does not define
+them. A comment above a block says what the block does not show: `<!-- example: postgres -->` or `<!-- example: sqlite -->` if it is
+for one database, and `<!-- example: continues -->` if it continues the block before it on the page.
 """
 import json
 import os
@@ -43,7 +43,7 @@ KINDS = {
 }
 FUNCTION = """CREATE FUNCTION place_order(customer text, items jsonb, OUT id integer, OUT total numeric) LANGUAGE sql
               AS 'SELECT 1, 9.5'"""
-# What requests of a page need beside its own configuration.
+# Requests of a page need this besides the page's own configuration.
 BEFORE_REQUESTS = {
     "docs/guide/README.md": endpoint("SELECT id, slug FROM films ORDER BY id", "/films"),
     "docs/guide/batch.md": """
@@ -85,14 +85,14 @@ for first, second in zip(TOML, TOML[1:]):
     if second.continues:
         assert first.page == second.page
         second.text = first.text + second.text
-# A request, and what it answers: in the lines below `$ curl`, or in a block of JSON below it.
+# (request, block with its answer): the lines below `$ curl`, or a block of JSON below it.
 CURLS = [(block, BLOCKS[number + 1]) for number, block in enumerate(BLOCKS)
-         if re.search(r"^(\$ )?curl ", block.text, re.M) and "curl -N" not in block.text]  # a stream without an end
+         if re.search(r"^(\$ )?curl ", block.text, re.M) and "curl -N" not in block.text]  # that stream never ends
 
 
 @pytest.fixture(scope="module")
 def folders(request, tmp_path_factory, localhost):
-    """folders(kind): a folder with what the examples name, and the URL of its database."""
+    """folders(kind): a folder with the files that the examples name, and the URL of its database."""
     made = {}
 
     def folder_of(kind):
@@ -113,7 +113,7 @@ def folders(request, tmp_path_factory, localhost):
             cluster = request.getfixturevalue("postgres")
             cluster.psql("CREATE DATABASE examples")
             for script in [statements, FUNCTION, *scripts]:
-                # Roles are the cluster's, and other tests have made some of the same name.
+                # Roles belong to the cluster, and other tests may have made one of the same name.
                 script = re.sub(r"^CREATE ROLE [^;]*;", r"DO $$ BEGIN \g<0> EXCEPTION WHEN duplicate_object THEN NULL; END $$;",
                                 script, flags=re.M)
                 cluster.psql(script, "examples")
@@ -135,7 +135,7 @@ ENVIRONMENT = {**os.environ, "JWT_SECRET": "0123456789abcdef0123456789abcdef", "
 
 
 def completed(text, url, before=""):
-    """The example, with its own database where it is the test's, and with what a reader has already."""
+    """The example with the test's database, and with what a reader already has."""
     if text.startswith("[endpoint."):
         text = '[[endpoint]]\npath = "/example"\n' + text
     if "[database." in text:
@@ -167,7 +167,7 @@ def test_a_configuration_is_taken_as_written(folders, block, kind):
 def requests_of(block):
     """(command, expected text or None) of each request in a block."""
     if not block.text.startswith("$ "):
-        # A command goes on where its quotes do.
+        # A command may have several lines.
         return [(command, None) for command in re.split(r"\n(?=curl )", block.text.strip())]
     command, _, answer = block.text[2:].partition("\n")
     return [(command, answer)]

@@ -1,4 +1,4 @@
-"""Statements that fail: before the first rows the answer is an error, after them the stream is cut. On both databases."""
+"""Statements that fail: before the first rows the answer is an error, after them the answer is cut. On both databases."""
 import json
 import sqlite3
 import time

@@ -28,7 +28,7 @@ def serve(sluice, site):
     return start
 
 
-BIG = bytes(range(256)) * 40_000  # as the site fixture has it
+BIG = bytes(range(256)) * 40_000  # the site fixture's big.bin
 
 
 def test_one_range(serve):
@@ -77,7 +77,7 @@ def test_several_ranges(serve, site):
     assert (status, body) == (200, text)
     overlapping = ",".join(["0-"] * 30)
     assert curl(server, "/lines.txt", "-r", overlapping)[2] == text
-    with server.connect() as connection:  # the connection goes on behind a multipart answer
+    with server.connect() as connection:  # the connection stays usable after a multipart answer
         for _ in range(3):
             answer = connection.get("/lines.txt", "Range: bytes=0-7,100000-100007")
             assert answer.status == 206 and text[100_000:100_008] in answer.body

@@ -42,7 +42,7 @@ def decode(form, body):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_make_run(request, tmp_path, kind):
-    """What `make run` does behind the build: the data is made where there is none, and stays where there is some. Films can be added."""
+    """Does what `make run` does after the build: makes the data only if there is none. Films can be added."""
     if kind == "sqlite":
         database = f"sqlite:{tmp_path}/new/films.db"
     else:

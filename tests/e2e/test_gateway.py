@@ -1,4 +1,4 @@
-"""The gateway through the real program: requests are passed on to real servers, and their responses back."""
+"""The gateway through the real program: requests go to real servers, and their responses come back."""
 import hashlib
 import os
 import signal
@@ -123,7 +123,7 @@ def test_no_spelling_walks_around_a_policy(sluice):
                 assert said(passed)[0].startswith("GET /admin"), target
             for target in ("//admin/a", "/admin//a"):
                 assert client.get(target).status == 401 and client.get(target, token).status == 404, target
-            # To routes and policies that is one segment; the server might see several.
+            # For routes and policies %2f is part of a segment, but the server might split the path there.
             assert client.get("/x%2f..%2fadmin").status == 400
             assert client.get("/admin/..%2f").status == 401 and client.get("/admin/..%2f", token).status == 400
             assert said(client.get("/x%2fadmin"))[0] == "GET /x%2Fadmin"
@@ -188,7 +188,7 @@ def test_what_is_no_response(sluice, bad):
 @pytest.mark.parametrize("version", ["1.1", "2"])
 @pytest.mark.parametrize("framing", [b"", b"Content-Length: 4\r\n", b"Transfer-Encoding: chunked\r\n"])
 def test_a_head_does_not_wait_for_its_body(sluice, version, framing):
-    """As of a stream of events that begins with silence."""
+    """For example, a stream of events may send its first event much later."""
     seen = threading.Event()
 
     def answer(request, connection):

@@ -1,4 +1,4 @@
-"""TLS and unix sockets to the servers of an upstream, through the real program: Python's ssl is the server."""
+"""TLS and unix sockets between the gateway and the servers of an upstream; the servers use Python's ssl."""
 import shutil
 import ssl
 import subprocess
@@ -20,7 +20,7 @@ def stranger(tmp_path_factory):
 
 
 def speaks(certificate, ask_for=None):
-    """A server's context; `ask_for`: who signs the certificates that clients must show."""
+    """A server's TLS context. `ask_for`: the CA file that clients' certificates must be signed by."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     if ask_for:
@@ -66,11 +66,11 @@ def test_long_bodies_and_websockets(sluice, authority, localhost):
             return websocket_echo(request, connection)
         if request[1] == "/end":
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + long)
-            connection.unwrap()  # the end is said
+            connection.unwrap()  # sends close_notify
             return None
         if request[1] == "/cut":
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + long)
-            return None  # it just closes, as a stranger on the way could do it
+            return None  # closes without close_notify, as an attacker between the two could
         assert request[3] == long
         return response(long)
 
@@ -135,7 +135,7 @@ def test_a_certificate_of_our_own(sluice, authority, stranger, localhost):
         assert server.get("/").status == 200
         for keys in ({}, {"cert": wrong[0], "key": wrong[1]}):
             server = sluice(gateway(back.url, upstream=tls(ca=authority.ca, **keys)))
-            # TLS 1.3's server says no behind the handshake, and may reset the connection before that is read.
+            # A TLS 1.3 server refuses after the handshake, and its reset may arrive before the refusal is read.
             assert server.get("/").status == 502
             assert f"{back.name}: it " in server.log
         assert len(back.requests) == 1
@@ -173,7 +173,7 @@ def test_files_that_cannot_be_used_refuse_the_start(tmp_path, authority, strange
 
 
 def test_a_reload_reads_the_files_again(sluice, authority, stranger, tmp_path):
-    """Whether they say something else is what counts, not what the configuration says."""
+    """A changed file counts as a change, even if the configuration is the same."""
     ca = tmp_path / "ca.pem"
     shutil.copy(authority.ca, ca)
     with Upstream(echo, tls=speaks(authority.issue("first"))) as back:

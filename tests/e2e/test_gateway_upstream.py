@@ -1,4 +1,4 @@
-"""Which server of an upstream gets a request, and what happens when one fails: through the real program, with real servers."""
+"""Which server of an upstream gets a request, and the reaction to servers that fail: the real program, with real servers."""
 import signal
 import socket
 import threading
@@ -17,7 +17,7 @@ def named(name):
 
 
 def state(server, back, name="back"):
-    """The server's state; None: no core knows it."""
+    """The server's state; None: no core has it."""
     for line in server.admin("/metrics")[1].splitlines():
         if line.startswith(f'sluice_upstream_state{{upstream="{name}",server="127.0.0.1:{back}"') and line.endswith(" 1"):
             return line.split('state="')[1].split('"')[0]
@@ -54,7 +54,7 @@ def test_least_keeps_away_from_a_server_that_is_slow(sluice):
         server = sluice(gateway(slow.url, fast.url, upstream='balance = "least"'), server="cores = 1")
         with server.connect() as waiting:
             waiting.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            # Until one waits for the slow one, which then has more than the other.
+            # Until a request waits at the slow server, which then has more requests than the other one.
             while not slow.requests:
                 assert waiting.read().body == b"fast"
                 waiting.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -79,7 +79,7 @@ def test_hash(sluice, key, field):
         first = [ask(number) for number in range(60)]
         assert set(first) == {b"a", b"b", b"c"}
         assert [ask(number) for number in range(60)] == first
-        # The list's order is nothing; another server takes keys, and others keep theirs.
+        # The order of the list does not matter. A new server takes some keys, and all others stay where they are.
         with named("d") as d:
             text = server.file.read_text()
             server.file.write_text(text.replace(f'"{a.url}", "{b.url}"', f'"{d.url}", "{b.url}", "{a.url}"'))
@@ -116,18 +116,18 @@ def test_a_server_is_ejected_for_all_cores_and_comes_back(sluice):
                         server="cores = 2")
 
         def ask():
-            with server.connect() as client:  # a connection each, so that both cores get some
+            with server.connect() as client:  # a new connection each time, so that both cores get requests
                 return client.get("/").status
 
         while state(server, a.port) != "ejected":
             assert ask() in (200, 503)
         wait_until(lambda: ask() == 200)
         before = len(a.requests)
-        # Within its time it gets none. It may be over while this is counted.
+        # An ejected server gets no requests. The ejection may end while this counts them.
         statuses = [ask() for _ in range(20)]
         if state(server, a.port) == "ejected":
             assert statuses == [200] * 20 and len(a.requests) == before
-        # One request tries it, fails, and the next ejection lasts twice as long.
+        # One request tries the server and fails, so the next ejection lasts twice as long.
         wait_until(lambda: ask() == 503)
         wait_until(lambda: "ejected for 2 s: the one request that it got failed" in server.log)
         ill.clear()
@@ -256,7 +256,7 @@ def test_what_is_sent_to_another_server(sluice, fault):
         def ask(method, body=None, *fields):
             count = len(a.requests)
             with server.connect() as client:
-                while True:  # until it was a's turn
+                while True:  # until a gets the request
                     answer = client.call(method, "/", body, *fields) if body is not None else client.get("/", method=method)
                     if len(a.requests) > count:
                         assert len(a.requests) == count + 1
@@ -281,7 +281,7 @@ def test_retry_on(sluice):
         with server.connect() as client:
             assert [client.get("/").status for _ in range(8)] == [200] * 8
             assert len(a.requests) == 4
-            # One of them at each server's turn: a POST is passed on as it was answered.
+            # The two requests go to one server each. A POST is not repeated, so its 503 is passed on.
             assert sorted(client.call("POST", "/", b"x").status for _ in range(2)) == [200, 503]
 
 
@@ -305,7 +305,7 @@ def test_the_budget_of_retries(sluice):
         for _ in range(60):
             assert server.get("/").status == 502
         sent = len(a.requests) + len(b.requests)
-        # Ten, and one for each five requests after the first.
+        # Ten retries, and one for each five requests after the first.
         assert 60 + 10 <= sent <= 60 + 10 + 12
         assert server.sample('sluice_upstream_retries_refused_total{upstream="back"}') == 120 - sent
 
@@ -324,14 +324,14 @@ def test_reload_keeps_what_stays(sluice):
             assert {client.get("/").body for _ in range(9)} == {b"b", b"c"}
             assert b.connections == 1
             assert of_server(server, "requests_total", b.port) > requests
-            # One that goes is forgotten; one that comes again begins anew.
+            # A removed server is forgotten; if it comes back, its counters start anew.
             server.file.write_text(text.replace(f'"{a.url}", ', ""))
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: state(server, a.port) is None)
             server.file.write_text(text)
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: state(server, a.port) is not None)
-            # Other options of connections or ejection: all begins anew.
+            # Other options for connections or ejection: all counters start anew.
             server.file.write_text(text.replace("after = 2", "after = 3"))
             server.process.send_signal(signal.SIGHUP)
             wait_until(lambda: of_server(server, "ejections_total", a.port) == 0 or None)

@@ -26,7 +26,7 @@ def opened(server, back):
 
 
 def message(client):
-    """A whole one; the server's frames are not the client's."""
+    """A whole message; the gateway may split it into other frames than the client sent."""
     frames = [client.frame()]
     while not frames[-1].fin:
         frames.append(client.frame())
@@ -41,7 +41,7 @@ def insecure():
 
 @pytest.fixture(params=["h1", "wss", "h2", "h2-tls"])
 def connect(request, localhost):
-    """connect.config is for the server; connect(server, *fields, path=...) opens a WebSocket."""
+    """connect.config configures the server; connect(server, *fields, path=...) opens a WebSocket."""
     tls = request.param in ("wss", "h2-tls")
 
     def open_one(server, *fields, path="/chat", **how):
@@ -73,7 +73,7 @@ def test_messages_pass_both_ways(sluice, connect):
             assert opened(server, back) == 1
             client.close_with(1000)
             if connect.is_http2:
-                client.end()  # its side; HTTP/1.1's client closes the connection
+                client.end()  # ends this side of the stream; the HTTP/1.1 client closes its connection
         wait_until(lambda: opened(server, back) == 0)
         method, target, fields, _ = back.requests[0]
         assert (method, target) == ("GET", "/chat?room=1")
@@ -94,9 +94,9 @@ def test_long_messages_pass_both_ways(sluice, connect):
 
             got = bytearray()
             if connect.is_http2:
-                say()  # which reads meanwhile
+                say()  # reads while it sends
             else:
-                thread = threading.Thread(target=say)  # TLS and TCP go both ways at once
+                thread = threading.Thread(target=say)  # so that one side can read while the other one sends
                 thread.start()
             for _ in range(3):
                 got += message(client)
@@ -139,7 +139,7 @@ def test_a_refusal_is_passed_on(sluice, connect):
 
 
 def test_a_server_without_websockets(sluice):
-    """To HTTP/2's client a 200 would mean that its WebSocket is open."""
+    """For an HTTP/2 client a 200 would mean that its WebSocket is open."""
     with Upstream(lambda *_: response(b"page")) as back:
         server = sluice(gateway(back.url))
         with WebSocketOverHttp2(server.port, "/", open=False) as client:
@@ -152,7 +152,7 @@ def test_a_server_without_websockets(sluice):
 
 
 def test_no_request_is_smuggled(sluice):
-    """What follows an upgrade that is refused is a request of its own, with its own route and policies."""
+    """The bytes after a refused upgrade are a request of their own, with its own route and policies."""
     inner = b"GET /admin HTTP/1.1\r\nHost: test\r\n\r\n"
     with Upstream(lambda request, _: response(request[1].encode())) as back:
         server = sluice(gateway(back.url) + '[[route]]\npath = "/admin"\nupstream = "back"\nuse = ["auth"]\n'
@@ -174,7 +174,7 @@ def test_any_protocol_may_be_tunnelled(sluice):
         change_protocol(request, connection, protocol="shout/1")
         while data := connection.recv(1000):
             connection.sendall(data.upper())
-        connection.sendall(b"(the end)")  # the client's end, and ours is still open
+        connection.sendall(b"(the end)")  # the client has ended its side, and ours is still open
 
     with Upstream(shout) as back:
         server = sluice(gateway(back.url))
@@ -200,7 +200,7 @@ def test_policies_guard_it(sluice, connect):
         with connect(server, f"Authorization: Bearer {token}") as client:
             client.say(TEXT, "in time")
             assert client.frame().payload == b"in time"
-            client.assert_closed()  # with the token
+            client.assert_closed()  # when the token expires
         wait_until(lambda: opened(server, back) == 0)
 
 
@@ -233,7 +233,7 @@ def test_a_server_that_vanishes(sluice, connect):
         server = sluice(gateway(back.url), server=connect.config)
         with connect(server) as client:
             client.say(TEXT, "go")
-            # Python's ssl takes a reset for an end.
+            # Python's ssl reports a reset as the end.
             with pytest.raises(Broken, match="reset|closed" if isinstance(client.socket, ssl.SSLSocket) else "reset"):
                 client.frame()
         wait_until(lambda: opened(server, back) == 0)
@@ -246,7 +246,7 @@ def peak_kib(server):
 
 @pytest.mark.parametrize("slow", ["client", "server"])
 def test_a_slow_reader_costs_little_memory(sluice, slow):
-    """One side sends much more than sockets hold and the other one does not read: the sender has to wait."""
+    """One side sends much more than sockets hold and the other one does not read, so the sender has to wait."""
     blocks, block = 2500, b"x" * 40_000
     stuck, reads = threading.Event(), threading.Event()
 
@@ -376,19 +376,19 @@ def test_shutdown_waits_for_the_grace_only(sluice, connect):
 
 
 def test_a_connection_that_was_kept_is_not_trusted(sluice):
-    """A WebSocket is a GET: where a kept connection has just been closed it is asked for on a new one."""
+    """A WebSocket is a GET: if the kept connection has just been closed, it is sent again on a new one."""
     def answer(request, connection):
         if request[1] == "/page":
             connection.sendall(response(b"page"))
             go.wait(20)
-            return None  # the connection ends when the next request is on its way
+            return None  # closes the connection after the next request was sent
         return websocket_echo(request, connection)
 
     go = threading.Event()
     with Upstream(answer) as back:
         server = sluice(gateway(back.url), server="cores = 1")
         assert server.get("/page").body == b"page"
-        # The server has not read it, and ends with it unread.
+        # The server behind closes without reading the request.
         with WebSocketOverHttp2(server.port, "/chat", open=False) as client:
             threading.Timer(0.2, go.set).start()
             assert client.handshake().status == 200

@@ -1,4 +1,4 @@
-"""`require`: who may do what, by claims and by what the database says, on both databases."""
+"""`require`: permissions by claims and by queries, on both databases."""
 import json
 from types import SimpleNamespace
 
@@ -123,7 +123,7 @@ def test_a_request_is_refused_before_its_body_is_read(teams):
     with teams.server.connect() as connection:
         connection.send("PUT /teams/red/notes HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
                         "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
-        assert connection.read().status == 403  # and not 100
+        assert connection.read().status == 403  # before any 100
 
 
 def test_whoever_may_not_is_not_told_which_parameters_there_are(teams):
@@ -247,7 +247,7 @@ def test_a_value_that_does_not_fit_is_named(request, sluice, tmp_path, database)
     url = database_with(SimpleNamespace(param=database, getfixturevalue=request.getfixturevalue), tmp_path, SCHEMA)
     server = Teams(sluice(VALUES.format(url=url, secret=SECRET.secret)))
     reasons = {"/declared": "must be an integer"}
-    if database == "postgres":  # its columns have types
+    if database == "postgres":  # its parameters have the columns' types
         reasons["/columns"] = "does not fit its type"
     for path, reason in reasons.items():
         for method, good in (("GET", 200), ("POST", 201)):

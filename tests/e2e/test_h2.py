@@ -1,4 +1,4 @@
-"""HTTP/2 as real clients speak it, its conformance by h2spec, and what it does to those who abuse it."""
+"""HTTP/2 with real clients, its conformance by h2spec, and the defence against floods."""
 import json
 import os
 import pathlib
@@ -73,7 +73,7 @@ def test_curl(server, tmp_path):
     assert json.loads(got.stdout) == {"n": 7, "text": "number 7"}
     got = run("curl", "-sS", "--http2-prior-knowledge", "-w", "%{stderr}%{http_code}", f"{url}/nothing")
     assert got.stderr == b"404" and json.loads(got.stdout)["status"] == 404
-    # A body that nobody asked for: the answer comes all the same.
+    # The answer comes although no handler reads the body.
     upload = tmp_path / "upload"
     upload.write_bytes(b"x" * 500_000)
     got = run("curl", "-sS", "--http2-prior-knowledge", "-w", "%{stderr}%{http_code}", "--data-binary", f"@{upload}",
@@ -117,7 +117,7 @@ def test_tls_clients_get_http2_by_alpn(sluice, config, authority, localhost):
               f"https://127.0.0.1:{server.port}/numbers/3")
     text = got.stdout.decode()
     assert "5000 succeeded, 0 failed, 0 errored" in text and "Application protocol: h2" in text, text
-    # Prior knowledge is for plain connections: who has not negotiated it speaks HTTP/1.1.
+    # Prior knowledge is for connections without TLS: without ALPN, a TLS connection speaks HTTP/1.1.
     got = run(*curl, "--no-alpn", "--http2-prior-knowledge", f"{url}/hello.txt")
     assert got.returncode != 0
 
@@ -202,7 +202,7 @@ def test_answers_do_not_wait_for_each_other(server):
     with Client(server.port, opens_windows=False) as client:
         client.request("/endless")
         client.request("/big.bin")
-        # Both are stalled by the window of the connection; an answer without a body still comes.
+        # The connection's window stalls the bodies; an answer without a body still comes.
         head = client.request("/big.bin", method="HEAD")
         assert client.wait(head)[0].status == 200
 
@@ -217,7 +217,7 @@ def test_refusals_are_problems(server):
             assert answer.fields["content-type"] == "application/problem+json"
             assert json.loads(answer.body)["status"] == status
         answer = client.get("/hello.txt", method="POST", fields=(("content-length", "2000000"),), body=b"")
-        assert answer.reset == 1  # a length that is not kept
+        assert answer.reset == 1  # the body does not have the length that it announced
         assert client.get("/hello.txt").body == HELLO
 
 
@@ -306,7 +306,7 @@ def test_sigterm_under_load_fails_nothing(server):
                             break
                 except OSError:
                     pass
-                # What the last GOAWAY counts as begun has been answered; the rest may be asked elsewhere.
+                # The server must answer every stream up to the last GOAWAY's; clients may repeat the rest elsewhere.
                 (failed if {each for each in asked if last is not None and each <= last} - answered else done).append(asked)
 
     threads = [threading.Thread(target=load) for _ in range(4)]
@@ -322,18 +322,18 @@ def test_sigterm_under_load_fails_nothing(server):
 
 def test_time_limits(sluice, config):
     server = sluice(config, server='idle_timeout = "400ms"\nheader_timeout = "300ms"\nwrite_timeout = "500ms"')
-    with Raw(server.port) as raw:  # says nothing after the preface
+    with Raw(server.port) as raw:  # sends nothing after the preface
         raw.send(PREFACE + frame(SETTINGS))
         start = time.monotonic()
         assert raw.goaway() == 0
         assert 0.2 < time.monotonic() - start < 10
-    with Raw(server.port) as raw:  # a header without an end
+    with Raw(server.port) as raw:  # a header block without an end
         raw.send(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM, 1, header_block("/")))
         assert raw.goaway() == ENHANCE_YOUR_CALM
     with Client(server.port, opens_windows=False) as client:  # opens no window
         stream = client.request("/big.bin")
         assert client.wait(stream)[0].reset == 8
-    with Raw(server.port) as raw:  # windows open, and takes nothing
+    with Raw(server.port) as raw:  # opens the windows, and reads nothing
         raw.send(PREFACE + frame(SETTINGS, payload=b"\x00\x04\x7f\xff\xff\xff") +
                  frame(WINDOW_UPDATE, 0, 0, (1 << 30).to_bytes(4, "big")) +
                  frame(HEADERS, END_STREAM | END_HEADERS, 1, header_block("/endless")))
@@ -349,14 +349,14 @@ def test_time_limits(sluice, config):
 
 # ---- Conformance ----
 
-# It names no versions of what it needs; the newest of those want a newer Go than Debian's.
+# h2spec does not pin its dependencies, and the newest ones need a newer Go than Debian's.
 H2SPEC = ("github.com/summerwind/h2spec@v2.2.1+incompatible", "github.com/spf13/cobra@v1.7.0", "github.com/fatih/color@v1.15.0",
           "golang.org/x/net@v0.17.0")
 
 
 @pytest.fixture(scope="session")
 def h2spec(tmp_path_factory):
-    """Built once into .cache/."""
+    """The h2spec program, built once into .cache/."""
     program = ROOT / ".cache/bin/h2spec"
     if not program.exists():
         if not shutil.which("go"):
@@ -371,7 +371,7 @@ def h2spec(tmp_path_factory):
 
 
 def test_h2spec(sluice, config, h2spec):
-    # On a port that speaks HTTP/1.1 too, what is not the preface is a bad request, and gets its 400.
+    # If the port also speaks HTTP/1.1, a wrong preface is a bad HTTP/1.1 request and gets a 400.
     server = sluice(config, server="http1 = false")
     for strict in ([], ["-S"]):
         passes_whole(h2spec, server, *strict)
@@ -443,14 +443,15 @@ def test_a_flood_ends_the_connection(sluice, config, name):
             raw.send(PREFACE + frame(SETTINGS) + opening)
             code, end = None, time.monotonic() + 60
             try:
-                # By time alone: on a busy machine the kernel holds many megabytes before the server reads the first of them.
+                # Bounded only by time: on a busy machine the kernel buffers many megabytes before the server reads the first of
+                # them.
                 while code is None:
                     assert time.monotonic() < end, "the server endures it"
                     raw.send(more(200))
                     if listens:
                         code = raw.look_for_goaway()
             except ConnectionError:
-                pass  # closed while it was being told more
+                pass  # the server closed while this was sending
             assert code in (None, ENHANCE_YOUR_CALM)
     assert rss_kib(server) - before < 40_000, "kB that the flood has cost"
     with Client(server.port) as client:

@@ -36,7 +36,7 @@ def server(sluice, config):
 
 
 def refused(server, data, *statuses):
-    """The bytes are answered with one of the statuses, as a problem, and the connection is closed."""
+    """The bytes get one of the statuses, with a problem document, and the connection is closed."""
     with server.connect() as connection:
         connection.send(data)
         answer = connection.read()
@@ -278,7 +278,7 @@ def test_a_bad_chunk_is_never_taken_for_a_request(server, body):
                 statuses.append(connection.read().status)
         except Broken:
             pass
-        # The handler needs no body, so 200 may have gone out before the chunk was read; then nothing more does.
+        # The handler needs no body, so a 200 may be sent before the chunk is read; then no further answer comes.
         assert statuses in ([400], [200], [200, 400], [413])
 
 
@@ -351,7 +351,7 @@ def test_the_target_limit_is_414(sluice, config):
 def test_the_field_limit_is_431(sluice, config):
     for limit in (8, 500):
         server = sluice(config, server=f"field_limit = {limit}")
-        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is one
+        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is the last one
         assert server.get("/hello.txt", *fields).status == 200
         refused(server, GOOD + "".join(f"{field}\r\n" for field in [*fields, "Y: a"]) + "\r\n", 431)
 
@@ -367,7 +367,7 @@ def test_a_header_without_end_is_431(server):
         try:
             assert connection.read().status == 431
         except Broken as end:
-            assert str(end) == "reset"  # the answer may be lost when the peer is still sending
+            assert str(end) == "reset"  # the answer may be lost if the peer is still sending
 
 
 def test_a_target_that_is_too_long(server):
@@ -388,7 +388,7 @@ def test_a_slow_header_is_408(sluice, config):
     start = time.monotonic()
     refused(server, "GET /hello.txt HTTP/1.1\r\nHost:", 408)
     assert 0.2 < time.monotonic() - start < 5
-    # Drops keep coming, but the time is for the whole header.
+    # Bytes keep coming, but the timeout is for the whole header.
     with server.connect() as connection:
         start = time.monotonic()
         connection.send("GET /hello.txt HTTP/1.1\r\n")
@@ -457,7 +457,7 @@ def test_a_body_that_nobody_asked_for_must_be_right_all_the_same(server, body, s
         try:
             connection.send("GET /hello.txt HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
         except ConnectionError:
-            pass  # it may close before it has read all
+            pass  # the server may close before it has read everything
         assert connection.read().status == status
         connection.assert_closed()
 

@@ -1,4 +1,4 @@
-"""sluice import: files into tables, in batches that go on where they ended."""
+"""`sluice import`: files into tables, in batches; an interrupted import continues where it ended."""
 import csv
 import json
 import os
@@ -13,7 +13,7 @@ from conftest import SLUICE
 
 
 class Target:
-    """A table films(id, slug, score) that the command writes to."""
+    """A table films(id, slug, score) that the command imports into."""
 
     def __init__(self, kind, url, query, folder):
         self.kind, self.url, self.query, self.folder = kind, url, query, folder
@@ -71,7 +71,7 @@ def test_inserts_updates_and_leaves_alone(target):
     assert target.rows() == [(1, "one", 1), (2, 'zwei, "2"', None), (3, "drei, ß", 3.5), (99, "stays", 9)]
     assert "3 unchanged" in target.run("films", "films.csv")
     assert not list(target.folder.glob("*.sluice-import*"))
-    # Objects that leave something out leave it as it is.
+    # Columns that an object does not have keep their values.
     lines = "\n".join(json.dumps(each) for each in ({"id": 1, "score": 7}, {"id": 4, "slug": "vier"}))
     said = target.run("films", "-", "--format", "ndjson", stdin=lines)
     assert "2 rows: 1 inserted, 1 updated, 0 unchanged" in said
@@ -125,7 +125,7 @@ EXPORTS = {"csv": 'id,g,name\n1,2,"a"\n2,4,"c"\n', "csj": '"id","g","name"\n1,2,
 
 
 def test_columns_that_the_database_generates_are_passed_over(target):
-    """So that a table's own export can be imported."""
+    """So a table's own export can be imported."""
     target.query("DROP TABLE IF EXISTS made")
     target.query("CREATE TABLE made (id int PRIMARY KEY, g int GENERATED ALWAYS AS (id * 2) STORED, name text)")
     for kind, text in EXPORTS.items():
@@ -137,7 +137,7 @@ def test_columns_that_the_database_generates_are_passed_over(target):
     for arguments in (["--key", "g"], []):
         if arguments == []:
             if target.kind == "sqlite":
-                continue  # no key of a table may be generated there
+                continue  # SQLite allows no generated key
             target.query("DROP TABLE made")
             target.query("CREATE TABLE made (id int, g int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text)")
         for kind, text in EXPORTS.items():
@@ -174,7 +174,7 @@ def test_the_delimiter_of_csv(target, given, delimiter):
     scores = target.query("SELECT score FROM films WHERE score IS NOT NULL ORDER BY id")
     assert [float(score) for score, in scores] == [1, 3.5]
     assert "3 unchanged" in target.run("films", "films.csv", "--delimiter", given)
-    # With a comma it has one column, that no table has.
+    # With a comma the header is one column, which the table does not have.
     assert "films.csv:1: " in target.run("films", "films.csv", code=1)
 
 
@@ -189,7 +189,7 @@ def test_what_is_no_delimiter(target, arguments):
 
 
 def test_what_is_not_of_the_columns_type_is_named(target):
-    """SQLite's tables too, which are not STRICT."""
+    """Also in SQLite's tables, which are not STRICT."""
     for row, column in (("1,a,much", "score"), ("one,a,5", "id"), ("1.5,a,5", "id")):
         (target.folder / "films.csv").write_text(f"id,slug,score\n{row}\n")
         told = target.run("films", "films.csv", code=1)
@@ -222,7 +222,7 @@ def test_a_batch_has_as_many_rows_as_it_is_told(target):
     write_films(path, [["a", 1, 1], ["b", 2, 2], ["c", 3, 3], [None, 4, 4]])
     assert "the first 3 rows have been written" in target.run("films", "films.csv", "--batch", "1", code=1)
     assert "have been written" in target.run("films", "films.csv", "--batch", "2", code=1)
-    # By another key the same rows would be others.
+    # With another key it is another import.
     assert "is of another import" in target.run("films", "films.csv", "--key", "slug", code=1)
     write_films(path, [["a", 1, 1], ["b", 2, 2], ["c", 3, 3], ["d", 4, 4]])
     assert "1 inserted, 0 updated, 0 unchanged" in target.run("films", "films.csv", "--batch", "10")
@@ -241,12 +241,12 @@ def test_no_password_is_in_the_checkpoint_or_in_a_message(tmp_path, postgres):
     run(url + ("&" if "?" in url else "?") + "password=hush")
     checkpoint = (tmp_path / "films.csv.sluice-import").read_text()
     assert "rows 1" in checkpoint and "password=***" in checkpoint and "hush" not in checkpoint
-    # With another URL it is not gone on with, and the message names the first.
+    # With another URL the import does not continue, and the message names the first URL.
     assert "password=***" in run(url)
 
 
 def test_one_name_for_two_databases(tmp_path):
-    """What was written to the one is no part of the other."""
+    """The rows written to one database do not count for the other."""
     (tmp_path / "sluice.toml").write_text('[database.main]\nurl = "${DATABASE}"\n[[endpoint]]\npath = "/t"\nget = "SELECT id FROM t"\n')
     rows = ["id,n", "1,1", "2,2", "3,300", "4,4"]
     for name in "ab":
@@ -270,9 +270,9 @@ def test_killed_and_gone_on(target):
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
     path = target.folder / "films.csv"
     write_films(path, rows)
-    half = path.read_bytes()[:50_000]  # so that they fit into a pipe that nobody reads
+    half = path.read_bytes()[:50_000]  # small enough to fit into a pipe that nobody reads
     path.unlink()
-    # It gets no more than half of its file, so it cannot be done when it is killed.
+    # The command gets no more than half of the file, so it cannot finish before it is killed.
     os.mkfifo(path)
     pipe = os.open(path, os.O_RDWR)
     command = [SLUICE, "import", "films", "films.csv", "--batch", "1000", "--database", target.url]
@@ -322,12 +322,12 @@ def test_what_cannot_be_done(target):
 def test_nothing_written_is_nothing_to_go_on_with(target):
     path = target.folder / "films.csv"
     state = target.folder / "films.csv.sluice-import"
-    # As a kill before the first batch leaves it, of a file with other columns.
+    # The state after a kill before the first batch, of a file with other columns.
     state.write_text("sluice-import 1\ntarget another \"films\" \"id\" \"slug\"\nrows 0\nhash cbf29ce484222325\n")
     path.write_text("id,slug,score\n1,a,1\n")
     assert "1 inserted" in target.run("films", "films.csv")
     assert not state.exists()
-    # But what has been written is gone on with, or not at all.
+    # Once rows are written, only the same import can continue.
     of_another = "sluice-import 1\ntarget another\nrows 1\nhash 1\n"
     state.write_text(of_another)
     assert "is of another import" in target.run("films", "films.csv", code=1)

@@ -1,4 +1,4 @@
-"""[server] io: what a request passes through, with each of the ways of waiting; and what happens where one is refused."""
+"""[server] io: requests with both I/O backends, and the reaction when io_uring is refused."""
 import concurrent.futures
 import ctypes
 import pathlib
@@ -50,14 +50,14 @@ def test_files_small_and_large(sluice, io, config):
         for _ in range(3):
             assert connection.get("/hello.txt").body == HELLO
             assert connection.get("/big.bin").body == BIG
-        # Many requests in one segment, and one in many.
+        # Many requests in one segment, and one request in many.
         connection.send("GET /hello.txt HTTP/1.1\r\nHost: test\r\n\r\n" * 500)
         for _ in range(500):
             assert connection.read().body == HELLO
         for byte in "GET /hello.txt HTTP/1.1\r\nHost: test\r\n\r\n":
             connection.send(byte)
         assert connection.read().body == HELLO
-    for _ in range(200):  # a connection each
+    for _ in range(200):  # one connection each
         assert server.get("/hello.txt", "Connection: close").body == HELLO
 
 
@@ -76,7 +76,7 @@ def test_bytes_come_back_as_they_were_sent(sluice, io):
     with WebSocket(server.port) as client:
         for size in (0, 1, 125, 4000, 70_000, 3_000_000, 7):
             sent = bytes(i * 7 % 251 for i in range(size))
-            # Whoever is echoed to has to read meanwhile.
+            # The client has to read while it sends.
             sender = threading.Thread(target=client.say, args=(BINARY, sent))
             sender.start()
             got = client.frame()
@@ -110,13 +110,13 @@ def test_a_slow_reader_gets_all_of_it(sluice, io, config):
         slow.send("GET /big.bin HTTP/1.1\r\nHost: test\r\n\r\n" * 2)
         time.sleep(0.2)
         assert server.get("/hello.txt").body == HELLO
-        slow.shut_sending()  # and it is still sent
+        slow.shut_sending()  # the answers are still sent
         for _ in range(2):
             assert slow.read().body == BIG
 
 
 def expect_in_log(server, pattern):
-    """The lines of the start come when the server is ready already."""
+    """Waits for a line of the log. The lines of the start may come after the server is ready."""
     end = time.monotonic() + 20
     while not re.search(pattern, server.log, re.M):
         assert time.monotonic() < end, server.log
@@ -128,7 +128,7 @@ def resident_kib(server):
     return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
 
 
-# Who floods a server that cannot read on, because its answers are not taken.
+# The clients flood a server that stops reading, because they do not read its answers.
 def test_a_flood_of_requests_stays_with_its_sender(sluice, io, config):
     server = sluice(config, io + 'cores = 1\n')
     server.get("/big.bin")
@@ -219,11 +219,11 @@ def test_what_runs_is_told(sluice, io, config):
 # ---- where io_uring is refused ----
 
 def refuse_io_uring(error):
-    """For a child: io_uring_setup() fails with `error` from now on, as containers have it."""
+    """A function for a child process: io_uring_setup() fails with `error` from then on, as in many containers."""
     class Filter(ctypes.Structure):
         _fields_ = [("count", ctypes.c_ushort), ("lines", ctypes.c_char_p)]
     lines = b"".join(struct.pack("HBBI", *line) for line in (
-        (0x20, 0, 0, 0),                     # the number of the call
+        (0x20, 0, 0, 0),                     # load the number of the system call
         (0x15, 0, 1, 425),                   # io_uring_setup
         (0x06, 0, 0, 0x00050000 | error),    # SECCOMP_RET_ERRNO
         (0x06, 0, 0, 0x7FFF0000)))           # SECCOMP_RET_ALLOW
@@ -244,7 +244,7 @@ def test_where_io_uring_is_refused(sluice, tmp_path, config, error, says):
     assert check("auto", tmp_path, preexec_fn=refuse_io_uring(error)).returncode == 0
     assert check("epoll", tmp_path, preexec_fn=refuse_io_uring(error)).returncode == 0
 
-    # A server is started by another thread than the one that gets the filter.
+    # A thread gets the filter and starts the server, so the other tests' threads stay without it.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         thread.submit(refuse_io_uring(error)).result()
         server = thread.submit(sluice, config, 'io = "auto"\n').result()

@@ -1,4 +1,4 @@
-"""`jwks_url` of a policy of type "jwt": keys that an issuer publishes, through the real program. The issuer is a server in Python."""
+"""`jwks_url` of a policy of type "jwt": keys that an issuer publishes, through the real program. A Python server is the issuer."""
 import contextlib
 import json
 import threading
@@ -40,7 +40,7 @@ def with_token(server, token, path="/auth"):
 
 
 class Issuer:
-    """Publishes the public keys of `signers`, unless `answer` says what to answer instead."""
+    """Publishes the public keys of `signers`, unless `answer` replaces that."""
 
     def __init__(self, port=0, tls=None):
         self.signers = {"first": Ec()}
@@ -74,7 +74,7 @@ def issuing(**options):
 
 
 def unknown():
-    """A token whose key nobody publishes."""
+    """A token whose key is not published."""
     return Ec().token(kid="unknown")
 
 
@@ -83,7 +83,7 @@ def test_one_fetch_for_all_cores_and_policies(sluice, authority, localhost):
         ca = f'jwks_ca = "{authority.ca}"'
         text = config(issuer.url, ca) + config(issuer.url, ca, 'require = [{ claim = "scope", any = ["a"] }]', name="scope")
         server = sluice(text, server="cores = 3")
-        for _ in range(12):  # on other connections, and so on other cores
+        for _ in range(12):  # on several connections, and so on several cores
             assert with_token(server, issuer.token()).status == 200
             assert with_token(server, issuer.token(scope="a"), "/scope").status == 200
             assert with_token(server, issuer.token(), "/scope").status == 403
@@ -102,12 +102,12 @@ def test_what_the_issuer_changes_holds_after_a_while(sluice):
         assert with_token(server, old).status == 200
         wait_until(lambda: issuer.fetches >= 3)
         verified = counted(server, "sluice_jwt_verifications_total")
-        for _ in range(8):  # the same set again forgets nothing
+        for _ in range(8):  # the same set again does not empty the cache
             assert with_token(server, old).status == 200
         assert counted(server, "sluice_jwt_verifications_total") <= max(verified, 2)
         issuer.rotate("first", "second")
         wait_until(lambda: with_token(server, issuer.token("second")).status == 200)
-        for _ in range(8):  # and the old key is gone, from the memory of every core too
+        for _ in range(8):  # the old key is gone, and so are the cached tokens of every core
             wait_until(lambda: with_token(server, old).status == 401)
 
 
@@ -117,7 +117,7 @@ def test_an_unknown_key_has_the_set_fetched(sluice):
         issuer.rotate("first", "second")
         assert with_token(server, issuer.token("second")).status == 200
         assert issuer.fetches == 2
-        # Another one does not, for a while: neither one of them nor many, on whatever core.
+        # For a while, no other unknown key causes a fetch, however many come, on any core.
         issuer.rotate("second", "third")
         for _ in range(20):
             assert refused(with_token(server, unknown()), "key is not known")
@@ -192,7 +192,7 @@ def test_without_keys_nothing_is_ready(sluice):
     assert refused(with_token(server, None), "needed", error=None)
     assert server.get("/open").status == 200
     assert counted(server, "sluice_jwt_refusals_total", reason="no_keys") == 1
-    wait_until(lambda: server.sample(FAILED % issuer.url) >= 2)  # which is logged once
+    wait_until(lambda: server.sample(FAILED % issuer.url) >= 2)  # only the first is logged
     assert server.log.count("it cannot be reached") == 1 and "; there are none yet" in server.log
     with issuing(port=port) as later:
         later.signers = issuer.signers
@@ -246,7 +246,7 @@ def test_a_reload_keeps_the_keys(sluice):
     with issuing() as issuer:
         server = sluice("\n# routes\n" + config(issuer.url), server="cores = 2")
         token = issuer.token()
-    # There is no issuer any more, and other options of the policy may change all the same.
+    # The issuer is gone; other options of the policy may change nevertheless.
     for options in ([], ['leeway = "1s"'], ['realm = "x"']):
         write(server, config(issuer.url, *options))
         assert reload(server)[0] == 200

@@ -1,4 +1,4 @@
-"""[policy.NAME] of type "jwt" in front of endpoints, files and websockets: who is let in, and who is told what."""
+"""[policy.NAME] of type "jwt" in front of endpoints, files and WebSockets: which tokens pass, and what refusals say."""
 import json
 import os
 import re
@@ -48,7 +48,7 @@ def pairs():
 
 @pytest.fixture
 def guarded(sluice, small_sqlite, site):
-    """guarded(keys, more) serves ROUTES with such a policy."""
+    """guarded(keys, more) serves ROUTES behind such a policy."""
     return lambda keys=f'secret = "{SECRET.secret}"', more="", **options: sluice(ROUTES + policy(keys, more), **options)
 
 
@@ -84,7 +84,7 @@ def counted(server, name, **labels):
 
 
 def keys_of(algorithm, pairs, folder):
-    """The policy's key line, and who signs."""
+    """The policy's key line, and the signer."""
     if algorithm == "HS256":
         return f'secret = "{SECRET.secret}"', SECRET
     (folder / "key.pem").write_bytes(pairs[algorithm].public_pem)
@@ -119,7 +119,7 @@ def test_every_algorithm_on_endpoints_and_files_over_both_versions(guarded, tmp_
 
 @pytest.fixture(scope="session")
 def signers():
-    """By algorithm: a private key as PyJWT takes it."""
+    """{algorithm: private key as PyJWT takes it}"""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     pair = rsa.generate_private_key(65537, 2048)
@@ -130,7 +130,7 @@ def signers():
 
 
 def test_the_key_and_not_the_token_decides_the_algorithm(sluice, small_sqlite, tmp_path, signers):
-    """A policy for each algorithm. The keys of those with three are the same, and still each accepts its own alone."""
+    """A policy for each algorithm. Three algorithms may share a key, and still each policy accepts only its own."""
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding
 
@@ -141,7 +141,7 @@ def test_the_key_and_not_the_token_decides_the_algorithm(sluice, small_sqlite, t
             (tmp_path / f"{algorithm}.pem").write_bytes(private.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
             key = f'public_key = "{algorithm}.pem"'
-        # The first of a kind is what a key is for without being told.
+        # The first algorithm of a kind is the default for a key.
         more = "" if algorithm in ("HS256", "RS256", "ES256", "ES384", "ES512", "EdDSA") else f'algorithms = ["{algorithm}"]'
         text += policy(key, more, algorithm)
         text += f'[[endpoint]]\npath = "/{algorithm}"\nget = "SELECT 1 AS one"\nuse = ["{algorithm}"]\n'
@@ -152,7 +152,7 @@ def test_the_key_and_not_the_token_decides_the_algorithm(sluice, small_sqlite, t
         token = pyjwt.encode(soon(), private, algorithm=algorithm)
         passed = [path for path in [*signers, "both"] if ask(server, token, f"/{path}").status == 200]
         assert passed == [algorithm, "both"][:1 + (algorithm in ("PS512", "RS384"))]
-    # A token that names one of two algorithms of a key and is signed with the other.
+    # The token names one of the key's algorithms and is signed with the other.
     pss = padding.PSS(padding.MGF1(hashes.SHA512()), 64)
     for named, status in (("PS512", 200), ("RS384", 401), ("RS512", 401)):
         token = assemble({"alg": named}, soon(), lambda data: signers["PS512"].sign(data, pss, hashes.SHA512()))
@@ -192,7 +192,7 @@ def test_every_method_is_guarded(guarded):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_preflights_pass_and_run_nothing(sluice, tmp_path, request, kind):
-    """A browser sends no token with its preflight (Fetch, 4.8). What it hears is which methods there are."""
+    """A browser sends no token with its preflight (Fetch, 4.8). The answer only lists the methods."""
     made = ["DROP TABLE IF EXISTS visits", "CREATE TABLE visits (n int PRIMARY KEY)"]
     request.param = kind
     url = database_with(request, tmp_path, made)
@@ -245,7 +245,7 @@ use = ["auth"]
     for path, methods in allowed.items():
         answer = server.get(path, *preflight, method="OPTIONS")
         assert (answer.status, answer.get("allow"), answer.body) == (204, methods, b""), path
-        # Half of a preflight is none, and the same fields with another method are nothing.
+        # Half of a preflight is not one, and neither are its fields with another method.
         for fields in (preflight[:1], preflight[1:]):
             assert server.get(path, *fields, method="OPTIONS").status == 401, path
         for method in ("GET", "HEAD", "POST", "PUT", "TRACE"):
@@ -281,7 +281,7 @@ def test_a_websocket_is_guarded_in_both_versions(guarded):
 
 
 def test_no_spelling_of_a_path_goes_around(guarded, tmp_path):
-    """Another [[files]] that serves the folder around is refused (below); beside it there is no way in."""
+    """A [[files]] for the parent folder is refused (below); one for a folder beside it opens no way in."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other/hello.txt").write_text("public")
     server = guarded(more='[[files]]\npath = "/"\nroot = "other"')
@@ -292,7 +292,7 @@ def test_no_spelling_of_a_path_goes_around(guarded, tmp_path):
                  "/site\\hello.txt", "/numbers/7.csv", "/numbers/7.json", "/numbers/%37", "//numbers/7", "/numbers//7"):
         status = 400 if path in ("/site%00/hello.txt", "/site\\hello.txt") else 401
         if path in ("/%2fsite/hello.txt", "/SITE/hello.txt", "/site%2fhello.txt", "/site;/hello.txt"):
-            status = 404  # paths of the folder beside it
+            status = 404  # these are paths in the folder beside it
         answer = server.get(path)
         assert answer.status == status, (path, answer.status, answer.body)
 
@@ -364,7 +364,7 @@ def test_authorization_comes_once_and_is_bearer(guarded):
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
 def test_a_public_key_is_no_secret(guarded, tmp_path, pairs, algorithm):
-    """The classic confusion: HS256 with the PEM, which everybody may know, as its secret."""
+    """The classic confusion: HS256 with the public PEM as its secret."""
     line, signer = keys_of(algorithm, pairs, tmp_path)
     server = guarded(line)
     pem = signer.public_pem.decode()
@@ -402,7 +402,7 @@ def test_optional(guarded):
 
 
 def test_scopes_and_roles(sluice, small_sqlite):
-    """Policies that differ in what they require, each in front of a path of its own."""
+    """Policies with different requirements, each in front of its own path."""
     text = '[database.main]\nurl = "sqlite:small.db"\n'
     for name, require in [("read", '{ claim = "scope", any = ["films:read", "films:all"] }'),
                           ("edit", '{ claim = "scope", all = ["films:write"] }, '
@@ -449,8 +449,8 @@ def test_a_key_set(guarded, tmp_path, pairs):
         assert ask(server, signer.token(kid=kid)).status == 200
     for signer, kid in ((pairs["RS256"], "r2"), (SECRET, "r1"), (pairs["ES256"], "e2"), (others[1], "e1")):
         assert ask(server, signer.token(kid=kid)).status == 401
-    assert refused(ask(server, pairs["RS256"].token()), "key is not known")  # which of the two?
-    assert ask(server, pairs["ES256"].token()).status == 200  # there is only one
+    assert refused(ask(server, pairs["RS256"].token()), "key is not known")  # two keys are possible
+    assert ask(server, pairs["ES256"].token()).status == 200  # only one key is possible
 
 
 def test_a_secret_in_a_file_and_one_from_the_environment(guarded, tmp_path):
@@ -485,9 +485,9 @@ def test_keys_are_read_again(guarded, tmp_path, by_signal):
     (tmp_path / "next").rename(path)
     hear_of("policies: keys read again")
     end = time.monotonic() + 20
-    while ask(server, new_token).status != 200:  # each core hears of it by itself
+    while ask(server, new_token).status != 200:  # each core gets the new key at its own time
         assert time.monotonic() < end
-    # What the old key signed is forgotten with it, on every core.
+    # Tokens that the old key signed leave every core's cache with it.
     for _ in range(16):
         while ask(server, old_token).status != 401:
             assert time.monotonic() < end

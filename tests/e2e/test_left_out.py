@@ -1,4 +1,4 @@
-"""Writes that a table's own rules would turn into something else: constraints ON CONFLICT, and triggers that leave rows out."""
+"""Writes that a table's own rules would change: ON CONFLICT constraints, and triggers that drop rows."""
 import json
 import sqlite3
 import subprocess
@@ -111,7 +111,7 @@ def test_no_row_of_a_body_goes_by_a_triggers_replace(sluice, tmp_path):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def guarded(request, sluice, tmp_path):
-    """A table whose trigger leaves out rows that are inserted with the slug "out"."""
+    """A table whose trigger drops inserted rows with the slug "out"."""
     if request.param == "sqlite":
         query, url = sqlite_of(tmp_path / "guarded.db"), f"sqlite:{tmp_path}/guarded.db"
         query("CREATE TABLE guarded (id INTEGER PRIMARY KEY, slug TEXT, owner TEXT)")
@@ -148,7 +148,7 @@ def test_a_row_that_the_database_leaves_out_is_not_said_to_be_written(guarded):
     assert errors(guarded.call("POST", "/guarded", [{"id": 2, "slug": "in"}, out, {"id": 3, "slug": "in"}]), 409) == [
         (1, 1, "/1", "is left out by the database")]
     assert guarded.query("SELECT * FROM guarded") == []
-    if guarded.kind == "postgres":  # neither is what the trigger did
+    if guarded.kind == "postgres":  # the trigger's other work is undone, too
         assert guarded.query("SELECT * FROM guarded_log") == []
     assert guarded.call("POST", "/guarded", {"id": 1, "slug": "in"}).status == 201
     assert guarded.call("PUT", "/guarded/2", {"slug": "in"}).status == 201

@@ -61,7 +61,7 @@ def ask_unix(path, target="/hello.txt"):
 
 @pytest.fixture
 def beside(tmp_path, files):
-    """A configuration in a folder of its own whose sockets are beside it; sluice runs in another folder."""
+    """A configuration in its own folder, with sockets beside it; sluice runs in another folder."""
     folder = tmp_path / "etc"
     folder.mkdir()
     file = folder / "sluice.toml"
@@ -72,7 +72,7 @@ def beside(tmp_path, files):
 def start_beside(file, cwd):
     process = subprocess.Popen([SLUICE, "serve", str(file)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)
-    for _ in range(3):  # the banner: all cores run
+    for _ in range(3):  # after the banner all cores run
         process.stdout.readline()
     return process
 
@@ -112,7 +112,7 @@ def test_a_second_sigterm_ends_it_and_leaves_no_socket(tmp_path, beside):
             with pytest.raises(ConnectionError):
                 while True:
                     ask_unix(beside.parent / "web.sock")
-            assert process.poll() is None  # it drains: the answer has not been taken
+            assert process.poll() is None  # it drains, because the answer has not been read
             process.terminate()
             assert process.wait(20) == -signal.SIGTERM
         finally:
@@ -135,7 +135,7 @@ def test_sigterm_finishes_what_runs_and_accepts_nothing_new(sluice, files):
         assert busy.socket.recv(1000, socket.MSG_PEEK)
         server.terminate()
         idle.assert_closed()
-        end = time.monotonic() + 2  # each core hears of it in its own time
+        end = time.monotonic() + 2  # each core stops at its own time
         while is_served(server) or server.admin("/readyz")[0] == 200:
             assert time.monotonic() < end, "new requests are still answered"
             time.sleep(0.01)
@@ -197,7 +197,7 @@ get = "SELECT 1 AS one"
 
 
 def read_metrics(server):
-    """{name with labels: value}; every line must be one, and each family's samples stand together."""
+    """{name with labels: value}. Every line must be valid, and the samples of a family must be contiguous."""
     status, text = server.admin("/metrics")
     assert status == 200
     samples, families = {}, []
@@ -272,7 +272,7 @@ get = "SELECT n FROM numbers"
     assert samples['sluice_sqlite_scans_total{database="file"}'] == 1
     assert 1 <= samples['sluice_sqlite_transactions_total{database="file"}'] <= 3
     end = time.monotonic() + 10
-    while True:  # the client has left: its statement is cancelled
+    while True:  # until the server has cancelled the statement of the client that left
         samples = read_metrics(server)
         if (samples['sluice_postgres_cancels_total{database="main"}'] == 1 and
                 samples['http_server_active_requests{http_request_method="GET",url_scheme="http"}'] == 0):
@@ -377,4 +377,4 @@ def test_it_ends_in_order_where_there_is_no_memory_left(sluice, small_sqlite):
     status = open(f"/proc/{server.process.pid}/status").read()
     taken = int(re.search(r"^VmSize:\s+(\d+) kB", status, re.M).group(1)) * 1024
     resource.prlimit(server.process.pid, resource.RLIMIT_AS, (taken, taken))
-    server.stop()  # 0, not a signal
+    server.stop()  # exits with 0, not by a signal

@@ -1,4 +1,4 @@
-"""[policy.NAME] of the types that bound what clients take: "rate-limit", "concurrency" and "body-limit"."""
+"""[policy.NAME] of the types that limit clients: "rate-limit", "concurrency" and "body-limit"."""
 import json
 import re
 import select
@@ -43,7 +43,7 @@ def statuses(server, count, *targets, fields=()):
 
 
 def test_a_hot_key_over_two_cores_never_gets_more(sluice):
-    """Of all requests between two moments no more are allowed than the burst and what the time between gives."""
+    """Between any two moments, at most the burst and the rate times the interval are allowed."""
     rate, burst, clients = 200, 50, 16
     server = sluice(DATABASE + limit(f"{rate}/s", f"burst = {burst}") + endpoint(), server="cores = 2")
     answers = []
@@ -71,7 +71,7 @@ def test_a_hot_key_over_two_cores_never_gets_more(sluice):
     counted = 'sluice_rate_limit_{}_total{{policy="limit"}}'
     assert server.sample(counted.format("allowed")) == len(allowed)
     assert server.sample(counted.format("refused")) == len(answers) - len(allowed)
-    # Connections are on both cores, and the one that does not own the key asks for a few requests only.
+    # Both cores have connections. The core that does not own the key waits for the owner only for some requests.
     assert 0 < server.sample(counted.format("waits")) < len(answers) / 2
     assert server.sample('sluice_rate_limit_keys{policy="limit"}') == 1
 
@@ -135,9 +135,9 @@ name = "back"
         for target in ("/a", "/known", "/known/1", "/site/a.txt", "/openapi.json", "/back/a"):
             assert statuses(server, 2, target) == [200, 429], target
         assert len(back.requests) == 1
-    # Whatever the method, and whether it is taken: they are requests for the route.
+    # A request of any method counts for the route, even if the method is not allowed.
     assert server.get("/a", method="TRACE").status == server.get("/a", method="OPTIONS").status == 429
-    # A browser's question is none.
+    # A preflight does not count.
     preflight = ["Origin: https://a.example", "Access-Control-Request-Method: GET"]
     assert server.get("/a", *preflight, method="OPTIONS").status == 204
     first = WebSocket(server.port, "/echo")
@@ -149,7 +149,7 @@ name = "back"
         field = "Content-Type: application/json"
         inner = client.call("POST", "/batch", calls, field)
         assert inner.status == 429 and inner.get("retry-after") and "Call 0" in inner.body.decode()
-        assert client.call("POST", "/batch", calls, field).get("ratelimit")  # that of the batch itself
+        assert client.call("POST", "/batch", calls, field).get("ratelimit")  # the field is the batch's own
 
 
 def test_what_is_counted_together(sluice):
@@ -167,7 +167,7 @@ def test_what_is_counted_together(sluice):
         def bearer(name):
             return f"Authorization: Bearer {SECRET.token(soon(sub=name))}"
         assert [status("/sub", bearer(name)) for name in ("ada", "ada", "bob", "ada")] == [200, 429, 200, 429]
-        assert [status("/sub"), status("/sub")] == [200, 429]  # without a claim: the client
+        assert [status("/sub"), status("/sub")] == [200, 429]  # without a claim the client counts
         assert [status("/key", f"X-Key: {key}") for key in "aab"] == [200, 429, 200]
         assert [status("/key"), status("/key", "X-Key:")] == [200, 429]
         assert [status(target) for target in ("/t/a", "/u/b/a", "/t/b", "/u/a/b", "/u/a/c")] == [200, 429, 200, 429, 200]
@@ -184,7 +184,7 @@ def test_claims_of_keys_and_passwords_are_counted(sluice):
     with server.connect() as client:
         assert [client.get("/key", f"X-API-Key: {KEYS[name]}").status for name in ("ada", "ada", "bob", "ada")] == [200, 429, 200, 429]
         assert client.get("/key").status == 401
-        # Behind a guard only who has passed counts; before it, attempts do.
+        # Behind a guard only authenticated requests count; before it, all attempts do.
         assert [client.get("/user", basic("ada", word)).status for word in ("wrong", "right", "right")] == [401, 200, 429]
         assert [client.get("/guess", basic("ada", word)).status for word in ("wrong", "wrong", "right")] == [401, 401, 429]
 
@@ -230,13 +230,13 @@ def test_reload_keeps_what_has_been_used(sluice):
     assert (got.status, got.get("ratelimit")[:13]) == (200, '"limit";r=3;t')
     change(config(limit("1/h", "burst = 9")))
     assert statuses(server, 2, "/a") == [429] * 2
-    # A file that is not taken changes nothing.
+    # A refused configuration changes nothing.
     write(server, config(limit("1/h", "burst = 100")) + endpoint("/more", "none"))
     assert reload(server)[0] == 422
     assert statuses(server, 2, "/a") == [429] * 2
     conversation.say(TEXT, "still here")
     assert conversation.frame().payload == b"still here"
-    # What is counted by something else begins anew.
+    # With another key the counters start anew.
     change(config(limit("1/h", 'burst = 2\nper = "route"')))
     assert statuses(server, 3, "/a") == [200, 200, 429]
 
@@ -283,7 +283,7 @@ def until(condition, seconds=20):
 
 
 class Slow:
-    """Upstream whose answers come when a test says."""
+    """An upstream whose answers wait until the test releases them."""
 
     def __init__(self):
         self.go_on = threading.Event()
@@ -340,13 +340,13 @@ def test_requests_wait_in_a_queue(sluice):
             ask(client)
             until(lambda: slow.arrived == 1 and server.sample(waits) == i)
         assert clients[3].get("/a").status == 503
-        # A client that goes away makes room in the queue.
+        # A client that leaves makes room in the queue.
         clients[2].close()
-        while server.sample(waits) < 3:  # until the server has heard of it, there is none
+        while server.sample(waits) < 3:  # there is no room until the server has noticed the close
             clients[2] = server.connect()
             ask(clients[2])
             until(lambda: has_answer(clients[2]) or server.sample(waits) == 3)
-        # More room by a reload is for those who wait.
+        # A reload that raises the limit lets waiting requests go on.
         server.file.write_text(server.file.read_text().replace("requests = 1", "requests = 2"))
         assert reload(server)[0] == 200
         until(lambda: slow.arrived == 2)

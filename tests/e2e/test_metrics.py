@@ -1,4 +1,4 @@
-"""/metrics of a program with every feature: which families there are, with what type, labels and help."""
+"""/metrics of a program with every feature: the families with their types, labels and help."""
 import re
 import sqlite3
 import subprocess
@@ -47,7 +47,7 @@ changes = {{ notify = "ones" }}
 
 
 def families(text):
-    """A line for each: its name, its type, the labels of its samples, its help."""
+    """A line for each family: its name, its type, the labels of its samples, its help."""
     helps = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.M))
     labels = {name: set() for name in helps}
     for name, of_sample in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):

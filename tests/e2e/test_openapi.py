@@ -1,4 +1,4 @@
-"""/openapi.json: what it says of the endpoints, on both databases; a linter's verdict, and requests made from it."""
+"""/openapi.json: its description of the endpoints on both databases, a linter's verdict, and requests made from it."""
 import copy
 import json
 import os
@@ -127,7 +127,7 @@ def films(request, sluice, tmp_path):
     if request.param == "sqlite":
         path = tmp_path / "openapi.db"
         with sqlite3.connect(path) as database:
-            # Every column is what it was declared for: SQLite's own flexibility is no schema.
+            # STRICT, so that every column has its declared type in SQLite, too.
             database.executescript(SCHEMA.format(serial="integer PRIMARY KEY", real="real", bigint="integer", boolean="integer",
                                                  false="0", strict=" STRICT"))
         database.close()
@@ -158,7 +158,7 @@ def operations(document):
 
 
 def streams(document):
-    """The paths whose GET never ends."""
+    """The paths whose GET is an endless stream."""
     return [path for (_, path), operation in operations(document).items()
             if "text/event-stream" in operation["responses"].get("200", {}).get("content", {})]
 
@@ -198,7 +198,7 @@ def test_parameters(films):
     assert (limit["schema"]["type"], limit["schema"]["default"], limit.get("required")) == ("integer", 20, None)
     [by_id] = document["paths"]["/films/{id}"]["parameters"]
     assert (by_id["in"], by_id["required"], by_id["schema"]["type"]) == ("path", True, "integer")
-    [least] = calls["get", "/mine"]["parameters"]  # the claim is none
+    [least] = calls["get", "/mine"]["parameters"]  # the claim is not a parameter
     assert (least["name"], least["in"], least["schema"]) == ("x-least", "header", {"type": "number", "default": 0.5})
     types = {one["name"]: one["schema"]["type"] for one in calls["get", "/mine/compared"]["parameters"]}
     score = "number" if films.kind == "sqlite" else ["number", "string"]
@@ -266,7 +266,7 @@ def test_resident_tables(films):
     assert ("get", "/kept-tags/{key}") not in calls
     row = schema_of(document, json_of(document, by_key["responses"]["200"]))
     assert list(row["properties"]) == ["id", "slug", "name", "score", "adult"] and "required" not in row
-    # What the document says of limit and Accept holds.
+    # The document's limit and Accept work.
     found = films.get("/kept/films?limit=1&sort=-id&fields=slug")
     assert (json.loads(found.body), found.get("x-total-count")) == ([{"slug": "am-ende"}], "2")
 
@@ -311,7 +311,7 @@ get = "SELECT n, text FROM numbers WHERE text = :text"
     again = server.get("/docs/api.json", authorized, "Accept-Encoding: gzip", f"If-None-Match: {answer.get('etag')}")
     assert again.status == 304
     document = json.loads(server.get("/docs/api.json", authorized).body)
-    # OpenAPI takes the two paths for the same.
+    # For OpenAPI the two paths are the same.
     assert list(document["paths"]) == ["/numbers/{n}"]
     assert "leaves out /numbers/{text}" in server.log
 
@@ -335,7 +335,7 @@ path = "/api.json"
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory):
-    """The folder of `st` (schemathesis) and `openapi-spec-validator`, which Debian does not have."""
+    """The folder of `st` (schemathesis) and `openapi-spec-validator`, which Debian does not package."""
     if given := os.environ.get("OPENAPI_TOOLS"):
         return given
     folder = tmp_path_factory.mktemp("openapi-tools")
@@ -373,7 +373,7 @@ def run_schemathesis(films, tools, tmp_path, document, *arguments):
 
 
 def test_schemathesis_finds_no_server_error(films, tools, tmp_path):
-    # What the two checks that are left out say: that text in CSV may be wrong, and that "7" is taken for 7.
+    # The two excluded checks would report that text in CSV may be wrong, and that "7" is accepted for 7.
     run_schemathesis(films, tools, tmp_path, document_of(films), "--exclude-checks",
                      "positive_data_acceptance,negative_data_rejection")
     assert " 500 " not in films.log
@@ -385,9 +385,9 @@ def test_schemathesis_finds_that_what_it_says_is_taken(films, tools, tmp_path):
         if "requestBody" in operation:
             content = operation["requestBody"]["content"]
             operation["requestBody"]["content"] = {"application/json": content["application/json"]}
-    del document["paths"]["/films/{id}/tags"]  # no schema says that the keys of a set differ
+    del document["paths"]["/films/{id}/tags"]  # no schema can say that the keys of a set are distinct
     for (_, path), operation in operations(document).items():
-        if path.startswith("/kept"):  # nor which state there is
+        if path.startswith("/kept"):  # nor can it say which version a row has
             operation["parameters"] = [one for one in operation["parameters"] if one["name"] != "If-Match"]
     run_schemathesis(films, tools, tmp_path, document, "--mode", "positive", "--generation-allow-x00", "false",
                      "--checks", "positive_data_acceptance,not_a_server_error,response_schema_conformance")
@@ -462,7 +462,7 @@ def test_columns_that_are_never_null(items):
 
     expected = {"id": False, "name": False, "price": False, "note": True}
     assert nullable("/items", "get", "200") == nullable("/items", "post", "201") == expected
-    # By way of a join, a row may be missing.
+    # Through a join, a row may be missing.
     assert nullable("/joined", "get", "200") == {"name": True, "other": True}
 
 
@@ -544,7 +544,7 @@ export async function cheapest(): Promise<number | string> {
 
 @pytest.fixture(scope="session")
 def node_modules(tmp_path_factory):
-    """Where openapi-typescript and a compiler are; fetched once."""
+    """The folder of openapi-typescript and a compiler, fetched once."""
     folder = ROOT / ".cache/openapi-typescript"
     if not shutil.which("npm"):
         skip("node", "openapi-typescript needs Node.js")

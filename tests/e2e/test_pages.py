@@ -1,8 +1,8 @@
-"""README.md and the tutorial, from their first block to their last in an empty folder, as a reader would paste them.
+"""README.md and the tutorial, from the first block to the last in an empty folder, as a reader would paste them.
 
 A comment above a block says what it is for: `<!-- file: NAME -->` writes it to a file, `<!-- append: NAME -->` appends it, and
 `<!-- sqlite -->`, `<!-- postgres -->`, `<!-- sqlite: NAME -->`, `<!-- postgres: NAME -->` are for one database. Blocks of `sh` are
-run; a line `$ command` is followed by what the command prints.
+run; after a line `$ command` comes the output of the command.
 """
 import os
 import pathlib
@@ -30,7 +30,7 @@ class Reader:
         self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
     def own(self, text):
-        """With the ports and the database of this test."""
+        """The text with the ports and the database of this test."""
         for port, own in self.ports.items():
             text = re.sub(rf"\b{port}\b", str(own), text)
         text = text.replace("sluice reload", f"sluice reload --admin http://127.0.0.1:{self.ports[8081]}")

@@ -1,4 +1,4 @@
-"""`parallel` of an endpoint: several connections read one table under one snapshot."""
+"""`parallel` of an endpoint: several connections read one table in one snapshot."""
 import json
 import random
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from conftest import SLUICE
 from http1 import Broken, Connection
 
-ROWS = 40_000  # some 700 blocks: more than are read by one connection
+ROWS = 40_000  # some 700 blocks: enough for several connections
 RANGE = "WHERE ctid >= :ctid_from AND ctid < :ctid_to"
 CONFIG = f'''
 [database.main]
@@ -98,14 +98,14 @@ def test_every_format_has_the_same_rows(parts):
 
 
 def test_an_answer_is_one_snapshot(parts, postgres):
-    """Sequence and multiset of rows are those of the beginning, whatever others commit; sums hold while they do."""
+    """Order and rows are those of the beginning, whatever others commit meanwhile; sums stay right."""
     with parts.connect() as connection:
-        plain = connection.get("/wide/plain.csv").body  # more than sockets hold
+        plain = connection.get("/wide/plain.csv").body  # more than the sockets buffer
     for path in ("/wide/ordered.csv", "/wide/unordered.csv"):
         fill(postgres)
         with parts.connect() as connection:
             connection.send(f"GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
-            connection._more()  # it has begun
+            connection._more()  # the answer has begun
             postgres.psql("UPDATE parts SET amount = 11 WHERE id % 3 = 0; DELETE FROM parts WHERE id % 5 = 0;"
                           f"INSERT INTO parts SELECT n, 12, repeat('new', 50) FROM generate_series({ROWS + 1}, {ROWS + 9000}) n")
             postgres.psql("VACUUM parts")
@@ -159,7 +159,7 @@ def test_clients_that_leave_and_ranges_that_fail(parts, postgres):
     with parts.connect() as connection:
         assert connection.get("/large.csv?m=100").body.count(b"\n") == ROWS // 100 + 1
         assert connection.get("/large?m=x").status == 400
-        # In a batch it is a statement of its transaction, for the whole table.
+        # In a batch it is one statement of the batch's transaction, for the whole table.
         calls = json.dumps([{"method": "GET", "path": "/large.csv?m=10000"}])
         connection.send("POST /batch HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
                         f"Content-Length: {len(calls)}\r\n\r\n{calls}")
@@ -178,7 +178,7 @@ def test_requests_that_compete_all_end(parts):
         with Connection(parts.port, timeout=60) as connection:
             answers.append((path, connection.get(path)))
 
-    # Six for four connections, of which one is for short requests: some wait in turn, and none for ever.
+    # Six requests for four connections, one of which is for short requests: some wait, but not without end.
     asking = [threading.Thread(target=ask, args=(path,)) for path in ("/ordered.csv", "/unordered.csv") * 3]
     for one in asking:
         one.start()
@@ -211,7 +211,7 @@ def test_row_level_security_decides_on_each_connection(sluice, postgres):
 
 
 def test_a_standby_is_read_on_one_connection(sluice, postgres):
-    """It has no snapshot to share; everything else is as on any server."""
+    """It cannot export a snapshot; all else is as on any server."""
     fill(postgres)
     standby = postgres.standby()
     try:

@@ -212,7 +212,7 @@ def test_what_postgres_refuses_is_named(request, sluice, tmp_path):
             ("GET", "/films/3000000000", "id", None), ("PUT", "/films/3000000000", "id", b'{"slug":"a"}'),
             ("PATCH", "/films/3000000000", "id", b'{"slug":"a"}'), ("GET", "/untyped?id=abc", "id", None),
             ("PUT", "/set?id=abc", "id", b'[{"slug":"a"}]'),
-            # The server quotes the document before it names the parameter.
+            # PostgreSQL quotes the document in its message before it names the parameter.
             ("GET", "/json?n=1&doc=%22parameter%20$1%22%20x", "doc", None),
             ("GET", "/json?n=1&doc=[%0Aunnamed%20portal%20parameter%20$1", "doc", None)]:
         answer = call(server, method, target, body)
@@ -261,7 +261,7 @@ def refusal(server, target, method="GET", body=None, fields=()):
 
 
 def test_bytes_that_are_no_text_are_named(unnamed):
-    """Neither database sees them, so that no [errors] decides."""
+    """They do not reach the database, so no [errors] applies."""
     assert refusal(unnamed, "/text?text=%ff") == 'The parameter "text" is not UTF-8.'
     assert refusal(unnamed, "/text?other=%ff") == 'The parameter "other" is not UTF-8.'
     for name, target in (("first", "/set?first=%ff&name_en=a"), ("name_en", "/set?first=a&name_en=%ff")):
@@ -313,7 +313,7 @@ def test_repeated_parameters_are_refused(strict):
     refused(strict.get("/films?q=a&q=b"), "q", "it comes more than once")
     refused(strict.get("/lax?q=a&x=1&x=2&%71=b"), "q", "it comes more than once")
     refused(strict.get("/films/1?key=right&key=wrong"), "key", "it comes more than once")
-    assert strict.get("/films/1?key=wrong&key=right").status == 403  # what is required is judged before
+    assert strict.get("/films/1?key=wrong&key=right").status == 403  # what is required is checked before
     refused(call(strict, "PUT", "/films?dry-run=true&dry-run=false", b"[]"), "dry-run", "it comes more than once")
 
 
@@ -348,7 +348,7 @@ def test_lists(strict):
     assert ids(strict, "/some?id=1&id=3") == [1, 3]
     assert ids(strict, "/some?id=2") == [2]
     assert ids(strict, "/some?id=02&id=&id=2&id=9") == [2]
-    assert ids(strict, "/some") == []  # NULL
+    assert ids(strict, "/some") == []  # the parameter is NULL
     assert ids(strict, "/some?id=") == []
     for bad in ("id=1&id=x", "id=1,2", "id=1.5", "id=%zz", "id=99999999999999999999"):
         answer = strict.get(f"/some?{bad}")
@@ -406,7 +406,7 @@ def test_no_spelling_evades_a_requirement(canonical):
     def status(target):
         alone = canonical.get(target).status
         batch = call(canonical, "POST", "/batch", json.dumps([{"method": "GET", "path": target}]).encode())
-        # A call that is refused ends its batch, which names the status.
+        # A refused call ends its batch, whose answer has the status.
         in_batch = json.loads(batch.body)[0]["status"] if batch.status == 200 else json.loads(batch.body)["status"]
         return alone, in_batch
 

@@ -32,7 +32,7 @@ def hash_of(password):
 
 
 def everywhere(back, use):
-    """A route of each kind that uses these policies; the paths that answer GET."""
+    """A configuration with a route of each kind that uses these policies, and the paths that answer GET."""
     return f'''
 [database.main]
 url = "sqlite:main.db"
@@ -185,14 +185,14 @@ def test_keys_in_a_table_change_with_it(sluice, main_db, encode):
     all_say(KEY, 401)
     main_db(f"INSERT INTO keys VALUES ('{digest(KEY)}', 'acme', 7), ('{digest(OTHER).upper()}', 'globex', 8)")
     all_say(KEY, 200)
-    assert clients[0].get("/who", f"X-API-Key: {OTHER}").status == 401  # digests are in lower case
+    assert clients[0].get("/who", f"X-API-Key: {OTHER}").status == 401  # only lower-case digests match
     assert json.loads(clients[0].get("/who", f"X-API-Key: {KEY}").body) == [{"sub": "acme", "tenant": "7"}]
     main_db(f"UPDATE keys SET owner = 'emca' WHERE digest = '{digest(KEY)}'")
     wait_until(lambda: {json.loads(client.get("/who", f"X-API-Key: {KEY}").body)[0]["sub"] for client in clients} == {"emca"})
     main_db("DELETE FROM keys")
     all_say(KEY, 401)
     assert clients[0].get("/keys", f"X-API-Key: {KEY}").status == 404
-    # A table that is another one is read from then on, by the same policy.
+    # The same policy then reads the new table.
     main_db(f"CREATE TABLE keys2 AS SELECT '{digest(KEY)}' AS digest, 'new' AS owner, 1 AS tenant")
     server.file.write_text(server.file.read_text().replace("FROM keys", "FROM keys2"))
     server.process.send_signal(signal.SIGHUP)
@@ -283,7 +283,7 @@ deny = ["127.0.0.3", "10.6.6.6", "2001:db8::/32"]
 """, server=f'trusted_proxies = ["{PROXY}"]')
         with server.connect() as client:
             assert statuses(client) == {200}
-            assert statuses(client, "X-Forwarded-For: 10.6.6.6") == {200}  # nobody believes that
+            assert statuses(client, "X-Forwarded-For: 10.6.6.6") == {200}  # the peer is no trusted proxy
         with server.connect(source="127.0.0.3") as client:
             assert statuses(client) == {403}
             assert statuses(client, "X-Forwarded-For: 127.0.0.1") == {403}

@@ -1,4 +1,4 @@
-"""What only a real PostgreSQL shows: restarts under load, errors, limits, cancelling."""
+"""Tests that need a real PostgreSQL: restarts under load, errors, limits, cancels."""
 import json
 import subprocess
 import threading
@@ -68,7 +68,7 @@ def test_a_row_count_of_the_wrong_sort_is_500_and_logged(sluice, postgres):
     server = sluice(config(postgres))
     answer = server.get("/two")
     assert answer.status == 500 and answer.media_type == "application/problem+json"
-    assert b"numbers" not in answer.body  # nothing of the server's insides
+    assert b"numbers" not in answer.body  # the message stays inside
     server.stop()
     assert "/two" in server.log
 
@@ -136,7 +136,7 @@ def test_a_slow_look_up_does_not_hold_up_the_others(sluice, postgres):
             assert json.loads(server.get(f"/numbers/{n}").body)["n"] == n
         assert time.monotonic() - start < 2, "they waited for the slow one"
         assert slow.read().status == 200
-    # From now on it has a connection for itself, where it can be cancelled.
+    # The statement now gets a connection of its own, where it can be cancelled.
     with server.connect() as gone:
         gone.send("GET /nap/60 HTTP/1.1\r\nHost: test\r\n\r\n")
         time.sleep(0.2)
@@ -179,7 +179,7 @@ def test_the_unix_socket_and_the_kinds_of_connection(sluice, postgres, keys):
 
 
 class Load:
-    """Keeps asking for rows on several connections, many requests on the way, and looks at every answer."""
+    """Keeps requesting rows on several connections with many requests in flight, and checks every answer."""
 
     def __init__(self, port, threads=8, depth=16):
         self.port, self.depth = port, depth
@@ -319,7 +319,7 @@ def test_a_host_name(sluice, own_postgres):
     assert {server.get("/numbers/1").status for _ in range(32)} == {503}
     own_postgres.start()
     server.wait("/readyz")
-    # Ready is what every core says: whichever of them accepts a connection.
+    # The program is ready when every core is, whichever core accepts a connection.
     assert {server.get("/numbers/1").status for _ in range(16)} == {200}
 
 
@@ -334,7 +334,7 @@ def test_a_host_name_that_nobody_knows(tmp_path, command):
 
 
 def test_writes_that_fail_while_reads_succeed_are_logged_once(sluice, postgres):
-    """Failures of writes and successes of reads alternate."""
+    """Failed writes and successful reads alternate."""
     postgres.psql("DROP TABLE IF EXISTS filled; DROP TABLE IF EXISTS fullness; CREATE TABLE filled (n int PRIMARY KEY);"
                   "CREATE TABLE fullness AS SELECT true AS is_full;"
                   "CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -365,7 +365,7 @@ columns.n = {{ key = true }}
               ("POST", "/batch", b'[{"method":"GET","path":"/filled"},{"method":"POST","path":"/filled"}]')]
     with server.connect() as connection:
         for write in writes:
-            time.sleep(1.1)  # longer than TroubleLog::quiet, so that a success would end the trouble
+            time.sleep(1.1)  # longer than TroubleLog::quiet, so that a success would end the failure state
             read(connection)
             answer = connection.call(*write, json_type)
             assert answer.status == 503, (write, answer.status, answer.body)

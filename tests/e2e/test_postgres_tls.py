@@ -1,4 +1,4 @@
-"""TLS between Sluice and PostgreSQL: every sslmode against servers that have it, have none, or are somebody else."""
+"""TLS between Sluice and PostgreSQL: every sslmode against servers with TLS, without it, and with a wrong certificate."""
 import json
 import os
 import pathlib
@@ -42,7 +42,7 @@ def stranger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def secure(authority):
-    """A cluster with a certificate for "localhost", and for no address."""
+    """A cluster whose certificate is for "localhost", but for no address."""
     cluster = Postgres()
     try:
         certificate, key = authority.issue("server", ["localhost"])
@@ -80,7 +80,7 @@ get = "SELECT ssl, current_user AS who FROM pg_stat_ssl WHERE pid = pg_backend_p
 
 
 def check(folder, address):
-    """(exit code, what is said) of `sluice check` with one database."""
+    """(exit code, output) of `sluice check` with one database."""
     file = folder / "check.toml"
     file.write_text(DATABASE.format(name="main", url=address))
     run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60)
@@ -99,15 +99,15 @@ def test_every_mode_that_gets_through(sluice, secure, postgres, authority):
         "require": (url(secure, "sslmode=require"), True),
         "verify_ca": (url(secure, f"sslmode=verify-ca&{trust}", host="127.0.0.1"), True),
         "verify_full": (url(secure, f"sslmode=verify-full&{trust}"), True),
-        # Where the server's rules decide.
+        # The server's rules decide.
         "allow_must": (url(secure, "sslmode=allow", user="encrypted"), True),
         "prefer_must_not": (url(secure, "sslmode=prefer", user="unencrypted"), False),
         "certified": (url(secure, f"sslmode=verify-full&{trust}&{ours}", user="certified"), True),
-        # With passwords: tied to the certificate, not tied, and as it is where the server is known.
+        # Passwords: with channel binding, without it, and in the clear to a verified server.
         "bound": (url(secure, "sslmode=require&channel_binding=require", user="scram:a%20secret"), True),
         "unbound": (url(secure, "sslmode=require&channel_binding=disable", user="scram:a%20secret"), True),
         "clear": (url(secure, f"sslmode=verify-full&{trust}", user="clear:another"), True),
-        # Without TLS on the other side.
+        # The server has no TLS.
         "none_unsaid": (url(postgres), False),
         "none_prefer": (url(postgres, "sslmode=prefer"), False),
         "none_allow": (url(postgres, "sslmode=allow"), False),
@@ -139,7 +139,7 @@ def test_every_mode_that_must_not(tmp_path, secure, postgres, authority, strange
             (url(secure, "sslmode=require", user="unencrypted"), "SSL encryption"),
             (url(secure, "sslmode=require", user="certified"), "valid client certificate"),
             (url(secure, f"sslmode=require&sslcert={certificate}&sslkey={key}", user="certified"),
-             # Which of the two depends on what comes first, its alert or our next message.
+             # It depends on what comes first: the server's alert, or a failed write of our next message.
              ("the server refuses: tlsv1 alert unknown ca", "cannot send to the server")),
             (url(secure, "sslmode=require", user="clear:another"), "password in the clear"),
             (url(secure, "sslmode=prefer", user="certified"), "without TLS: "),
@@ -168,17 +168,17 @@ def test_files_that_cannot_be_used_are_errors_of_the_configuration(tmp_path, sec
     ]:
         code, output = check(tmp_path, url(secure, parameters))
         assert code == 3 and said in output and ":3:7: error: " in output, (parameters, output)
-    # Relative paths begin where the configuration lies.
+    # Relative paths start at the configuration's folder.
     shutil.copyfile(authority.ca, tmp_path / "ca.pem")
     assert check(tmp_path, url(secure, "sslmode=verify-full&sslrootcert=ca.pem"))[0] == 0
 
 
 class Wire:
-    """Passes connections on to a server, and keeps how each of them began."""
+    """Forwards connections to a server, and records how each of them began."""
 
     def __init__(self, port):
         self.target = port
-        self.begun = []  # the first number of every packet that the client sends before TLS
+        self.begun = []  # the first number of each packet that a client sends before TLS
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -267,7 +267,7 @@ def test_large_answers_are_the_same(server, wire):
     plain, encrypted = server.get("/clear.csv"), server.get("/export.csv")
     assert plain.status == encrypted.status == 200
     assert encrypted.body == plain.body and len(plain.body) > 80 * ROWS
-    # A client that lets the database wait gets the same.
+    # A client that reads slowly gets the same.
     with server.connect() as slow:
         slow.send("GET /export.csv HTTP/1.1\r\nHost: test\r\n\r\n")
         time.sleep(0.5)
@@ -311,7 +311,7 @@ def test_cancelling_is_encrypted_too(server, secure, wire):
             connection.send(f"GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
             wait_until(lambda: running(what) == 1, f"{what} does not run")
         wait_until(lambda: running(what) == 0, f"{what} still runs in the database")
-        assert len(wire.begun) > before  # the cancel came over a connection of its own
+        assert len(wire.begun) > before  # the cancel request used a connection of its own
     assert set(wire.begun) == {"TLS"} and CANCEL_REQUEST not in wire.begun
     assert json.loads(server.get("/number/3").body)["n"] == 3
 

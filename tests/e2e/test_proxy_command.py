@@ -16,7 +16,7 @@ def proxy(*words):
 
 
 def start(*words):
-    """The program once it serves; the caller stops it."""
+    """Starts the program and returns it once it serves; the caller stops it."""
     port = free_port()
     process = subprocess.Popen([SLUICE, "proxy", *words, "--listen", f"127.0.0.1:{port}"], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)

@@ -1,4 +1,4 @@
-"""[server] proxy_protocol: proxies whose connections begin with a header that names the client."""
+"""[server] proxy_protocol: proxies start each connection with a header that names the client."""
 import ssl
 import socket
 import struct
@@ -19,7 +19,7 @@ def binary(command=1, family=0x11, addresses=socket.inet_aton("192.0.2.8") + byt
 
 
 def ask(server, header, source=PROXY, path="/page", wrap=None):
-    """Sends the header and a request: the status, or 0 where the connection ends without an answer."""
+    """Sends the header and a request. Returns the status, or 0 if the connection ends without an answer."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20, source_address=(source, 0)) as client:
         client.sendall(header)
         if wrap:
@@ -64,7 +64,7 @@ def test_who_begins_otherwise_is_not_answered(sluice, site):
     assert server.sample("sluice_proxy_headers_refused_total") == 5
     assert ask(server, TEXT, source=OTHER) == 400, "nobody asks others for it"
     with socket.create_connection(("127.0.0.1", server.port), source_address=(PROXY, 0)):
-        pass  # a check of the port alone
+        pass  # as a health check of the port does
     assert ask(server, TEXT) == 200
     assert server.sample("sluice_proxy_headers_refused_total") == 5
 

@@ -1,4 +1,4 @@
-"""A configuration that is read again while the program serves: POST /reload and SIGHUP."""
+"""The configuration is read again while the program serves: POST /reload and SIGHUP."""
 import contextlib
 import http.client
 import json
@@ -32,13 +32,13 @@ def reload(server, *fields):
 
 
 def write(server, config):
-    """The same [server] and [admin], and this behind them."""
+    """Writes the configuration file: the same [server] and [admin], followed by `config`."""
     head = server.file.read_text().split("\n[database", 1)[0].split("\n#", 1)[0]
     server.file.write_text(f"{head}\n# routes\n{config}")
 
 
 def generation(n, more=""):
-    """Its answers tell of themselves by SQL, by the path, and by who may read them."""
+    """A configuration whose answers show its number in rows, in the path, and in the allowed origin."""
     return f'''
 [database.main]
 url = "sqlite:main.db"
@@ -103,7 +103,7 @@ def test_the_next_request_is_answered_by_the_new_file(server):
             assert server.get("/known/1", "Origin: https://g2.example").get("access-control-allow-origin") == "https://g2.example"
         assert client.get("/only/2").status == 200
     assert server.sample('sluice_reloads_total{result="done"}') == 1
-    # What a route has counted goes on, by its name.
+    # A route's counters go on if its name comes back.
     write(server, generation(1))
     assert reload(server)[0] == 200
     assert server.get("/only/1").status == 200
@@ -184,7 +184,7 @@ def test_only_an_operator_may_ask(server):
 
 
 def test_what_runs_goes_on(server):
-    """A long answer ends with the rows of the file that it began with; streams and WebSockets stay."""
+    """A long answer keeps to the configuration that it began with; streams and WebSockets stay."""
     with server.connect() as slow, server.connect() as stream, server.connect() as kept, http2.Client(server.port) as multiplexed:
         slow.sip = 4096
         slow.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -222,7 +222,7 @@ def test_what_runs_goes_on(server):
 
 
 def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
-    """A client whose stream is cut comes back, and has missed no event."""
+    """A client whose stream is cut comes back without missing an event."""
     streams = []
     with contextlib.ExitStack():
         for number in range(2, 24):
@@ -240,7 +240,7 @@ def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
                 cut += 1
                 with Stream(server, "/things/changes", last=stream.id) as again:
                     assert again.next()[1] == "message"
-        assert told >= 1 and cut >= 22 - 2 * 9, (told, cut)  # of two cores
+        assert told >= 1 and cut >= 22 - 2 * 9, (told, cut)  # with two cores
         assert server.sample("sluice_earlier_configurations") <= 2 * 9
         for stream in streams:
             stream.connection.close()
@@ -251,7 +251,7 @@ def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
 
 
 def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
-    """WebSockets hold no earlier configuration, and say goodbye where their route or what guards it has changed."""
+    """WebSockets hold no earlier configuration. They are closed with 1001 if their route or its policies change."""
     secret = Secret()
     plain = '[[endpoint]]\npath = "/x/{n}"\nget = "SELECT 1 AS n"\n'
     database = f'[database.main]\nurl = "sqlite:{tmp_path}/main.db"\n'
@@ -278,7 +278,7 @@ def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
         assert talk.frame().payload == b"still here"
     assert server.sample("sluice_websockets_open") == 4
     assert server.sample('sluice_websocket_messages_total{direction="received"}') == 4
-    # Without any route the conversations are counted until they have said goodbye, and what was counted stays.
+    # Conversations without a route are counted until they are closed, and their counters stay.
     write(server, config(14))
     assert reload(server)[0] == 200
     assert server.sample("sluice_websockets_open") == 4
@@ -294,7 +294,7 @@ def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
 
 
 def test_no_request_fails_or_sees_two(server):
-    """Clients of both versions, while one generation follows the other."""
+    """Clients of HTTP/1.1 and HTTP/2, while one generation follows the other."""
     stop, seen, faults = threading.Event(), set(), []
 
     def ask_http1():
@@ -319,7 +319,7 @@ def test_no_request_fails_or_sees_two(server):
     def guarded(run):
         try:
             run()
-        except Exception as error:  # noqa: BLE001: told by the test
+        except Exception as error:  # noqa: BLE001: reported by the test
             faults.append(repr(error))
 
     threads = [threading.Thread(target=guarded, args=[run]) for run in [ask_http1] * 6 + [ask_http2] * 2]
@@ -341,7 +341,7 @@ def test_no_request_fails_or_sees_two(server):
 
 
 def test_an_answer_has_the_headers_of_its_own_configuration(server, tmp_path):
-    """Two writes wait for a lock from before a reload until after it."""
+    """Two writes wait for a lock while the configuration is reloaded."""
     active = 'http_server_active_requests{http_request_method="POST",url_scheme="http"}'
     holder = sqlite3.connect(tmp_path / "main.db", isolation_level=None)
     with contextlib.closing(holder), server.connect() as client, http2.Client(server.port) as multiplexed:
@@ -369,7 +369,7 @@ def test_sigterm_during_a_reload(server):
         try:
             reload(server)
         except (OSError, http.client.HTTPException):
-            pass  # it ended before it answered
+            pass  # the program ended before it answered
     asked = threading.Thread(target=ask)
     asked.start()
     server.process.send_signal(signal.SIGHUP)
@@ -378,7 +378,7 @@ def test_sigterm_during_a_reload(server):
 
 
 def test_tokens_of_changed_policies(sluice, tmp_path):
-    """A policy that comes, goes or changes holds from the answer on; keys of one that stays are not asked for again."""
+    """A new, removed or changed policy holds once the reload is answered; the keys of an unchanged policy are not read again."""
     one, other = Secret(), Secret("fedcba9876543210fedcba9876543210")
 
     def config(secret, use):
@@ -497,7 +497,7 @@ use = ["auth"]
 
 @pytest.fixture
 def held(sluice, own_postgres, tmp_path):
-    """A server whose reloads wait for as long as hold() is entered; waiting(): one does."""
+    """A server whose reloads wait inside `with hold()`; waiting() says whether one waits."""
     own_postgres.psql("CREATE TABLE held (id integer); INSERT INTO held VALUES (1)")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "a").write_text("a")
@@ -547,7 +547,7 @@ def test_keys_that_change_during_a_reload_are_taken(held, tmp_path):
     asked.join()
     assert answers[0][0] == 200
     assert (status(old), status(new)) == (401, 200)
-    # Also later ones, which come by no signal.
+    # Later changes of the file count too, without a signal.
     (tmp_path / "next").write_text(old.secret)
     (tmp_path / "next").rename(tmp_path / "key")
     held.wait_for(lambda: status(old) == 200)
@@ -573,7 +573,7 @@ def test_sigterm_does_not_wait_for_a_reload(held):
 
 
 def test_a_fifo_in_place_of_a_file_holds_nothing_up(sluice, tmp_path):
-    """Nobody ever writes to it, so whoever opened it as a file would wait without end: keys, schemas, the file itself."""
+    """A FIFO without a writer would block an open() forever: keys, schemas, and the configuration file itself."""
     fifo = tmp_path / "fifo"
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "a").write_text("a")

@@ -20,7 +20,7 @@ def reload(*words):
 
 
 def write(server, config):
-    """The same [server] and [admin], and this behind them."""
+    """Writes the configuration file: the same [server] and [admin], followed by `config`."""
     server.file.write_text(server.file.read_text().split("\n[database", 1)[0] + "\n" + config)
 
 

@@ -67,7 +67,7 @@ SCHEMA = "CREATE TABLE notes (n integer PRIMARY KEY); INSERT INTO notes VALUES (
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def urls(request, tmp_path):
-    """Two databases with a table of one note each, 1 and 2."""
+    """The URLs of two databases. Each has a table with one note, 1 or 2."""
     if request.param == "sqlite":
         for n in (1, 2):
             run_sqlite(tmp_path / f"{n}.db", SCHEMA.format(n=n))
@@ -84,7 +84,7 @@ def urls(request, tmp_path):
 
 
 def test_another_database(sluice, urls):
-    """What has begun ends with the rows of the old one, streams end, and all that begins has the new one."""
+    """Answers in progress keep the old database, streams end, and new requests get the new database."""
     server = sluice("# routes\n" + NOTES.format(name="main", url=urls[0], more=""), server="cores = 2\n")
     stream = Stream(server)
     with server.connect() as slow:
@@ -102,7 +102,7 @@ def test_another_database(sluice, urls):
         with pytest.raises(Ended):
             while True:
                 stream.next()
-        # Another feed has ids of its own.
+        # Another database has other event ids.
         with Stream(server, last=stream.id) as again:
             assert again.next()[1] == "reset"
         slow.sip = 1 << 20
@@ -116,7 +116,7 @@ def test_another_database(sluice, urls):
 
 
 def test_what_is_unchanged_lives_on(sluice, urls, request):
-    """Connections, prepared statements, streams and the numbers of events."""
+    """Connections, prepared statements, streams and event numbers."""
     config = NOTES.format(name="main", url=urls[0], more="pool = 1")
     is_postgres = urls[0].startswith("postgres")
     if is_postgres:
@@ -129,7 +129,7 @@ def test_what_is_unchanged_lives_on(sluice, urls, request):
             before = stream.next()[0]
         for _ in range(2):
             assert rows(server, "/notes")[0]["n"] == 1
-            backend = rows(server, "/backend") if is_postgres else None  # it has been prepared by the second time
+            backend = rows(server, "/backend") if is_postgres else None  # the second time the statement is prepared
         for n in range(3):
             write(server, config + f'[[endpoint]]\npath = "/other/{n}"\nget = "SELECT {n} AS n"\n')
             done(server)
@@ -159,7 +159,7 @@ def test_a_link_to_another_file(sluice, tmp_path):
 
 
 def test_a_file_that_is_moved_to_the_path_of_an_open_one(sluice, tmp_path):
-    """SQLite would take what the open one has written, in main.db-wal, for the other's."""
+    """SQLite would apply the open file's log, main.db-wal, to the other file."""
     main, old, new = (tmp_path / name for name in ("main.db", "old.db", "new.db"))
     run_sqlite(main, SCHEMA.format(n=1))
     config = NOTES.format(name="main", url="sqlite:main.db", more="")
@@ -172,7 +172,7 @@ def test_a_file_that_is_moved_to_the_path_of_an_open_one(sluice, tmp_path):
     status, text = reload(server)
     assert status == 422 and "another file has been moved here in place of the one that is open" in text
     assert re.search(r"\.toml:\d+:\d+: error: ", text)
-    assert post(server, "/notes", {"n": 3}) == 503  # it would be gone with the file
+    assert post(server, "/notes", {"n": 3}) == 503  # the row would be lost with the file
     assert server.admin("/readyz")[0] == 503
     assert main.read_bytes() == content
     os.replace(old, main)
@@ -182,7 +182,7 @@ def test_a_file_that_is_moved_to_the_path_of_an_open_one(sluice, tmp_path):
 
 
 def test_feeds_join_and_leave(sluice, urls, request):
-    """One more is heard from the first request on; who listens to another hears of nothing but his own changes."""
+    """A new feed hears changes from its first request on; a client of one feed hears no changes of another."""
     is_postgres = urls[0].startswith("postgres")
     if is_postgres:
         postgres = request.getfixturevalue("postgres")
@@ -252,7 +252,7 @@ changes = {{ tables = ["notes"], notify = "notes" }}
 
 
 def test_several_databases_of_one_file_hear_every_commit(sluice, urls):
-    """Whoever of them commits; when another one comes, when one is opened anew, and when it is written otherwise."""
+    """Each database may commit, a new one may come, one may be opened again, and one may have another spelling."""
     is_postgres = urls[0].startswith("postgres")
     insert = ("WITH told AS (SELECT pg_notify('notes', (:n::int)::text)) INSERT INTO notes (n) SELECT :n::int FROM told"
               if is_postgres else "INSERT INTO notes (n) VALUES (:n)")
@@ -267,7 +267,7 @@ def test_several_databases_of_one_file_hear_every_commit(sluice, urls):
             return
         while True:
             _, event, data = stream.next()
-            # A connection that has just begun to listen says "reset" in place of what it may have missed.
+            # A connection that has just begun to listen sends "reset" for the events that it may have missed.
             if event == "reset" or data == str(n):
                 return
 
@@ -329,17 +329,17 @@ def test_resident_tables_come_go_and_change(sluice, urls, request):
     server = sluice("# routes\n" + config + kept, server="cores = 2\n")
     assert rows(server, "/kept") == [{"n": 1}]
     loads = "sluice_resident_loads_total{resident=\"kept\"}"
-    if is_postgres:  # it is loaded again when the server listens
+    if is_postgres:  # the table is loaded again once the server listens
         until(lambda: server.sample(loads) == 2)
     write(server, config + kept + resident("new", "SELECT n, 'a' AS of FROM notes", refresh))
     done(server)
     assert rows(server, "/new") == [{"n": 1, "of": "a"}] and rows(server, "/new/1") == {"n": 1, "of": "a"}
     assert not is_postgres or server.sample(loads) == 2
-    # Both are kept fresh, on every core.
+    # Both are refreshed on every core.
     add(2)
     for _ in range(8):
         until(lambda: len(rows(server, "/kept")) == 2 and len(rows(server, "/new")) == 2)
-    # Another query, and one that is gone.
+    # One table has another query, and the other one is gone.
     write(server, config + resident("new", "SELECT n, 'b' AS of FROM notes WHERE n > 1", refresh))
     done(server)
     for _ in range(8):
@@ -347,14 +347,14 @@ def test_resident_tables_come_go_and_change(sluice, urls, request):
     add(3)
     for _ in range(8):
         until(lambda: rows(server, "/new") == [{"n": 2, "of": "b"}, {"n": 3, "of": "b"}])
-    # None, and one again.
+    # No table, and then one again.
     write(server, config)
     done(server)
     assert server.get("/new").status == 404 and "sluice_resident_rows" not in server.admin("/metrics")[1]
     write(server, config + kept)
     done(server)
     assert len(rows(server, "/kept")) == 3
-    # One that cannot be loaded changes nothing.
+    # A table that cannot be loaded changes nothing.
     write(server, config + resident("new", "SELECT n FROM nowhere"))
     assert reload(server)[0] == 422
     add(4)
@@ -399,7 +399,7 @@ def test_the_log_of_requests_changes_its_table(sluice, tmp_path):
         finally:
             database.close()
     assert server.get("/a").status == 200
-    # One that stays is not disturbed: it writes when it is time.
+    # An unchanged log is not disturbed: it writes at its own time.
     write(server, config.format(path="b") + log.format(table="one", every="1h"))
     done(server)
     assert server.get("/b").status == 200 and logged("one") == []
@@ -414,7 +414,7 @@ def test_the_log_of_requests_changes_its_table(sluice, tmp_path):
     write(server, config.format(path="e") + log.format(table="one", every="1h"))
     done(server)
     assert server.get("/e").status == 200
-    # Each of the five configurations' logs is counted once, whether it had something to write when it ended or not.
+    # Five configurations had logs, and each written row is counted once.
     assert server.sample("sluice_request_log_rows_total") == 3
     server.stop()
     assert logged("one") == ["/a", "/b", "/e"] and logged("two") == ["/c"]
@@ -507,7 +507,7 @@ def refused(server, *texts):
 
 
 def test_an_unchanged_database_may_be_away(sluice, own_postgres):
-    """What is known of it is kept; what it has not been asked yet is refused, at its place."""
+    """The program keeps what it knows of the database, and refuses statements that the database has not described yet."""
     postgres = own_postgres
     postgres.psql(TAGS)
     config = KEPT.format(url=postgres.url())
@@ -519,7 +519,7 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
     other = ('[database.other]\nurl = "sqlite:other.db"\n'
              '[[endpoint]]\ndatabase = "other"\npath = "/other/{n}"\nget = "SELECT {n} AS n"\n')
     run_sqlite(server.file.parent / "other.db", "CREATE TABLE t (n INTEGER)")
-    for n in (1, 2):  # the database was not asked for the plan before either
+    for n in (1, 2):  # the plan was not known before, either
         write(server, config + other.format(n=n))
         done(server)
         assert rows(server, f"/other/{n}") == [{"n": n}]
@@ -530,15 +530,15 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
     write(server, config + other.format(n=3) + new)
     line = server.file.read_text().splitlines().index('get = "SELECT n, 2 AS two FROM notes"') + 1
     refused(server, f"{server.file.name}:{line}:7: error: endpoint /new: the database is away, and this is not served yet: ")
-    # Tables are described too.
+    # A new table would need a description, too.
     write(server, config.replace('table = "tags"', 'table = "others"'))
     refused(server, "the database is away, and this is not served yet: ")
-    # Another pool is another database.
+    # With another pool it is another database.
     write(server, config.replace("start_timeout", "pool = 3\nstart_timeout") + other.format(n=3))
     line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
     refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
     assert server.get("/other/3").status == 404 and rows(server, "/other/2") == [{"n": 2}]
-    # What a document can do without is not left out: whether columns may be NULL.
+    # The document is not made without the database, although only the columns' NOT NULL is missing.
     write(server, config.replace('[openapi]\npath = "/openapi.json"\n', ""))
     done(server)
     write(server, config)
@@ -554,13 +554,13 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
         backend = rows(server, "/backend")
     write(server, config + other.format(n=3) + new)
     done(server)
-    # The same connection and statements: those that were recorded have the ids of those that are described.
+    # The connection and its statements stay: a restored statement has the same id as a described one.
     assert rows(server, "/backend") == backend
     assert rows(server, "/new") == [{"n": 1, "two": 2}]
 
 
 def test_a_reload_does_not_wait_without_end(sluice, postgres):
-    """A server that accepts and says nothing, and one that stops to answer in the middle, are named."""
+    """The message names a server that accepts connections and sends nothing, and one that stops in the middle."""
     for statement in ("DROP DATABASE IF EXISTS locked", "CREATE DATABASE locked"):
         postgres.psql(statement)
     postgres.psql(TAGS + "CREATE TABLE held (n integer)", "locked")
@@ -583,13 +583,13 @@ def test_a_reload_does_not_wait_without_end(sluice, postgres):
         locker.stdin.close()
     done(server)
     assert rows(server, "/held") == []
-    # A server that answers with an error is not away.
+    # A server that answers with an error is not unavailable.
     postgres.psql("ALTER DATABASE locked ALLOW_CONNECTIONS false")
     refused(server, "is not currently accepting connections")
 
 
 def stopped(pid):
-    """Stops a process, for as long as the block lasts."""
+    """Stops a process while the block runs."""
     @contextlib.contextmanager
     def stop():
         os.kill(pid, signal.SIGSTOP)
@@ -601,7 +601,7 @@ def stopped(pid):
 
 
 def test_an_unchanged_database_may_be_hung(sluice, own_postgres):
-    """Neither the server, which lets nobody in, nor the connection that listens for changes keeps a reload waiting."""
+    """Neither the server, which accepts no connection, nor the stopped connection that listens for changes delays a reload."""
     postgres = own_postgres
     postgres.psql(TAGS)
     config = KEPT.format(url=postgres.url()).replace("start_timeout", 'wait = "100ms"\nstart_timeout')
@@ -613,7 +613,7 @@ def test_an_unchanged_database_may_be_hung(sluice, own_postgres):
     with stopped(listener), stopped(postmaster):
         write(server, config + '[[files]]\npath = "/files"\nroot = "."\n')
         done(server)
-        # The reload has ended before the connection was given up.
+        # The reload ended before the program gave the connection up.
         assert server.sample('sluice_changes_connections_total{database="main"}') == 1
         assert server.sample('sluice_changes_listening{database="main"}') == 1
         assert server.get(f"/files/{server.file.name}").status == 200
@@ -622,7 +622,7 @@ def test_an_unchanged_database_may_be_hung(sluice, own_postgres):
 
 
 def test_idle_connections_of_another_url_close(sluice, postgres):
-    """At the switch, while one of them still sends an answer that has begun."""
+    """They close at the switch, except one that still sends an answer."""
     for n in (1, 2):
         postgres.psql(f"DROP DATABASE IF EXISTS reloaded{n}")
         postgres.psql(f"CREATE DATABASE reloaded{n}")
@@ -640,7 +640,7 @@ def test_idle_connections_of_another_url_close(sluice, postgres):
             reader._until(b"\r\n\r\n")
         assert rows(server, "/notes") == [{"n": 1}]
         until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
-        assert connections() >= 5  # one listens
+        assert connections() >= 5  # one of them listens
 
         def finish(reader):
             reader.sip = 1 << 20

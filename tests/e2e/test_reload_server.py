@@ -28,7 +28,7 @@ def wait_for(condition, seconds=30):
 
 @pytest.fixture(params=[2])
 def server(sluice, tmp_path, site, request):
-    """A program on so many cores whose [server] is what change(listen, keys) says; at first one address, `.port`."""
+    """A program on `request.param` cores; change(listen, keys) replaces its [server]. It starts with one address, `.port`."""
     always = f"cores = {request.param}\n" + (f'io = "{IO}"\n' if IO else "")
 
     def text(listen, keys=""):
@@ -48,7 +48,7 @@ def server(sluice, tmp_path, site, request):
 
 
 def serves(port, times=8):
-    """Whether each of many connections, on all cores, is answered."""
+    """Each of many connections, on all cores, gets an answer."""
     for _ in range(times):
         with Connection(port) as client:
             assert client.get("/hello.txt").status == 200
@@ -86,7 +86,7 @@ def test_addresses_come_stay_and_go(server):
         assert server.change([other]) == DONE
         wait_for(lambda: refuses(server.port))
         serves(other)
-        # Who came before goes on.
+        # Older connections go on.
         assert old.get("/hello.txt").status == multiplexed.get("/hello.txt").status == 200
         talk.say(TEXT, b"still here")
         assert talk.frame().payload == b"still here"
@@ -169,7 +169,7 @@ def test_a_file_that_takes_a_socket_s_place_stays(server, tmp_path):
 
 @pytest.mark.parametrize("which", ["cert", "key"])
 def test_a_fifo_in_place_of_a_certificate_holds_nothing_up(server, authority, tmp_path, which):
-    """Nobody ever writes to it, so whoever opened it as a file would wait without end."""
+    """A FIFO without a writer would block an open() forever."""
     cert, key = authority.issue("usable")
     fifo = tmp_path / "fifo.pem"
     fifo.write_bytes(pathlib.Path(cert if which == "cert" else key).read_bytes())
@@ -302,7 +302,7 @@ def test_tls_comes_changes_and_goes(server, authority):
             assert now(["h2", "http/1.1"]) == ("second", "http/1.1")
             assert status_and_fields(server.port)[0] == 200
             assert b"strict-transport" not in status_and_fields(port, trusting)[1].lower()
-        # The files that are served now are those which are watched.
+        # The program watches the files that it serves now.
         for source, to in zip(authority.issue("third"), second):
             os.replace(source, to)
         server.process.send_signal(signal.SIGHUP)
@@ -312,7 +312,7 @@ def test_tls_comes_changes_and_goes(server, authority):
             os.replace(source, to)
         assert server.change([plain, secure], tls_table(second)) == DONE
         assert now()[0] == "fourth"
-        # Each address changes its mind, and then there is none with TLS.
+        # Each address switches between TLS and no TLS, and then none has TLS.
         assert server.change([f"https://127.0.0.1:{server.port}", f"http://127.0.0.1:{port}"], tls_table(second)) == DONE
         for _ in range(4):
             assert status_and_fields(server.port, trusting)[0] == status_and_fields(port)[0] == 200
@@ -351,7 +351,7 @@ def test_a_reload_puts_no_older_certificate_in_place(held, authority):  # noqa: 
         held.file.write_text(held.file.read_text().replace("[server.tls]", '[server.tls]\nhsts = "1h"'))
         held.change(2)
         held.process.send_signal(signal.SIGHUP)
-        held.wait_for(held.waiting)  # it has read the files
+        held.wait_for(held.waiting)  # it has read the certificate files
         new, new_key = authority.issue("newer")
         os.replace(new, certificate)
         os.replace(new_key, key)

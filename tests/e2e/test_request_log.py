@@ -1,4 +1,4 @@
-"""[request_log]: requests as rows of a table, without their credentials, on both databases."""
+"""[request_log]: requests become rows of a table, without their credentials, on both databases."""
 import json
 import re
 import sqlite3
@@ -40,7 +40,7 @@ class Log:
         self.kind, self.url, self.query = kind, url, query
 
     def rows(self, what, count):
-        """As many rows as are waited for, as objects."""
+        """Waits for `count` rows and returns them as objects."""
         columns = what.split(", ")
         end = time.monotonic() + 10
         while time.monotonic() < end:
@@ -195,7 +195,7 @@ params.value.from = "header.x-name"
 [batch]
 path = "/batch"
 '''
-# Each repeats the value in its message.
+# Each statement fails with a message that repeats the value.
 REPEATING = {
     "sqlite": {"get": "SELECT json_extract('{}', :value) AS x", "exists": "SELECT 1 WHERE json_extract('{}', :value) = 1",
                "post": "INSERT INTO refusing SELECT json_extract('{}', :password)",
@@ -226,7 +226,7 @@ def test_a_credential_that_a_statement_takes_reaches_no_log_and_no_answer(sluice
         assert [answer.status for answer in answers] == [500] * 7, server.log
         typed = connection.get("/typed", authorization)
         assert typed.status == 400
-        # What holds no credential is told as ever.
+        # A message without a credential is logged as usual.
         assert connection.get("/plain", "X-Name: said").status == 500
     assert not any(b"hush" in answer.body for answer in [*answers, typed])
     rows = log.rows("target, headers, status", 9)
@@ -248,7 +248,7 @@ def test_what_is_left_is_written_at_the_end(sluice, log):
 
 
 def test_the_end_of_grace_ends_a_statement(sluice, log, request):
-    """Somebody has the table for longer than the server lives, which ends all the same, and says what is lost."""
+    """A lock on the table lasts longer than the server, which ends nevertheless and logs what is lost."""
     server = sluice(CONFIG.format(url=log.url, secret=SECRET.secret, more=""), server='grace = "300ms"')
     if log.kind == "sqlite":
         blocker = sqlite3.connect(log.url.removeprefix("sqlite:"), isolation_level=None)
@@ -281,7 +281,7 @@ def test_the_end_of_grace_ends_a_statement(sluice, log, request):
 
 
 def test_a_table_that_does_not_take_them(sluice, postgres):
-    """Requests go on; what the table refuses is given up and counted, and no more than the queue waits."""
+    """Requests go on. Refused rows are dropped and counted, and no more rows wait than the queue holds."""
     postgres.psql("DROP TABLE IF EXISTS requests; CREATE TABLE requests (path text, status int)")
     server = sluice(CONFIG.format(url=postgres.url(), secret=SECRET.secret, more="queue = 5"))
     assert server.get("/films/1").status == 200
@@ -297,7 +297,7 @@ def test_a_table_that_does_not_take_them(sluice, postgres):
 
 
 def test_only_the_row_that_is_refused_is_lost(sluice, log, request):
-    """Others of its statement are written; a NUL, which PostgreSQL has in no text, is replaced."""
+    """The other rows of the statement are written. A NUL, which PostgreSQL's text cannot hold, is replaced."""
     if log.kind == "sqlite":
         with sqlite3.connect(log.url.removeprefix("sqlite:")) as database:
             database.executescript("DROP TABLE requests; CREATE TABLE requests (time text, path text, subject text, "

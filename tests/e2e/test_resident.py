@@ -39,7 +39,7 @@ csv = true
 
 
 class Data:
-    """The same people in either database."""
+    """The same people in each database."""
 
     def __init__(self, url, config, execute):
         self.url, self.config, self.execute = url, config, execute
@@ -188,12 +188,12 @@ def test_conditions_and_compression(people, sluice):
         assert connection.get("/people", f"If-Match: {tag}, *").status == 400
         assert connection.get("/people", f"If-None-Match: {tag}", "If-None-Match: *").status == 400
         assert connection.get("/people.csv").get("etag") != tag
-        for _ in range(4):  # made, kept, and from what is kept
+        for _ in range(4):  # first compressed, then cached, then from the cache
             coded = connection.get("/people?roles=user", "Accept-Encoding: gzip")
             assert (coded.status, coded.get("content-encoding")) == (200, "gzip")
             assert coded.get("etag") == tag[:-1] + ';gzip"'
         assert connection.get("/people?roles=user", "Accept-Encoding: gzip", f"If-None-Match: {coded.get('etag')}").status == 304
-    # The same rows have the same tag, whoever has loaded them.
+    # The same rows have the same tag in every process.
     again = sluice('[compression]\ncodings = ["gzip"]\nminimum = "16B"\n' + people.config.format(url=people.url, more=""))
     assert again.get("/people").get("etag") == tag
 
@@ -211,7 +211,7 @@ def metric(server, name):
 
 
 def full_loads(server):
-    """Of one look: both are counted on while they are read."""
+    """Reads both counters from one answer, because they keep growing."""
     text = server.admin("/metrics")[1]
     loads, partial = (float(re.search(rf'^sluice_resident_{name}{{resident="people"}} (\S+)$', text, re.M).group(1))
                       for name in ("loads_total", "partial_total"))
@@ -223,12 +223,12 @@ def test_it_is_loaded_again(people, sluice):
     tag = server.get("/people").get("etag")
     people.execute("DELETE FROM people WHERE id = 1")
     wait_for(lambda: ids(server, "/people") == [2, 3, 4, 5])
-    wait_for(lambda: server.get("/people/1").status == 404)  # one core after the other has the new version
+    wait_for(lambda: server.get("/people/1").status == 404)  # the cores take the new version one after the other
     wait_for(lambda: server.get("/people").get("etag") != tag)
     wait_for(lambda: metric(server, "unchanged_total") >= 1)
     assert metric(server, "rows") == 4 and metric(server, "failures_total") == 0
 
-    # What cannot be loaded stays as it was, and says how old it is.
+    # A table that cannot be loaded stays as it was, and its answers have an Age.
     people.execute("ALTER TABLE people RENAME TO others")
     wait_for(lambda: metric(server, "failures_total") >= 1)
     wait_for(lambda: server.get("/people").get("age") is not None)
@@ -273,16 +273,16 @@ put = "UPDATE people SET name = 'Bob' WHERE id = :id"
     server = sluice(config)
     wait_for(lambda: metric(server, "unchanged_total") >= 5)
     assert metric(server, "loads_total") == 1
-    # By another process.
+    # Another process commits.
     with sqlite3.connect(path, timeout=10) as database:
         database.execute("DELETE FROM people WHERE id = 2")
     database.close()
     wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
-    # By this one.
+    # This process commits.
     assert server.get("/people/3/name", method="PUT").status == 204
     wait_for(lambda: json.loads(server.get("/people/3").body)["name"] == "Bob")
     assert metric(server, "loads_total") == 3
-    # What is known to be the same does not get old.
+    # A table that is known to be unchanged has no age.
     since, unchanged = time.monotonic(), metric(server, "unchanged_total")
     wait_for(lambda: metric(server, "unchanged_total") >= unchanged + 3)
     assert metric(server, "age_seconds") < time.monotonic() - since
@@ -298,7 +298,7 @@ def test_sqlite_is_read_in_full_now_and_then(tmp_path, sluice):
     wait_for(lambda: json.loads(server.get("/people/1").body)["name"] != name)
 
 
-# Of SQLite a plain number, of PostgreSQL a time: what a table mostly has.
+# Versions are plain numbers in SQLite and times in PostgreSQL, as is most common.
 CHANGING = '''
 [database.main]
 url = "{url}"
@@ -318,7 +318,7 @@ deleted = "deleted"
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def members(request, tmp_path):
-    """A function that runs a statement, in which {now} is a later time at each call, and the configuration."""
+    """A function that runs a statement, in which {now} is later with each call, and a function that makes the configuration."""
     ticks = iter(range(1, 1000))
     if request.param == "sqlite":
         path = tmp_path / "members.db"
@@ -353,7 +353,7 @@ def test_changes_alone_are_read(members, sluice):
     execute, config = members
     server = sluice(config())
     assert ids(server, "/people") == [2, 4, 6, 8]
-    # New rows, other rows, rows that go, and a key that changes: another goes and another comes.
+    # New, changed and deleted rows; and a key that changes, which is a deletion and a new row.
     execute("INSERT INTO members VALUES (5, 'new', tag_b, false, {now})")
     wait_for(lambda: ids(server, "/people") == [2, 4, 5, 6, 8])
     # Cores take a version at different times, and each request may reach another core.
@@ -369,7 +369,7 @@ def test_changes_alone_are_read(members, sluice):
     wait_for(lambda: ids(server, "/people") == [4, 5, 8, 9])
     execute("UPDATE members SET deleted = false, changed = {now} WHERE id = 6")
     wait_for(lambda: ids(server, "/people?tags=a") == [6, 8, 9])
-    # The query has run once, and what the changes have made is what it gives.
+    # The query ran only once, and the changes have led to the same rows as the query.
     assert metric(server, "partial_total") >= 5 and metric(server, "failures_total") == 0
     unchanged = metric(server, "unchanged_total")
     wait_for(lambda: metric(server, "unchanged_total") > unchanged + 1)
@@ -377,13 +377,13 @@ def test_changes_alone_are_read(members, sluice):
     assert fresh.get("/people").get("etag") == server.get("/people").get("etag")
     assert full_loads(server) == 1
 
-    # Changes that cannot be read change nothing.
+    # If the changes cannot be read, nothing changes.
     execute("ALTER TABLE members RENAME TO others")
     wait_for(lambda: metric(server, "failures_total") >= 1 and server.get("/people").get("age") is not None)
     assert ids(server, "/people") == [4, 5, 6, 8, 9]
     execute("ALTER TABLE others RENAME TO members; DELETE FROM members WHERE id = 5;"
             "INSERT INTO members VALUES (1, 'first', tag_a, false, {now})")
-    wait_for(lambda: ids(server, "/people") == [1, 4, 6, 8, 9])  # all is read once: no change has told of 5
+    wait_for(lambda: ids(server, "/people") == [1, 4, 6, 8, 9])  # a full load follows, as no change has shown that 5 is gone
 
 
 def test_a_full_load_finds_what_no_change_has_told(members, sluice):
@@ -502,7 +502,7 @@ def test_booleans(seen):
 
 
 def test_no_answer_is_of_two_versions(postgres, sluice):
-    """Versions follow each other every 20 ms; an answer in which two meet would show."""
+    """Versions follow each other every 20 ms. An answer that mixes two of them would have two values of `v`."""
     name = f"versions_{time.monotonic_ns()}"
     postgres.psql(f"CREATE DATABASE {name}")
     server = sluice(f'''
@@ -521,7 +521,7 @@ refresh = {{ every = "20ms" }}
 
     def ask(target, count):
         with server.connect() as connection:
-            # Where the machine has much else to do, versions come more slowly.
+            # On a busy machine versions come more slowly.
             while (time.monotonic() < end or len(seen) <= 10) and time.monotonic() < end + 10 and not wrong:
                 answer = connection.get(target)
                 versions = set(re.findall(rb'"v":(\d+)', answer.body))
@@ -577,7 +577,7 @@ def test_it_does_not_start_without_its_rows(people, tmp_path):
 
 
 class SlowReader:
-    """Has asked for all rows, and takes no more of them than the head of the answer until it is told to."""
+    """Requests all rows, and reads only the head of the answer until body() is called."""
 
     def __init__(self, server, *fields, body=b""):
         self.socket = socket.socket()
@@ -596,7 +596,7 @@ class SlowReader:
         self.head, self.received = self.received.split(b"\r\n\r\n", 1)
 
     def body(self):
-        """As far as it comes, and whether the connection broke."""
+        """Reads the rest of the body. Returns the bytes, and whether the connection was reset."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         broken = False
         end = re.search(rb"Content-Length: (\d+)", self.head)
@@ -613,7 +613,7 @@ class SlowReader:
 
 @pytest.mark.parametrize("encode", ["load", "on-demand"])
 def test_slow_clients_do_not_keep_what_is_new_from_others(encode, tmp_path, sluice):
-    """Each holds a version by reading nothing; the oldest are cut, the newest get all of theirs."""
+    """Each client holds a version by reading nothing. The oldest are cut, and the newest get their whole answers."""
     path = tmp_path / "people.db"
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = WAL")
@@ -657,7 +657,7 @@ refresh = {{ every = "20ms", hold = "200ms" }}
     bodies[0].read_head()
     body, broken = bodies[0].body()
     assert not broken and body.count(b'"v":6') == 4, "a request that waits for its body holds no version"
-    # Who has asked last is not touched: there is room.
+    # The last client is not cut, because there is room for its version.
     body, broken = readers[-1].body()
     assert not broken and body.count(b'"v":5') == 4 and body.rstrip().endswith((b"]", b"]\n\r\n0"))
     assert server.get("/people/1").status == 200

@@ -1,4 +1,4 @@
-"""[[resident]] with encode = "on-demand": the same answers as of a table that is encoded when it is loaded."""
+"""[[resident]] with encode = "on-demand": the same answers as from a table that is encoded when it is loaded."""
 import json
 import re
 import socket
@@ -46,7 +46,7 @@ deleted = "gone"
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def users(request, tmp_path, sluice):
-    """A server with the same rows in both modes, and what executes SQL."""
+    """A server with the same rows in both modes, and a function that executes SQL."""
     if request.param == "sqlite":
         path = tmp_path / "users.db"
 
@@ -79,10 +79,10 @@ def metric(server, name, table="packed"):
 
 
 def answers(connection, target, *fields, method="GET"):
-    """What both modes answer, which must be the same but for the connection's own fields."""
+    """The answer of both modes, which must be the same except for the fields of the connection."""
     of = [connection.get(f"/{table}{target}", *fields, method=method) for table in ("encoded", "packed")]
     for one in of:
-        body = one.body.replace(b"/encoded", b"/packed")  # a 404 names what was asked for
+        body = one.body.replace(b"/encoded", b"/packed")  # a 404 names the path
         one.seen = (one.status, body, *[one.get(name) for name in ("etag", "content-type", "x-total-count", "vary")])
     assert of[0].seen == of[1].seen, (target, of[0].seen[0], of[1].seen[0], of[0].body[:300], of[1].body[:300])
     return of[1]
@@ -97,7 +97,7 @@ def test_both_modes_answer_the_same(users):
                 assert answers(connection, f"{end}{query}").status == 200
             assert answers(connection, f"/77{end}").status == 200
             assert answers(connection, f"/78{end}?fields=roles,joined").status == 200
-        # Rows that are kept one by one, from the second time on.
+        # From the second time on, rows are cached one by one.
         kept = metric(server, "cache_bytes")
         for number in range(6):
             rows = json.loads(answers(connection, f"?fields=name,id&score=gte.{number}&limit=50").body)
@@ -114,17 +114,16 @@ def test_both_modes_answer_the_same(users):
     run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", f"http://127.0.0.1:{server.port}/packed"], capture_output=True,
                          check=True)
     assert run.stdout == whole.body
-    # The other core has done its part, and the rows take less than what they are as JSON.
-    # It may have been too busy for each of them: they are taken back, so it is asked again.
+    # The other core has encoded chunks. If it was too busy, the first core took them back, so this asks again.
     wait_for(lambda: server.get("/packed").body == whole.body and metric(server, "chunks_elsewhere_total") > 0)
     assert metric(server, "chunks_elsewhere_total", "encoded") == 0
-    # However the two cores come across each other.
+    # The bytes are the same however the two cores share the work.
     with server.connect() as connection:
         for _ in range(30):
             assert connection.get("/packed").body == whole.body
     assert metric(server, "bytes") < 0.75 * metric(server, "bytes", "encoded")
 
-    # Changes of rows, of which only they are read.
+    # Only the changed rows are read.
     execute("UPDATE users SET name = 'other', changed = 2 WHERE id IN (5, 6); UPDATE users SET gone = true, changed = 2 WHERE id = 7;"
             "INSERT INTO users SELECT 40000, 'new', roles, score, joined, more, gone, 2 FROM users WHERE id = 9")
     for table in ("packed", "encoded"):
@@ -138,7 +137,7 @@ def test_both_modes_answer_the_same(users):
 
 
 def test_slow_and_leaving_clients(users):
-    """Versions follow each other while clients take their answers slowly, or not to the end."""
+    """New versions come while clients read their answers slowly or leave early."""
     server, execute = users
     wanted = server.get("/packed").body
     slow = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(8)]
@@ -152,7 +151,7 @@ def test_slow_and_leaving_clients(users):
     for client in slow[::2]:
         client.close()
     for client in slow[1::2]:
-        # Of the version that it began with, wholly.
+        # The whole answer is of the version that it began with.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         body = b"".join(iter(lambda client=client: client.recv(1 << 16), b""))
         assert body.count(b'"id":') >= wanted.count(b'"id":') - 1 and b'"changed":2' not in body and b'"changed":3' not in body

@@ -127,7 +127,7 @@ def test_row_level_security_decides(notes, postgres):
     assert served.call("POST", "/notes", token("guest"), {"n": 11}).status == 403
     assert served.call("POST", "/notes", ada, {"n": 1}).status == 409
 
-    # A set replaces what the role sees, and nothing else.
+    # A set replaces the rows that the role sees, and no others.
     put = served.call("PUT", "/mine", ada, [{"n": 4}, {"n": 20}])
     assert put.status == 200, (put.body, served.server.log)
     assert json.loads(put.body) == {"inserted": 1, "updated": 0, "deleted": 3, "unchanged": 1}
@@ -162,7 +162,7 @@ def test_a_role_that_may_not_be_taken_is_forbidden_and_injects_nothing(notes, po
 
 
 def test_no_role_leaks_between_pooled_connections(notes, postgres):
-    """Clients with different roles, errors, timeouts and streams that nobody reads to the end, on three connections."""
+    """Clients with different roles, errors, timeouts and streams that are not read to the end, on three connections."""
     served = notes()
     wrong = []
 
@@ -303,7 +303,7 @@ def test_what_functions_change_in_the_session_ends_with_their_statement(sluice, 
                 ("PUT", "/set", [{"n": n} for n in range(1, number + 1)], 200)]:
             assert served.call(method, path, None, body).status == status, (method, path, server.log)
             assert json.loads(server.get("/state").body) == before, (method, path)
-    # Many on the same connection at a time.
+    # Many requests on one connection at a time.
     wrong = []
 
     def ask(path):

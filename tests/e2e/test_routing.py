@@ -1,4 +1,4 @@
-"""Which route a request is for, and what a route does: hosts, methods, fields and parameters; paths changed for a server; shares;
+"""How a route is chosen and what it does: hosts, methods, fields and parameters; paths that are changed for the server; weights;
 redirects and fixed answers."""
 import http2
 from test_gateway import echo
@@ -87,7 +87,7 @@ def test_methods_fields_and_parameters(sluice):
         assert ask(client, "/x?beta", "test", "GET", "x-version: 3").body == b"reads"
         assert ask(client, "/y?k=a+b").body == b"only"
         assert ask(client, "/y?k=a").body == b"rest"
-        assert ask(client, "/x", "test", "OPTIONS").status == 204  # no route without conditions takes it
+        assert ask(client, "/x", "test", "OPTIONS").status == 204  # no route without conditions accepts OPTIONS
         assert ask(client, "/x", "test", "OPTIONS", "x-version: 2").body == b"second"
 
 

@@ -1,4 +1,4 @@
-"""[database.NAME] row_limit: a longer row ends its answer, whether rows have been sent before it or not."""
+"""[database.NAME] row_limit: a row over the limit ends its answer, before or after other rows have been sent."""
 import pytest
 
 from conftest import database_with

@@ -1,5 +1,5 @@
-"""Sets of generated rows on both databases, beside a model that knows neither the server nor SQL's equality; and what is left when
-something is killed in the middle of one."""
+"""Generated sets on both databases, compared with a model that uses neither the server nor SQL's equality; and the state after a
+kill in the middle of a set."""
 import datetime
 import decimal
 import json
@@ -25,7 +25,7 @@ TEXTS = ["", " ", "a", "A", "\\N", "\\.", "\\", "tab\there", "two\nlines", "\r\n
 
 
 class Value:
-    """What a column is to hold, and how it is written: `json` in JSON, `text` in CSV (None: null)."""
+    """A column's value and its spelling: `json` in JSON, `text` in CSV (None: null)."""
 
     def __init__(self, model, text, raw=None):
         self.model, self.text = model, text
@@ -103,7 +103,7 @@ def document(rng):
 
 
 def plain_document(rng):
-    """Of a type that has no equality: it is compared by its text."""
+    """A document of a type without equality, which is compared by its text."""
     made = rng.choice([{}, [1, 2.5, None, "é"], {"k": "v" * 3000}, {"a": {"b": [True]}}])
     said = json.dumps(made, ensure_ascii=False)
     return Value(made, said, said)
@@ -133,7 +133,7 @@ def time_of(said):
     return datetime.datetime.fromisoformat(said)
 
 
-# name of the type: (how a value is made, what the model has of the database's text)
+# type: (function that makes a value, function that turns the database's text into the model's value)
 POSTGRES = {
     "integer": (integer(32), int), "bigint": (integer(64), int), "numeric": (numeric, Decimal), "float8": (double, float),
     "text": (text, str), "boolean": (boolean, lambda said: said == "true"), "timestamptz": (timestamp, time_of),
@@ -147,7 +147,7 @@ KEYS = {"postgres": [["integer"], ["numeric"], ["timestamptz"], ["uuid"], ["text
 
 
 class Case:
-    """A table with keys of these types, and a column of each type that its database has."""
+    """A table with keys of these types, and a column of each other type of the database."""
 
     def __init__(self, database, types, number):
         self.database, self.types, self.name = database, types, f"things{number}"
@@ -155,7 +155,7 @@ class Case:
         self.others = {f"c{i}": kind for i, kind in enumerate(types)}
         self.others["made"] = {"postgres": "text", "sqlite": "TEXT"}[database]
         self.columns = {**self.keys, **self.others}
-        self.new = {**dict.fromkeys(self.others), "made": "by default"}  # what a row has that nobody has said anything of
+        self.new = {**dict.fromkeys(self.others), "made": "by default"}  # the defaults of a new row
 
     def schema(self):
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items()) + " DEFAULT 'by default'"
@@ -193,13 +193,13 @@ columns.scope = {{ key = true, from = "path.scope" }}
         return tuple(self.folded(name, row[name].model) for name in self.keys)
 
     def folded(self, name, model):
-        # NOCASE knows ASCII alone.
+        # NOCASE folds only ASCII.
         if self.columns[name] != "TEXT COLLATE NOCASE":
             return model
         return "".join(c.lower() if c.isascii() else c for c in model)
 
     def respell(self, rng, column, model):
-        """The same value again, in other letters where any are found."""
+        """The same value in another spelling, or None if none is found."""
         fold = self.folded if column in self.keys else lambda _, of: of
         for _ in range(60 if model is not None else 0):
             again = self.value(rng, column)
@@ -216,11 +216,11 @@ columns.scope = {{ key = true, from = "path.scope" }}
 
 
 def written(rng, rows, columns):
-    """The rows as a body: (its Content-Type, the body). Fields that a row does not have are left out, which JSON alone can say."""
+    """(Content-Type, body) for the rows. If a row lacks fields, the format is JSON: only JSON can leave them out."""
     whole = all(len(row) == len(columns) for row in rows)
     form = rng.choice(["application/json", "application/x-ndjson"] + (["text/csv", "application/csj"] if whole else []))
     if not rows:
-        form = "application/json"  # no bytes are no body
+        form = "application/json"  # in the other formats the body would be empty
     names = list(columns)
     rng.shuffle(names)
     if form == "text/csv":
@@ -237,7 +237,7 @@ def written(rng, rows, columns):
 
 
 class Sets:
-    """The running server, its database as somebody else sees it, and requests."""
+    """The running server, direct access to its database, and requests."""
 
     def __init__(self, server, kind, query, execute):
         self.server, self.kind, self.query, self.execute = server, kind, query, execute
@@ -255,7 +255,7 @@ class Sets:
         return found["inserted"], found["updated"], found["deleted"], found["unchanged"]
 
     def state(self, case):
-        """{(scope, kept, key): (where the row is, its other values)}, by SQL and outside of the server."""
+        """{(scope, kept, key): (physical position of the row, its other values)}, by SQL outside of the server."""
         if self.kind == "postgres":
             texts = ", ".join(f"{name}::text" for name in case.columns)
             lines = self.query("SET TimeZone = 'UTC'; SET extra_float_digits = 1; SELECT json_build_array(scope, kept, ctid::text || ' ' || xmin::text"
@@ -273,7 +273,7 @@ class Sets:
         return found
 
     def writes(self, case):
-        """How many rows have ever been written, by a trigger's count."""
+        """The number of row writes so far, counted by a trigger."""
         return int(self.query(f"SELECT count(*) FROM {case.name}_log")[0][0] if self.kind == "sqlite" else
                    self.query(f"SELECT count(*) FROM {case.name}_log")[0])
 
@@ -325,7 +325,7 @@ def models(row):
 
 
 def expected_after(case, before, rows, removes):
-    """(the counts, the keys of `here` that stay untouched, {key: its other values}) by the model."""
+    """(counts, untouched keys of `here`, {key: its other values}) according to the model."""
     had = {key[2]: values for key, (_, values) in before.items() if key[:2] == ("here", False)}
     after = {} if removes else dict(had)
     inserted = updated = 0
@@ -353,7 +353,7 @@ def check(sets, case, before, rows, removes, counts):
     assert {key[2]: values for key, (_, values) in now.items() if key[:2] == ("here", False)} == after
     for key, row in before.items():
         if key[:2] != ("here", False) or key[2] in untouched:
-            assert now[key] == row, key  # the very row: nobody has written it
+            assert now[key] == row, key  # the same physical row: it was not written
     assert len([key for key in now if key[:2] != ("here", False)]) == len(
         [key for key in before if key[:2] != ("here", False)])
     return now
@@ -371,7 +371,7 @@ def test_a_generated_body_becomes_the_set(sets):
         rows = []
         for turn in range(5):
             fresh = [row for row in case.rows(rng, rng.choice([0, 1, 5, 60])) if case.key_of(row) not in kept]
-            # Of what was there some rows as they are, and some with a value that is another.
+            # Some of the earlier rows stay, and some of these get another value.
             stays = {case.key_of(row): dict(row) for row in rows if rng.random() < 0.7}
             for row in stays.values():
                 if rng.random() < 0.3:
@@ -382,14 +382,14 @@ def test_a_generated_body_becomes_the_set(sets):
             before = sets.state(case)
             now = check(sets, case, before, rows, True, sets.counts("PUT", target, *written(rng, rows, case.columns)))
 
-            # The same set in another order and other letters.
+            # The same set in another order and other spellings.
             again = [{name: case.respell(rng, name, value.model) or value for name, value in row.items()} for row in rows]
             rng.shuffle(again)
             writes = sets.writes(case)
             assert sets.counts("PUT", target, *written(rng, again, case.columns)) == (0, 0, 0, len(rows))
             assert sets.state(case) == now and sets.writes(case) == writes
 
-            # The same key twice, however it is written.
+            # The same key twice, in any spelling.
             if rows:
                 twin = dict(rng.choice(again))
                 for name in case.keys:
@@ -408,7 +408,7 @@ def test_a_generated_body_becomes_the_set(sets):
             writes = sets.writes(case)
             assert sets.counts("PATCH", target, *written(rng, part, case.columns)) == (0, 0, 0, len(part))
             assert sets.state(case) == now and sets.writes(case) == writes
-            # What is there now is what the next turn knows.
+            # The next turn starts with the rows that are there now.
             known = {case.key_of(row): row for row in rows}
             for row in part:
                 known[case.key_of(row)] = {**known.get(case.key_of(row), case.new_row()), **row}
@@ -417,7 +417,7 @@ def test_a_generated_body_becomes_the_set(sets):
 
 KILLS = 15
 ROWS = 20_000
-BOUND = 50  # seconds for the kills of one test, however slow the machine is
+BOUND = 50  # seconds for the kills of one test; a slow machine does fewer of them
 KILL_CONFIG = '''
 [database.main]
 url = "{url}"
@@ -440,7 +440,7 @@ def csv_of(rows):
 
 
 class Put(threading.Thread):
-    """A PUT on its way, in eight pieces with pauses between; `answer` is None where something was killed before it."""
+    """A PUT in eight pieces with pauses between; `answer` is None if a kill came first."""
 
     def __init__(self, port, rows, pause):
         super().__init__()
@@ -458,13 +458,13 @@ class Put(threading.Thread):
                 time.sleep(self.pause)
             self.answer = self.connection.read()
         except (OSError, Broken, ValueError):
-            pass  # it was killed
+            pass  # something was killed
         finally:
             self.connection.close()
 
 
 class Killing:
-    """Sets that replace each other, and what comes between."""
+    """Sets that replace each other, with kills between."""
 
     def __init__(self, rng, start, read):
         self.rng, self.start, self.read = rng, start, read
@@ -478,7 +478,7 @@ class Killing:
         return put.answer
 
     def goes_on(self, patience=30):
-        """The server takes a set, after a while: the database may have to start again."""
+        """The server accepts a set within `patience`; the database may have to start again."""
         end = time.monotonic() + patience
         while True:
             answer = self.put(self.next)
@@ -503,7 +503,7 @@ class Killing:
             assert not put.is_alive()
             settle()
             there = self.read()
-            assert there == self.has or there == self.next  # and nothing between
+            assert there == self.has or there == self.next  # and no mixture
             if put.answer is not None and put.answer.status == 200:
                 assert there == self.next
             if there == self.next:
@@ -524,7 +524,7 @@ def kill_the_server(killing, _):
 
 
 def leave(killing, put):
-    # The thread that sends sees its socket end.
+    # The sending thread gets an error from its socket.
     try:
         put.connection.socket.shutdown(2)
     except OSError:
@@ -551,7 +551,7 @@ def test_killed_on_sqlite(killing_sqlite, kill):
 
 
 class KilledPostgres:
-    """A cluster that notices soon what a killed session has left behind."""
+    """A cluster that soon cleans up after a killed session."""
 
     def __init__(self):
         self.cluster = Postgres("autovacuum_naptime=1", "restart_after_crash=on")
@@ -562,7 +562,7 @@ class KilledPostgres:
         while True:
             try:
                 return self.cluster.psql(sql).decode().splitlines()
-            except RuntimeError:  # it starts again
+            except RuntimeError:  # the server is starting again
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.05)
@@ -575,7 +575,7 @@ class KilledPostgres:
         return self.psql(f"SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND {where}")
 
     def settle(self):
-        """What was on its way has come to its end: no transaction is open, and no temporary table is left."""
+        """Waits until no transaction is open and no temporary table is left."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if not self.sessions("(state <> 'idle' OR xact_start IS NOT NULL)") and self.psql(

@@ -232,7 +232,7 @@ def test_other_formats(films):
     assert counts(films.call("PUT", "/films/alien/tags", csj, "Content-Type: application/csj")) == (1, 0, 1, 1)
     lines = '{"tag":"a","weight":1.500}\n{"tag":"c"}\n'
     found = counts(films.call("PUT", "/films/alien/tags", lines, "Content-Type: application/x-ndjson"))
-    assert found == (0, 1, 0, 1)  # a missing weight is its default, null was not
+    assert found == (0, 1, 0, 1)  # a missing weight gets its default; null was not the default
 
 
 def test_patch_deletes_nothing_and_keeps_what_is_not_said(films):
@@ -277,7 +277,7 @@ def test_bad_rows_are_listed_and_nothing_is_written(films):
         assert found["errors"] == [{"line": 2002, "row": 2000, "pointer": "weight",
                                     "detail": "is not of the column's type"}]
     assert [tag for tag, _, _ in tags(films)] == ["a", "b"]
-    assert counts(films.call("PUT", "/films/alien/tags", before)) == (0, 0, 0, 2)  # and the connection is well
+    assert counts(films.call("PUT", "/films/alien/tags", before)) == (0, 0, 0, 2)  # the connection is still usable
 
 
 def test_many_rows(films):
@@ -324,7 +324,7 @@ def test_rows_of_a_table(films):
 
 
 def test_fields_that_have_a_type_may_be_missing(films):
-    """Whether a field is there was once checked as the field itself is."""
+    """Regression: the check for a missing field was once made with the field's own type."""
     assert films.call("POST", "/typed", {"name": "nut"}).status == 201
     changed = films.call("PATCH", "/typed/1", {"price": 2.5})
     assert (changed.status, json.loads(changed.body)) == (200, [{"id": 1, "name": "nut", "price": 2.5}])
@@ -332,7 +332,7 @@ def test_fields_that_have_a_type_may_be_missing(films):
 
 
 def test_a_put_that_collides_with_another_row(films):
-    """It once said that somebody else was in the way, and to try again."""
+    """Regression: the answer once blamed a concurrent write and asked for a retry."""
     films.query("CREATE UNIQUE INDEX items_name ON items (name)")
     films.call("PUT", "/items/1", {"name": "nut"})
     refused = films.call("PUT", "/items/2", {"name": "nut"})
@@ -492,19 +492,19 @@ def test_rows_that_existing_does_not_select_are_left_alone(rules):
         assert errors(rules.call(method, target, body), 409) == theirs
         assert rules.query("SELECT * FROM own ORDER BY id") == before
     assert counts(rules.call("PUT", "/own/ada", [body[0], body[2]])) == (1, 1, 0, 0)
-    # Where a key is shared, and `existing` returns it, another's row with the same k is none of its rows.
+    # Keys are shared, and `existing` returns the key: another owner's row with the same k is still not part of the set.
     assert counts(rules.call("PUT", "/items/bob/x", [])) == (0, 0, 0, 0)
     assert errors(rules.call("PUT", "/items/bob/x", [{"k": "1"}]), 409) == [
         (1, 0, "/0", "is there already, and no part of what is replaced")]
     assert counts(rules.call("PUT", "/items/bob/y", [{"k": "2"}])) == (1, 0, 1, 0)
     assert rules.query("SELECT owner, k, list FROM items ORDER BY 1") == [("ada", "1", "x"), ("bob", "2", "y")]
-    # What a PATCH does not say stays; a default is of new rows.
+    # A PATCH keeps columns that it does not name; defaults are only for new rows.
     assert counts(rules.call("PATCH", "/own/ada", [{"id": 1}, {"id": 4}])) == (1, 0, 0, 1)
     assert [row[2] for row in rules.query("SELECT * FROM own ORDER BY id")] == ["x", "b", "new", "made"]
 
 
 def test_keys_that_are_null(rules):
-    rules.problem(400, "PUT", "/loose", [{"k": "a"}])  # as the shared one would be
+    rules.problem(400, "PUT", "/loose", [{"k": "a"}])  # it could be a row without a group
     assert counts(rules.call("PUT", "/loose?grp=g", [{"k": "a", "v": "1"}])) == (0, 0, 1, 1)
     assert counts(rules.call("PUT", "/loose?grp=g", [])) == (0, 0, 1, 0)
     assert [row[2] for row in rules.query("SELECT * FROM loose")] == ["other"]
@@ -525,11 +525,11 @@ def test_rows_that_break_a_rule_are_listed(rules):
     assert errors(rules.call("POST", "/ruled", [{"id": 8, "n": 1}, {"id": 9, "n": 100}]), 422) == [
         (1, 1, "/1/n", "is outside of what is allowed")]
     assert len(rules.query("SELECT * FROM ruled")) == 1
-    if rules.kind == "postgres":  # the lines were forgotten behind 131,072 rows
+    if rules.kind == "postgres":  # after 131,072 rows the line numbers are no longer kept
         csv = "id,n\nfirst,1\n" + 140_000 * "5,1\n"
         assert errors(rules.call("PUT", "/ruled", csv, "Content-Type: text/csv"), 422) == [
             (2, 0, "id", "is not of the column's type")]
-        # The server says where a document is wrong before it says which row holds it.
+        # PostgreSQL's error says where the document is wrong before it says which row it is in.
         csv = "id,doc\n1,{}\n2,[]\n3,no\n"
         assert errors(rules.call("PUT", "/shown", csv, "Content-Type: text/csv"), 422) == [
             (4, 2, "doc", "is not of the column's type")]
@@ -540,7 +540,7 @@ def test_rows_of_all_of_the_table_are_refused_and_listed(rules):
     for target in ("/added?dry-run", "/added"):
         assert errors(rules.call("PATCH", target, body), 422) == [(1, 1500, "/1500/n", "is outside of what is allowed (small)")]
         assert rules.query("SELECT * FROM ruled") == []
-    # An entry of `errors` leaves the list, and what it does not say itself.
+    # An entry of `errors` keeps the list, and supplies the rest of the answer.
     unique = "ruled_pos_key" if rules.kind == "postgres" else "pos"
     refused = rules.call("PATCH", "/added", [{"id": 1, "pos": 1}, {"id": 2, "pos": 1}])
     assert errors(refused, 418) == [(1, 1, "/1/pos", f"has the same unique value as another row ({unique})")]
@@ -584,7 +584,7 @@ def test_a_wrong_row_is_told_before_the_body_has_ended(rules):
     with rules.server.connect() as connection:
         connection.send(f"{head} HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-ndjson\r\n"
                         "Content-Length: 60000000\r\n\r\n")
-        for begin in range(0, 400_000, 4000):  # much less than was said
+        for begin in range(0, 400_000, 4000):  # much less than announced
             connection.send(b"".join(row % n for n in range(begin, begin + 4000)))
             if select.select([connection.socket], [], [], 0.02)[0]:
                 break
@@ -641,7 +641,7 @@ def test_a_long_body_must_come_fast_while_the_database_waits_for_it(sluice, post
                             "Content-Length: 4000000\r\n\r\n")
             connection.send(b"".join(row % n for n in range(1_000_000, 1_100_000)))
         left = slow
-        for n in range(2_000_000, 2_003_000):  # less than is to come
+        for n in range(2_000_000, 2_003_000):  # less than announced
             left = [connection for connection in left if not select.select([connection.socket], [], [], 0.01)[0]]
             if not left:
                 break
@@ -670,7 +670,7 @@ def test_values_that_show_as_others_are_written(rules):
 
 def test_keys_are_compared_by_their_collation(rules):
     if rules.kind == "sqlite":
-        return  # above: "plain"
+        return  # "plain" above covers SQLite
     assert counts(rules.call("PUT", "/folding", [{"k": "Abc", "n": 1}])) == (1, 0, 0, 0)
     for rows in ([{"k": "ABC", "n": 2}, {"k": "abc", "n": 3}], [{"k": "new", "n": 2}, {"k": "NEW", "n": 3}]):
         assert [row for _, row, *_ in errors(rules.call("PUT", "/folding", rows), 422)] == [1]
@@ -702,7 +702,7 @@ columns.n = {{}}
 
 
 def test_arrays_are_written_as_they_are_read(rules):
-    if rules.kind == "sqlite":  # an array is the JSON that it is
+    if rules.kind == "sqlite":  # SQLite's arrays are JSON
         return
     rows = [{"id": 1, "tags": ["a", "b c", "", "NULL", '"\\{', None], "moods": ["so so"], "boxes": ["(2,2),(1,1)", "(4,4),(3,3)"],
              "docs": [{"a": [1]}, "text", 1.5, None], "grid": [[1, 2], [3, None]]},
@@ -711,7 +711,7 @@ def test_arrays_are_written_as_they_are_read(rules):
     read = rules.call("GET", "/listed/all")
     assert json.loads(read.body) == rows
     assert counts(rules.call("PUT", "/listed", json.loads(read.body))) == (0, 0, 0, 2)
-    # A row by itself, and a statement of one's own; what the database reads stays what it was.
+    # A single row, and a statement of the configuration. Columns that are not sent stay as they are.
     one = {"tags": ["x y"], "moods": ["sad", None], "docs": [[1, 2]]}
     assert rules.call("PUT", "/listed/3", one).status == 201
     assert json.loads(rules.call("GET", "/listed/3").body) == {"id": 3, **one, "boxes": None, "grid": None}
@@ -833,7 +833,7 @@ def test_a_value_of_a_deleted_row_is_free_in_a_tree_too(trees):
 def test_a_row_that_gets_another_parent_cannot_take_over_a_value_too(trees):
     before = nodes(trees)
     unique = "nodes_slug_key" if trees.kind == "postgres" else "slug"
-    # A row that takes the value over as it is inserted could: it is not listed.
+    # An inserted row could take the value over, so it is not listed.
     for target in ("/nodes?dry-run", "/nodes"):
         assert errors(trees.call("PUT", target, [{"id": 9, "slug": "d"}, {"id": 3}, {"id": 2, "slug": "a"}]), 409) == [
             (1, 2, "/2/slug", f"has the same unique value as another row ({unique})")]

@@ -1,4 +1,4 @@
-"""[database.NAME] settings: what each request sets for its transaction, without a role."""
+"""[database.NAME] settings: values that each request sets for its transaction, without a role."""
 import json
 import subprocess
 
@@ -39,7 +39,7 @@ table = "audit"
 existing = "SELECT n FROM audit"
 columns.n = {{ key = true }}
 '''
-# A trigger that says who has written: what settings without roles are for.
+# A trigger that records who has written: the usual purpose of settings without roles.
 SCHEMA = '''
 DROP TABLE IF EXISTS audit;
 CREATE TABLE audit (n int PRIMARY KEY, by text, method text);

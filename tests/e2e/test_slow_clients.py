@@ -1,4 +1,4 @@
-"""Hundreds of clients that are slow on purpose: each is sent away, others are served meanwhile, and memory stays bounded."""
+"""Hundreds of deliberately slow clients: each is closed, others are served meanwhile, and memory stays bounded."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ body_timeout = "1s"
 write_timeout = "1s"
 slowest_client = "100KiB"
 '''
-PATIENCE = 150  # how long a slow machine may take for what takes a second or two
+PATIENCE = 150  # seconds; usually a second or two is enough
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def server(sluice, site, small_sqlite):
     (site / "page.html").write_bytes(b"a" * 1500)
     with open(site / "huge.bin", "wb") as file:
         file.truncate(200_000_000)
-    # What has been freed is not in use, though the address sanitizer keeps it for a while.
+    # Freed memory does not count, so the address sanitizer's quarantine is kept small.
     quarantine = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=1"]))
     return sluice(f'''
 [database.main]
@@ -52,7 +52,7 @@ def open_connections(server):
 
 
 def expect_service(server):
-    """Both a kept connection and a new one."""
+    """A kept connection and a new one are both served."""
     with server.connect() as connection:
         for _ in range(3):
             assert connection.get("/page.html").body == b"a" * 1500
@@ -74,7 +74,8 @@ def open_slow(server, stack, request, count=HELD, receive_buffer=None):
 
 
 def drip(server, connections, drop):
-    """Sends each a drop now and then until the server has answered, or reset, all; others are served. What each got."""
+    """Sends `drop` on each connection until the server has answered or reset all; others are served meanwhile. Returns the
+    answers."""
     got = {one: b"" for one in connections}
     left = set(connections)
     end = time.monotonic() + PATIENCE
@@ -115,7 +116,7 @@ def test_who_sends_slowly_is_answered_408(server, request_text, drop):
         before = resident_kib(server)
         connections = open_slow(server, stack, request_text)
         got = drip(server, connections, drop)
-        # The answer may be lost to a reset where a drop crossed it.
+        # A reset may discard the answer if it crosses a drop.
         assert all(answer == b"" or answer.startswith(b"HTTP/1.1 408 ") for answer in got), set(got)
         assert any(got)
         assert resident_kib(server) - before < HELD * 64 + 32 * 1024
@@ -129,7 +130,7 @@ def test_silence_is_ended(server):
     expect_gone(server)
 
 
-# Rows are read as they are sent, so each slow reader has a connection to the database, and more would wait for theirs.
+# Rows are read as they are sent, so each slow reader holds a database connection, and more readers would wait for one.
 @pytest.mark.parametrize("target, count", [("/huge.bin", HELD), ("/endless", 4)])
 def test_who_reads_slowly_is_cut(server, target, count):
     with contextlib.ExitStack() as stack:
@@ -144,13 +145,13 @@ def test_who_reads_slowly_is_cut(server, target, count):
                 with contextlib.suppress(BlockingIOError, ConnectionResetError):
                     one.recv(16)
             most = max(most, resident_kib(server))
-        # A few blocks each, though the answers are of 200 MB and more; the constant is what threads and sanitizers take.
+        # A few blocks each, although the answers have 200 MB and more. The constant is for threads and sanitizers.
         assert most - before < count * 256 + 64 * 1024
     expect_gone(server)
 
 
 def test_who_is_fast_enough_is_served_to_the_end(server, site):
-    """It never stands still for as long as write_timeout, and takes longer than that for the whole."""
+    """The client never pauses for as long as write_timeout, although the whole answer takes longer."""
     with server.connect(timeout=PATIENCE) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.sip = 65536

@@ -1,4 +1,4 @@
-"""What SQLite's schemas and functions may do: triggers, views and CHECKs that call functions; JSON in answers."""
+"""SQLite's schemas and functions: triggers, views and CHECKs that call functions; JSON in answers."""
 import contextlib
 import json
 import sqlite3
@@ -8,7 +8,7 @@ import pytest
 
 from conftest import SLUICE
 
-# The first is from https://www.sqlite.org/fts5.html#external_content_tables, as it stands there.
+# The first statements are copied from https://www.sqlite.org/fts5.html#external_content_tables.
 SCHEMA = '''
 CREATE TABLE tbl(a INTEGER PRIMARY KEY, b, c);
 CREATE VIRTUAL TABLE fts_idx USING fts5(b, c, content='tbl', content_rowid='a');
@@ -84,7 +84,7 @@ def test_a_file_of_others_is_not_trusted(path, tmp_path):
     assert checked.returncode == 3
     assert 'endpoint /tbl: unsafe use of virtual table "fts_idx"' in checked.stderr
     assert "endpoint /names: unsafe use of json_extract()" in checked.stderr
-    # A search of the configuration's own is not the file's doing.
+    # A search in the configuration's own statement needs no trust in the file.
     assert "endpoint /found" not in checked.stderr
 
 
@@ -217,7 +217,7 @@ def test_what_triggers_of_a_view_do_is_done(viewed):
 
 @pytest.mark.parametrize("method", ['put = { table = "shown", existing = "SELECT id FROM shown", %s }', 'patch = { table = "shown", set = true, %s }'])
 def test_a_set_needs_a_table(viewed, path, tmp_path, method):
-    """What the triggers of a view do, nobody counts."""
+    """The program cannot count what a view's triggers do."""
     columns = "columns = { id = { key = true }, title = {} }"
     (tmp_path / "view.toml").write_text(f'[database.main]\nurl = "sqlite:{path}"\n[[endpoint]]\npath = "/set"\n{method % columns}\n')
     done = subprocess.run([SLUICE, "check", "view.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=60)

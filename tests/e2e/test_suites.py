@@ -1,4 +1,4 @@
-"""`sluice test`: the examples' own tests on both databases, and what it says of those that fail."""
+"""`sluice test`: the examples' own tests on both databases, and the output for tests that fail."""
 import os
 import pathlib
 import re
@@ -54,7 +54,7 @@ class Suite:
                               env={**os.environ, "TMPDIR": str(self.temporary())})
 
     def temporary(self):
-        # Short: the path of a unix socket is bounded.
+        # Short, because the path of a unix socket is limited.
         path = pathlib.Path(f"/tmp/sst-{os.getpid()}")
         path.mkdir(exist_ok=True)
         return path
@@ -271,7 +271,7 @@ def test_a_signal_cleans_up(suite, number, request):
                 break
         if suite.kind == "postgres":
             assert left_behind(request.getfixturevalue("postgres")) != b""
-        time.sleep(0.2)  # into the slow one, most likely
+        time.sleep(0.2)  # most likely during the slow request
         run.send_signal(number)
         seen += run.stdout.read()
     assert run.returncode == -number, seen
@@ -301,7 +301,7 @@ changes = {{ notify = "films_changed", tables = ["films"] }}
     suite.write("sluice.toml", config % "")
     run = suite.run(step)
     assert run.returncode == 0, run.stdout + run.stderr
-    # A key of the other kind of database, and one of this.
+    # A key of the other kind of database, then one of this kind.
     keys = {"sqlite": 'untrusted = true', "postgres": 'start_timeout = "60s"'}
     suite.write("sluice.toml", config % keys.pop(suite.kind))
     run = suite.run(step)
@@ -310,7 +310,7 @@ changes = {{ notify = "films_changed", tables = ["films"] }}
     run = suite.run(step)
     assert run.returncode == 3 and "sluice.toml:4:" in run.stderr, run.stderr
     assert "this database is " + {"sqlite": "SQLite", "postgres": "PostgreSQL"}[suite.kind] in run.stderr
-    # One file on both kinds: each is checked as what it is.
+    # The same file with the other kind of database is checked as that kind.
     suite.write("sluice.toml", config % "")
     run = suite.call("t.sluicetest", "--database", "sqlite" if suite.kind == "postgres" else postgres.url())
     assert run.returncode == 0 and len(points(run.stdout)) == 2, run.stdout + run.stderr

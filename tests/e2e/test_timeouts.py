@@ -1,4 +1,4 @@
-"""How long a statement may run: `statement_timeout`, and the `timeout` that goes before it, on both databases."""
+"""The time limit of statements: `statement_timeout`, and `timeout`, which overrides it, on both databases."""
 import json
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""TLS as clients see it: curl, OpenSSL's own client, and Python's."""
+"""TLS with real clients: curl, OpenSSL's own client, and Python's."""
 import json
 import os
 import re
@@ -23,7 +23,7 @@ def files(site):
 
 @pytest.fixture
 def secure(sluice, files, localhost):
-    """secure(extra, server="", config="") starts the program with TLS on its one address."""
+    """secure(extra, server="", config="") starts the program with TLS on its only address."""
     def start(extra="", server="", certificate=localhost, config=""):
         return sluice(files + config, server=server + "\n" + tls_table(certificate, extra))
     return start
@@ -67,7 +67,7 @@ def connect(port, authority, host="localhost", alpn=None, certificate=None, maxi
 
 
 def read_to_end(connection):
-    """Raises ssl.SSLEOFError where the connection ends without close_notify."""
+    """Raises ssl.SSLEOFError if the connection ends without close_notify."""
     data = b""
     while piece := connection.recv(65536):
         data += piece
@@ -130,7 +130,7 @@ get = "SELECT a.n AS a, b.n AS b, b.text FROM numbers a, numbers b WHERE a.n <= 
     run = curl("--cacert", authority.ca, f"https://localhost:{server.port}/numbers")
     rows = json.loads(run.stdout)
     assert len(rows) == 100_000 and rows[-1] == {"a": 100, "b": 1000, "text": "number 1000"}
-    # Many on one connection, and several connections at once.
+    # Many requests on one connection, and several connections at once.
     urls = [f"https://localhost:{server.port}/{name}" for name in ["hello.txt", "big.bin"] * 10]
     run = curl("--cacert", authority.ca, *urls)
     assert run.stdout == (b"Hello, world.\n" + bytes(range(256)) * 40_000) * 10
@@ -231,14 +231,14 @@ def test_idle_connections_end_with_a_goodbye(secure, authority):
     with connect(server.port, authority) as connection:
         request(connection)
         assert read_answer(connection)[1] == b"Hello, world.\n"
-        assert connection.recv(100) == b""  # and not an SSLEOFError
+        assert connection.recv(100) == b""  # no SSLEOFError
     with connect(server.port, authority) as connection:
         request(connection, more="Connection: close\r\n")
         assert read_to_end(connection).endswith(b"Hello, world.\n")
     with connect(server.port, authority) as connection:
         request(connection)
         read_answer(connection)
-        connection.unwrap().close()  # raises where the server does not answer the client's goodbye
+        connection.unwrap().close()  # raises an error if the server does not answer close_notify
 
 
 def test_a_client_that_says_goodbye_still_gets_its_answer(secure, authority):
@@ -267,7 +267,7 @@ def test_a_client_that_says_goodbye_still_gets_its_answer(secure, authority):
         data = b""
         while piece := plain.recv(65536):
             data += piece
-        # Everything but the goodbye is more than the 14 bytes and their head in one record.
+        # Handshake records and close_notify alone would be shorter; the answer with its 14 bytes is in one record.
         assert len(data) > 150
 
 
@@ -277,8 +277,8 @@ def test_redirect_and_hsts(both, authority):
     assert answer.status == 301 and answer.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     assert answer.get("strict-transport-security") is None
     assert server.get("/hello.txt", method="POST").status == 308
-    assert server.get("*", method="OPTIONS").status == 204  # a question about the server, not about a URL
-    absolute = server.get(f"http://test:{server.port}/hello.txt?a=b")  # as a proxy is asked
+    assert server.get("*", method="OPTIONS").status == 204  # it asks about the server, not about a URL
+    absolute = server.get(f"http://test:{server.port}/hello.txt?a=b")  # the form that clients send to proxies
     assert absolute.status == 301 and absolute.get("location") == f"https://test:{server.tls_port}/hello.txt?a=b"
     run = curl("--cacert", authority.ca, "-iL", f"http://127.0.0.1:{server.port}/hello.txt")
     assert run.stdout.endswith(b"Hello, world.\n")

@@ -1,4 +1,4 @@
-"""[server] trusted_proxies: whose word about a client's address and scheme is taken. Peers are addresses of the loopback."""
+"""[server] trusted_proxies: which peers may name the client's address and scheme. Peers are loopback addresses."""
 import json
 import signal
 import subprocess
@@ -32,7 +32,7 @@ def test_a_trusted_proxy_says_who_the_client_is(sluice):
             assert forwarded(client.get("/")) == {"for": "127.0.0.2", "proto": "http", "host": "test"}
             assert forwarded(client.get("/", "X-Forwarded-For: 1.2.3.4, unknown")) == {
                 "for": "1.2.3.4, unknown, 127.0.0.2", "proto": "http", "host": "test"}
-        # Nobody else is believed.
+        # Other peers are not trusted.
         with server.connect(source=OTHER) as client:
             assert forwarded(client.get("/", *SAYS)) == {"for": "127.0.0.1", "proto": "http", "host": "test"}
         subprocess.run(["curl", "-s", "--http2-prior-knowledge", "--interface", PROXY, "-H", "X-Forwarded-For: 1.2.3.5",

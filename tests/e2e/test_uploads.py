@@ -1,5 +1,5 @@
-"""Files that clients send and fetch, on both databases: forms and whole bodies, limits, who is refused before a byte of
-theirs is read, and what is left of what does not come to its end."""
+"""Files that clients send and fetch, on both databases: forms and whole bodies, limits, refusals before any byte of the body is
+read, and cleanup after uploads that do not finish."""
 import hashlib
 import json
 import os
@@ -102,13 +102,13 @@ class People:
         return json.loads(self.call("GET", "/people").body)
 
     def files(self, store="avatars"):
-        """What lies in the store, by hash."""
+        """{hash: bytes} of the files in the store."""
         root = self.folder / store
         found = [path for path in root.rglob("*") if path.is_file()]
         return {"".join(path.relative_to(root).parts): path.read_bytes() for path in found}
 
     def open_files(self, store="avatars"):
-        """Files in the store that the server has open, also those without a name."""
+        """The number of files in the store that the server has open, including unnamed ones."""
         count = 0
         for link in os.scandir(f"/proc/{self.server.process.pid}/fd"):
             try:
@@ -157,7 +157,7 @@ def test_a_whole_body_is_stored_and_fetched(people):
     head = people.call("HEAD", "/people/1/avatar")
     assert (head.status, head.get("content-length"), head.body) == (200, str(len(PNG)), b"")
 
-    # Larger than what is kept in memory, in chunks, and over what other bodies may have.
+    # Larger than the part that is kept in memory, chunked, and longer than other bodies may be.
     large = PNG + os.urandom(LIMIT - len(PNG))
     with people.server.connect() as connection:
         connection.send("PUT /people/2/avatar HTTP/1.1\r\nHost: test\r\nContent-Type: image/png\r\n"
@@ -181,7 +181,7 @@ def test_a_whole_body_is_stored_and_fetched(people):
     assert people.call("GET", "/people/99/avatar").status == 404
     assert people.call("PUT", "/people/99/avatar", PNG, "Content-Type: image/png").status == 404
 
-    # An empty file is one, whether its length is said before or behind.
+    # An empty file is a file, with Content-Length and with chunks.
     for ends in ("Content-Length: 0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"):
         with people.server.connect() as connection:
             connection.send("PUT /people/2/avatar HTTP/1.1\r\nHost: test\r\nContent-Type: text/csv\r\n" + ends)
@@ -191,7 +191,7 @@ def test_a_whole_body_is_stored_and_fetched(people):
         assert people.call("PUT", "/people/2/avatar", PNG, "Content-Type: image/png").status == 204
     assert people.call("PUT", "/people/2/avatar", None, "Content-Type: text/csv").status == 400
 
-    # What a row refers to and is not there.
+    # A row refers to a file that is missing.
     lost = PNG + b"lost"
     assert people.call("PUT", "/people/1/avatar", lost, "Content-Type: image/png").status == 204
     (people.folder / "avatars" / sha256(lost)[:2] / sha256(lost)[2:]).unlink()
@@ -213,7 +213,7 @@ def test_a_form_brings_files_and_fields(people):
     assert got.get("content-type") == "text/csv" and got.body == csv
     assert got.get("content-disposition") == "inline; filename=\"B_cher.csv\"; filename*=UTF-8''B%C3%BCcher.csv"
 
-    # The same again is the same file; none is none.
+    # The same bytes are stored once; an empty file name means no file.
     same = people.form("POST", "/people", ("name=name", b"cyd"), ("name=picture; filename=x", csv, "text/csv"))
     none = people.form("POST", "/people", ("name=name", b"dan"), ('name=picture; filename=""', b"", "application/x"))
     assert (same.status, none.status) == (201, 201), none.body
@@ -221,11 +221,11 @@ def test_a_form_brings_files_and_fields(people):
     assert people.files() == {sha256(csv): csv}
     assert people.call("GET", f"/people/{json.loads(none.body)['id']}/avatar").status == 404
 
-    # A field is as long as it comes, however it is written down.
+    # A field's size is its decoded size, whatever the form's encoding.
     percents = people.form("POST", "/people", ("name=name", b"eve"), ("name=other", b"%" * 360_000))
     assert (percents.status, b'no field \\"other\\"' in percents.body) == (422, True), percents.body
 
-    # What a PATCH does not bring stays.
+    # A PATCH keeps columns that it does not name.
     number = json.loads(same.body)["id"]
     assert json.loads(people.form("PATCH", f"/people/{number}", ("name=name", b"sid")).body)["avatar"] == sha256(csv)
     changed = json.loads(people.form("PATCH", f"/people/{number}", ("name=picture; filename=a", PNG, "image/png")).body)
@@ -257,7 +257,7 @@ def test_what_is_not_taken(people):
     for number, (status, answer) in enumerate(cases):
         assert (answer.status, answer.media_type) == (status, "application/problem+json"), (number, answer.body)
     assert people.people() == before
-    # A file whose row is refused is there, and nothing refers to it.
+    # The file of a refused row is stored, but no row refers to it.
     taken = people.form("POST", "/people", ("name=name", b"ada"), ("name=picture; filename=a", PNG, "image/png"))
     assert taken.status == 409 and people.people() == before
     assert people.files() == {sha256(PNG): PNG}
@@ -268,7 +268,7 @@ def test_whoever_may_not_write_is_told_before_a_byte_is_read(people):
     for token, status in ((None, 403), ("x.y.z", 401), (SECRET.token(soon(sub="bob")), 403)):
         with people.server.connect() as connection:
             connection.send(head + (f"Authorization: Bearer {token}\r\n" if token else "") + "\r\n")
-            assert connection.read().status == status  # and not 100
+            assert connection.read().status == status  # before any 100
     assert people.files("papers") == {}
     own = f"Authorization: Bearer {SECRET.token(soon(sub='ada'))}"
     paper = os.urandom(3_000_000)
@@ -300,7 +300,7 @@ def test_what_does_not_come_to_its_end_leaves_nothing(people):
     people.wait_for_open_files(0)
     assert people.files() == {}
 
-    # Killed in the middle, and begun again.
+    # The server is killed in the middle and started again.
     with people.server.connect() as connection:
         connection.send(head + half)
         people.wait_for_open_files(1)

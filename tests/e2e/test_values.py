@@ -1,4 +1,4 @@
-"""Values of every type: what an answer shows of a row makes the same row again, in each format, on both databases."""
+"""Values of every type: writing back the rows of an answer changes nothing, in each format, on both databases."""
 import json
 import os
 import random
@@ -10,7 +10,7 @@ import pytest
 from conftest import SLUICE, database_with
 
 TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "csv": "text/csv", "csj": "application/csj"}
-# Of each table: 10,000 by hand, with SLUICE_VALUE_ROWS=10000; every kind of value comes among a few hundred.
+# Rows of each table. Every kind of value occurs among a few hundred; for more, run it with SLUICE_VALUE_ROWS=10000.
 ROWS = int(os.environ.get("SLUICE_VALUE_ROWS", "400"))
 
 STRINGS = ["", " ", "x", "\\x41", "\\x", "NULL", "null", "true", "t", "1", "1.50", "0x1F", "Infinity", "NaN", '"', '""', "'",
@@ -44,7 +44,7 @@ def some_json(rng):
 
 
 class Sqlite:
-    """Tables with columns of each kind. Those that are loose: values say their types themselves, which CSV cannot."""
+    """Tables with columns of each kind. In "loose" tables each value has its own type, which CSV cannot express."""
     tables = {"plain": {"id": "INTEGER PRIMARY KEY", "i": "INTEGER", "bi": "BIGINT", "r": "REAL", "d": "DOUBLE PRECISION",
                         "n": "NUMERIC", "de": "DECIMAL(10,2)", "t": "TEXT", "vc": "VARCHAR(40) COLLATE NOCASE", "bl": "BLOB",
                         "bo": "BOOLEAN", "j": "JSON", "jn": "JSON NOT NULL", "da": "DATE", "ts": "TIMESTAMP"},
@@ -83,11 +83,11 @@ class Sqlite:
     def value(rng, declared, table):
         loose = [some_integer(rng), some_real(rng), some_text(rng)]
         if table.startswith("loose") and loose[1] in (float("inf"), float("-inf")):
-            loose[1] = 0.5  # only a declared type tells it from the text
+            loose[1] = 0.5  # without a declared type it cannot be told from the text
         if table.startswith("loose"):
             if declared == "JSON":
                 return rng.choice([some_integer(rng), rng.uniform(-1, 1), "no json", "{", '"', "a\nb", some_json(rng)])
-            if declared == "BLOB":  # a text that is written as bytes are would become bytes
+            if declared == "BLOB":  # a text in the notation of bytes would become bytes
                 bytes_ = rng.randbytes(rng.randrange(9))
                 return bytes_ if table == "loose_strict" else rng.choice((*loose[:2], loose[2].lstrip("\\"), bytes_))
             return rng.choice(loose)
@@ -130,7 +130,7 @@ def some_record(rng):
 
 
 class Postgres:
-    """One table with columns of each kind; the values are their texts."""
+    """One table with columns of each kind; values are given as texts."""
     made = ("DROP SCHEMA IF EXISTS typed CASCADE; CREATE SCHEMA typed; CREATE TYPE typed.mood AS ENUM ('good', 'not so, \"good\"');"
             "CREATE TYPE typed.pair AS (a int, \"b c\" text, list text[], doc jsonb, at timestamptz);"
             "CREATE TYPE typed.outer AS (p typed.pair, ps typed.pair[]); CREATE DOMAIN typed.few AS int[];"
@@ -181,7 +181,7 @@ class Postgres:
 
 
 def differences(before, after):
-    """Each row's fields that differ, up to three."""
+    """The fields that differ in each row, up to three."""
     def fields(row):
         return row if isinstance(row, tuple) else row.split(b"\t")
     found = [pair for old, new in zip(before, after) if old != new for pair in zip(fields(old), fields(new))]
@@ -216,7 +216,7 @@ def call(connection, method, target, body=None, content="application/json", *fie
 
 
 def test_what_get_gives_is_what_put_takes(database, sluice):
-    """Sets: every row is unchanged, in each of the formats."""
+    """PUT of a set: every row is unchanged, in each format."""
     for name in database.tables:
         database.fill(name, ROWS)
     server = sluice(config_of(database), server='body_limit = "1GiB"')
@@ -233,14 +233,14 @@ def test_what_get_gives_is_what_put_takes(database, sluice):
 
 
 def test_rows_that_are_put_where_none_are(database, sluice):
-    """Sets into an empty table: the rows are made again. JSON's null in a column that may be NULL becomes NULL."""
+    """PUT of a set into an empty table makes the same rows again. JSON's null becomes NULL if the column allows it."""
     for name in database.tables:
         database.fill(name, 200)
     server = sluice(config_of(database), server='body_limit = "1GiB"')
     with server.connect(60) as connection:
         for name in database.tables:
             if name == "loose":
-                continue  # what is no JSON in a column of JSON becomes a string of JSON
+                continue  # text that is not JSON becomes a JSON string in a JSON column
             for form in database.formats[name]:
                 shown = call(connection, "GET", f"/{name}.{form}").body
                 before = database.dump(name)
@@ -253,7 +253,7 @@ def test_rows_that_are_put_where_none_are(database, sluice):
 
 
 def test_one_row_is_put_as_it_was_given(database, sluice):
-    """Methods that name a table. The answer's ETag is that of the GET before and behind it."""
+    """Methods that name a table. The answer's ETag is that of a GET before and after it."""
     for name in database.tables:
         database.fill(name, 60)
     server = sluice(config_of(database), server='body_limit = "1GiB"')
@@ -310,7 +310,7 @@ post = "INSERT INTO films (id, adult, code, data, score) SELECT * FROM (SELECT :
 
 @pytest.fixture
 def films(sluice, tmp_path):
-    """SQLite's films(id, adult BOOLEAN, code TEXT, data BLOB, score REAL), and what stands there."""
+    """SQLite's films(id, adult BOOLEAN, code TEXT, data BLOB, score REAL), and a function that reads its rows."""
     path = tmp_path / "films.db"
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("CREATE TABLE films (id INTEGER PRIMARY KEY, adult BOOLEAN, code TEXT, data BLOB, score REAL)")
@@ -350,7 +350,7 @@ def test_numbers_keep_their_digits_in_columns_of_text(films):
         sent = body if target == "/films" else body.replace('"code"', '"adult":null,"data":null,"score":null,"code"')
         assert call(method, target, sent).status in (200, 201), (method, target)
         assert rows("code") == [(number,) for number in LONG]
-    # A truth value is the word, as PostgreSQL has it.
+    # A boolean becomes a word, as in PostgreSQL.
     assert call("POST", "/films", '{"id":100,"code":true}').status == 201
     assert rows("code")[-1] == ("true",)
 
@@ -365,13 +365,13 @@ def test_numbers_that_would_lose_digits_are_refused(films):
             assert answer.status == 422, (column, method, target, answer.body)
             assert json.loads(answer.body).get("errors", [{}])[0].get("pointer") == f"/0/{column}", (column, target, answer.body)
     assert rows("id") == []
-    # What a statement does not say the column of: what fits into 64 bits is stored.
+    # If a statement does not show which column a value is for, it is stored if it fits into 64 bits.
     answer = call("POST", "/unknown", '{"id":1,"adult":true,"code":1.50,"data":"\\\\x41","score":0.30000000000000004}')
     assert answer.status == 201
     assert rows("adult, code, data, score") == [(1, "1.5", "\\x41", 0.30000000000000004)]
     for number in LONG[:4]:
         assert call("POST", "/unknown", f'{{"id":2,"adult":0,"code":{number},"data":0,"score":0}}').status == 422
-    # REAL is double precision: it rounds, as PostgreSQL's does.
+    # REAL is double precision and rounds, as in PostgreSQL.
     assert call("POST", "/films", f'{{"id":2,"score":{LONG[3]}}}').status == 201
     assert rows("score")[-1] == (3.141592653589793,)
 
@@ -384,7 +384,7 @@ def test_bytes_are_bytes_where_they_are_declared(films):
         assert call("POST", target, row).status == 201, target
         assert rows("adult, code, data") == [(1, "\\x41", b"\x00\xff")]
     assert call("POST", "/typed", '{"id":2,"adult":"f","code":"","data":"no bytes","score":1}').status == 422
-    # Without a type SQLite takes any text, and so does the column.
+    # Without a declared type SQLite stores any text, and so does the column.
     assert call("POST", "/films", '{"id":2,"data":"no bytes"}').status == 201
     assert rows("data")[-1] == ("no bytes",)
 
@@ -452,7 +452,7 @@ def test_what_is_not_of_the_columns_type_is_refused(typed):
     for column, _, wrong in TYPED:
         for content, body in (("text/csv", f't,{column}\na,"{wrong}"\n'), ("application/json", json.dumps([{"t": "a", column: wrong}]))):
             if column in ("j", "jb") and content != "text/csv":
-                continue  # a string of JSON
+                continue  # it is a valid JSON string
             for method, target in (("POST", "/typed"), ("PUT", "/typed"), ("POST", "/own")):
                 answer = typed.call(method, target, body.encode(), f"Content-Type: {content}")
                 assert answer.status == 422, (column, content, method, target, answer.status, answer.body)
@@ -462,7 +462,7 @@ def test_what_is_not_of_the_columns_type_is_refused(typed):
 
 
 def test_a_field_that_was_left_empty_is_no_number(typed):
-    """Of forms and CSV, where the type has no empty text; so it is of a query string."""
+    """An empty field of a form or of CSV is NULL if the type has no empty text; so is an empty query parameter."""
     empty = {column: "" for column, _, _ in TYPED}
     form, head = "&".join(f"{column}=" for column in empty), ",".join(empty)
     for method, target, content, body in (
@@ -478,7 +478,7 @@ def test_a_field_that_was_left_empty_is_no_number(typed):
         assert typed.call("POST", "/typed", body, "Content-Type: application/json").status == 422
 
 
-# Columns, and what an empty field of a form or of CSV makes of them.
+# Columns, and the value that an empty field of a form or of CSV gives.
 EMPTY = {"sqlite": {"n": ("NUMERIC(10,2)", None), "d": ("DATE", None), "at": ("TIMESTAMP", None), "dt": ("datetime", None), "u": ("UUID", None),
                     "span": ("INTERVAL", None), "s": ("STRING", ""), "t": ("VARCHAR(9)", ""), "a": ("", "")},
          "postgres": {"n": ("numeric(10,2)", None), "d": ("date", None), "at": ("timestamptz", None), "u": ("uuid", None),
@@ -519,7 +519,7 @@ def test_an_empty_field_is_null_where_the_column_is_no_text(kind, request, sluic
         url = f"sqlite:{tmp_path}/empty.db"
         sqlite3.connect(tmp_path / "empty.db").execute(create)
     names = list(columns)
-    # A domain and a composite type are compared to nothing without a cast.
+    # A domain or a composite type can only be compared after a cast.
     compared = [name for name, (_, value) in columns.items() if value is None and name not in ("dm", "p")]
     server = sluice(EMPTY_CONFIG.format(
         url=url, table=table, names=", ".join(names), values=", ".join(f":{name}" for name in names),
@@ -553,7 +553,7 @@ def test_parameters_are_of_their_columns_type(typed):
 
 
 def test_a_nul_in_json(typed):
-    """Its escape is JSON, which a column of JSON keeps. No text holds one, and no jsonb of PostgreSQL."""
+    """JSON can hold an escaped NUL, and a JSON column keeps it. Texts and PostgreSQL's jsonb cannot hold it."""
     rows = [b'{"t":"a","j":"x\\u0000"}', b'{"t":"b","j":{"k\\u0000":["\\u0000"]}}', b'{"t":"c","j":"x\\u0000"}']
     for row, method, target in zip(rows, ("PUT", "POST", "POST"), ("/typed", "/typed", "/own")):
         body = b"[" + row + b"]"
@@ -609,7 +609,7 @@ DECLARED_TYPES = {"total": ("INTEGER", "real"), "price": ("DECIMAL(30,2)", "real
 
 @pytest.fixture
 def declared(sluice, tmp_path):
-    """SQLite's o, whose columns have a `type` in the configuration, and c(id, a ANY, s STRING, d DATE)"""
+    """SQLite's tables o, whose columns have a `type` in the configuration, and c(id, a ANY, s STRING, d DATE)"""
     path = tmp_path / "declared.db"
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, " + ", ".join(f"{c} {k}" for c, (k, _) in DECLARED_TYPES.items()) + ")")
@@ -642,7 +642,7 @@ def test_a_declared_type_is_no_way_around_the_column(declared):
         answer = call("POST", "/o", f'{{"{column}":{value}}}')
         assert answer.status == 422 and json.loads(answer.body)["errors"][0]["pointer"] == f"/{column}", (column, value, answer.body)
     assert rows("SELECT count(*) FROM o") == [(1,)]
-    # A text that is no value of the column is one of the type.
+    # The column's declared type is text, so any text is valid.
     assert call("POST", "/o", '{"n":"many","ok":"maybe"}').status == 201
     assert rows("SELECT n, ok FROM o ORDER BY id DESC LIMIT 1") == [("many", "maybe")]
 
@@ -657,7 +657,7 @@ def test_a_json_column_keeps_strings_where_a_type_is_declared(sluice, postgres):
 
 
 def test_texts_that_sqlite_would_write_anew(declared):
-    """Where the column's affinity is NUMERIC: ANY of a table that is not STRICT, STRING, DATE."""
+    """In columns with NUMERIC affinity SQLite would change them: ANY in a table that is not STRICT, STRING, DATE."""
     call, rows = declared
     for column in ("a", "s", "d"):
         for text in ("007", "+7", " 7", "1.50", "1e5", ".5", "9223372036854775808", "12345678901234567890123"):
@@ -733,7 +733,7 @@ def test_statements_say_their_columns_in_other_ways(sluice, tmp_path):
             if "n)" in statement or "n = :n" in statement:
                 answer = connection.call("POST", f"/f{n}", b'{"id":1,"b":null,"x":null,"j":null,"n":"abc"}', "Content-Type: application/json")
                 assert answer.status == 422, (statement, answer.body)
-        # What a coalesce() is given NULL for keeps what is there.
+        # coalesce() keeps the old value if the new one is NULL.
         assert connection.call("POST", f"/f{len(FORMS) - 1}", b'{"id":1,"b":null,"x":null,"j":{},"n":7}', "Content-Type: application/json").status in (200, 204)
         assert database.execute("SELECT b, x, j FROM t").fetchall() == [(1, b"\x00\xff", "{}")]
         for target in ("/d0?b=true", "/d1?b=t", "/d2?b=TRUE"):

@@ -1,4 +1,4 @@
-"""WebSocket through the real program: handshakes, wsproto as a client, keep-alive, limits of patience, draining."""
+"""WebSocket through the real program: handshakes, wsproto as a client, keep-alive, timeouts, draining."""
 import os
 import pathlib
 import socket
@@ -17,7 +17,7 @@ ECHO = '[[websocket]]\npath = "/echo"\nhandler = "echo"\n'
 RSS_LINE = "VmRSS:"
 
 
-SANITIZED = b"__asan_init" in pathlib.Path(SLUICE).read_bytes()  # whose memory says nothing of ours
+SANITIZED = b"__asan_init" in pathlib.Path(SLUICE).read_bytes()  # then memory says nothing about the server's own use
 
 
 def resident_kib(server):
@@ -153,7 +153,7 @@ def test_over_tls(sluice, tmp_path):
     context = ssl.create_default_context(cafile=certificate)
     with WebSocket(server.port, "/echo", "Origin: https://test", tls=context) as client:
         for size in (0, 5, 1000, 16384, 100_000):
-            # Several messages in a record, and a message in several records.
+            # Several messages in one TLS record, and one message in several records.
             client.send(frame(BINARY, b"a" * size) + frame(PING) + frame(BINARY, b"b" * size))
             assert client.frame().payload == b"a" * size
             assert client.frame().opcode == PONG
@@ -231,7 +231,7 @@ def test_silent_clients_are_pinged_and_cut(sluice):
         with pytest.raises(Broken):
             while True:
                 assert silent.frame().opcode == PING
-        # Whether the other is still there depends on how punctual this test was; a new one certainly is.
+        # The answering client may have been too slow by now, so this uses a new one.
     with WebSocket(server.port) as client:
         client.say(TEXT, b"x")
         while (got := client.frame()).opcode == PING:
@@ -274,14 +274,14 @@ def test_a_client_that_vanishes(sluice):
 
 
 def test_who_does_not_read_is_not_read_from(sluice):
-    """An echo whose client only sends: the server holds a bounded part of it, and cuts it in the end."""
+    """An echo whose client only sends: the server buffers a bounded part, and cuts the connection in the end."""
     server = sluice(ECHO + 'write_timeout = "1s"\nping_interval = "10m"\n')
     before = resident_kib(server)
     with WebSocket(server.port) as client, WebSocket(server.port) as other:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         data = frame(BINARY, bytes(60_000)) * 20
         with pytest.raises(OSError):
-            for _ in range(1000):  # 1.2 GB if it were read
+            for _ in range(1000):  # 1.2 GB if the server read it all
                 client.send(data)
         assert SANITIZED or resident_kib(server) - before < 20_000
         other.say(TEXT, b"undisturbed")
@@ -293,7 +293,7 @@ def test_many_idle_connections(sluice):
     clients = [WebSocket(server.port) for _ in range(10)]
     before = resident_kib(server)
     clients += [WebSocket(server.port) for _ in range(500)]
-    for client in clients:  # each has been busy once
+    for client in clients:  # each was busy once
         client.say(TEXT, b"x" * 5000)
         assert len(client.frame().payload) == 5000
     grown = resident_kib(server) - before

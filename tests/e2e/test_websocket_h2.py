@@ -1,4 +1,4 @@
-"""WebSocket over HTTP/2 (RFC 8441) through the real program: handshakes, streams beside each other, ends, patience, wsproto."""
+"""WebSocket over HTTP/2 (RFC 8441) through the real program: handshakes, parallel streams, closing, timeouts, wsproto."""
 import os
 import ssl
 import time
@@ -31,7 +31,7 @@ def test_echo_and_close(sluice):
         got = client.frame()
         assert got.opcode == TEXT and got.payload.decode() == "Grüße"
         assert server.sample("sluice_websockets_open") == 1
-        # The request is over with its answer: it is in the log, and is not counted as active.
+        # The request ends with its answer: it is logged, and does not count as active.
         assert '"method":"CONNECT","target":"/echo"' in server.log and '"status":200' in server.log
         client.close_with(1000)
         assert client.ended and client.reset is None
@@ -131,7 +131,7 @@ def test_many_on_one_connection(sluice, site):
                 assert client.frame().payload == f"{turn} of {n}".encode() * (n + 1)
         download.handshake(method="GET", protocol=None, ws_version=None, end=True)
         assert download.answer.status == 200 and download.whole_answer().body == big
-        clients[7].say(BINARY, big)  # longer than a body may be, and than any window
+        clients[7].say(BINARY, big)  # longer than a request body may be, and than any window
         assert clients[7].frame().payload == big
         for client in clients:
             client.close_with(1000)
@@ -154,18 +154,18 @@ def test_a_reset_is_that_conversations_own(sluice):
 
 
 def test_who_does_not_read_is_not_read_from(sluice):
-    """An echo whose client opens no window: the server holds a bounded part, and resets that stream in the end."""
+    """An echo whose client opens no window: the server buffers a bounded part, and resets the stream in the end."""
     server = sluice(ECHO + 'write_timeout = "2s"\n')
     with WebSocketOverHttp2(server.port) as other:
         deaf = WebSocketOverHttp2(server.port, beside=other)
         deaf.takes = False
         before = resident_kib(server)
         with pytest.raises(OSError):
-            for _ in range(1000):  # 60 MB if it were read
+            for _ in range(1000):  # 60 MB if the server read it all
                 deaf.send(frame(BINARY, bytes(60_000)))
         assert deaf.reset == CANCEL
         assert SANITIZED or resident_kib(server) - before < 5_000
-        # What it was sent is the connection's to give back.
+        # The other streams need the connection's window, which the unread data has used up.
         other.connection.increment_flow_control_window(len(deaf.buffer))
         for _ in range(3):
             other.say(TEXT, b"undisturbed")
@@ -184,7 +184,7 @@ def test_a_quiet_conversation_is_not_idle(sluice):
         assert client.frame().payload == b"still here"
         client.close_with(1000)
         client.end()
-        while not client.goaways:  # now it is
+        while not client.goaways:  # the connection is idle now
             client.listen()
 
 
@@ -238,7 +238,7 @@ def test_many_idle_conversations(sluice):
     def open_some(count):
         first = WebSocketOverHttp2(server.port)
         clients = [first] + [WebSocketOverHttp2(server.port, beside=first) for _ in range(count - 1)]
-        for client in clients:  # each has been busy once
+        for client in clients:  # each was busy once
             client.say(TEXT, b"x" * 5000)
             assert len(client.frame().payload) == 5000
         return clients

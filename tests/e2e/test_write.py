@@ -1,4 +1,4 @@
-"""Methods that write, on both databases: statements of the configuration, rows of JSON bodies, one transaction each."""
+"""Methods that write, on both databases: statements of the configuration, rows from JSON bodies, one transaction each."""
 import json
 import subprocess
 import threading
@@ -208,7 +208,7 @@ def test_create_change_and_delete(films):
 
 @pytest.mark.parametrize("slug", ["report.csv", "report%2Ecsv"])
 def test_an_extension_is_part_of_the_name_of_what_is_written(films, slug):
-    """It chooses the format of what is read; `report` is another row than `report.csv`."""
+    """Only a GET's extension is a format: for a write, `report` and `report.csv` are two rows."""
     films.call("POST", "/films", {"slug": "report", "score": 1.5})
     for method in ("PUT", "PATCH"):
         films.problem(404, method, f"/films/{slug}", {"rating": {"value": 7}})
@@ -327,7 +327,7 @@ def test_bodies_that_cannot_be_read(films):
     films.problem(400, "POST", "/films")
     assert "application/json" in films.problem(415, "POST", "/films", "slug=a", "Content-Type: text/html")["detail"]
     films.problem(415, "POST", "/films", "{}", "Content-Type: application/json; charset=latin1")
-    # As `curl -d` sends it without a Content-Type of its own.
+    # `curl -d` without a Content-Type of its own sends this one.
     for method, path, body in (("POST", "/films", '{"slug":"a"}'), ("POST", "/films", '[{"slug":"a"},{"slug":"b"}]'),
                                ("PATCH", "/films/a", '{"score":1}'), ("PATCH", "/films/a", '{}')):
         found = films.problem(400, method, path, body, "Content-Type: application/x-www-form-urlencoded")
@@ -364,7 +364,7 @@ def test_statements_of_one_request_are_one_transaction(films):
     moved = films.call("POST", "/moves", {"from_slug": "a", "to_slug": "b", "amount": 2})
     assert moved.status == 200, films.server.log
     assert json.loads(moved.body) == [{"slug": "a", "score": 3}, {"slug": "b", "score": 7}]
-    films.problem(422, "POST", "/moves", {"from_slug": "a", "to_slug": "b", "amount": 4})  # b would be 11
+    films.problem(422, "POST", "/moves", {"from_slug": "a", "to_slug": "b", "amount": 4})  # b would become 11
     assert films.rows() == [("a", 3), ("b", 7)]
 
 
@@ -417,7 +417,7 @@ def test_no_row_is_meant_without_its_key(films):
     assert films.rows() == [("a", 1)]
     assert films.call("PATCH", "/scores", {"slug": "a", "score": 2}).status == 204
     assert films.call("DELETE", "/scores?slug=a").status == 204
-    # Without `from` it is the body's field.
+    # Without `from` the value comes from the body.
     films.call("POST", "/films", {"slug": "c"})
     assert films.problem(400, "DELETE", "/bodies?slug=c")["parameter"] == "slug"
     assert films.call("DELETE", "/bodies", {"slug": "c"}).status == 204
@@ -446,14 +446,14 @@ def test_a_client_that_leaves_in_the_middle(films):
 
 
 def test_no_part_is_taken_for_the_whole(films):
-    """Of a PUT with Content-Range (RFC 9110, 14.4)."""
+    """A PUT with Content-Range is refused (RFC 9110, 14.4)."""
     assert films.call("POST", "/films", {"slug": "alien", "score": 8.5}).status == 201
     problem = films.problem(400, "PUT", "/films/alien", {"rating": {"value": 1}}, "Content-Range: bytes 0-3/9")
     assert "Content-Range" in problem["detail"]
     problem = films.problem(400, "PUT", "/set", [], "content-range: bytes 0-3/9")
     assert "Content-Range" in problem["detail"]
     assert films.rows() == [("alien", 8.5)]
-    # It means nothing elsewhere.
+    # With other methods Content-Range is ignored.
     assert films.call("PATCH", "/films/alien", {"rating": {"value": 1}}, "Content-Range: bytes 0-3/9").status == 204
 
 
@@ -471,7 +471,7 @@ def test_a_body_that_came_before_it_was_asked_for_keeps_the_connection(films):
                             .encode() + body)
             answer = connection.read()
             assert (answer.status, answer.get("connection")) == (201, None)
-        # A client that waits is asked, and goes on likewise.
+        # A client that waits gets 100 Continue, and its connection stays open, too.
         body = body_of(3)
         connection.send(f"POST /films HTTP/1.1\r\nHost: test\r\n{JSON}\r\nExpect: 100-continue\r\n"
                         f"Content-Length: {len(body)}\r\n\r\n")
@@ -549,7 +549,7 @@ columns.id = { key = true, from = "path.id" }
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def made(request, tmp_path):
-    """The URL of a database with made(id, name) of three rows, where nobody but the database says an id."""
+    """The URL of a database with made(id, name) and three rows, in which only the database chooses ids."""
     table = ("n integer PRIMARY KEY, id int GENERATED ALWAYS AS (n) STORED" if request.param == "sqlite"
              else "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
     return database_with(request, tmp_path, ["DROP TABLE IF EXISTS made", f"CREATE TABLE made ({table}, name text)",

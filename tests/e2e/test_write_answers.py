@@ -1,5 +1,5 @@
-"""What methods that write answer with, on both databases: its shape, which value was wrong, what was not found, and bodies
-that GET has answered."""
+"""Answers of methods that write, on both databases: their shape, the value at fault, missing rows, and bodies that came from a
+GET."""
 import json
 import sqlite3
 import time
@@ -220,10 +220,10 @@ def test_errors_name_the_field_and_the_constraint(items):
         if "cheap" != body["name"]:
             line = ",".join(str(body.get(name) or "") for name in ("id", "name", "price"))
             assert faults(items, status, "POST", "/items", f"id,name,price\n{line}\n", CSV) == [(0, field, constraint)]
-    # A table names its columns itself.
+    # A method that names a table knows its columns.
     assert faults(items, 422, "PUT", "/items/2", {"name": "b", "price": -1}) == [(0, "/price", "p_price_check")]
     assert faults(items, 422, "PATCH", "/items/1", {"name": "b", "price": -1}) == [(0, "/price", "p_price_check")]
-    # Not what another row refers to, and not what is not in the body.
+    # The pointer is for the value in the body, and not for a value of another row or outside of the body.
     slot = None if on_sqlite else "parts_slot_check"
     assert faults(items, 422, "POST", "/parts", {"slot": 10, "place": "p"}) == [(0, "/slot", slot)]
     assert faults(items, 422, "PUT", "/parts/p", [{"slot": 1}, {"slot": 10}]) == [(1, "/1/slot", slot)]
@@ -251,7 +251,7 @@ def test_json_that_cannot_be_read_is_the_clients(items):
     items.problem(400, "GET", "/json?q=%7B%22a%22%3A1%7D&path=$.a%5B")
     items.problem(422, "POST", "/json", {"doc": "{a"})
     assert items.query("SELECT count(*) FROM docs") == [("0",)]
-    # What the table holds is not the client's fault.
+    # Bad data in the table is not the client's fault.
     items.query("INSERT INTO docs VALUES ('{a')")
     items.problem(500, "POST", "/alone")
     assert "endpoint /alone: " in items.server.log
@@ -307,7 +307,7 @@ version = "{version}"
 get = "SELECT * FROM changing WHERE name = :name"
 patch = "UPDATE changing SET rev = rev + 1 WHERE name = :name RETURNING *"
 '''
-# As many columns; more of them; in another order and of other types. What a new row has besides its name and its rev.
+# (change with as many columns, with more, or in another order with other types; a new row's values besides name and rev)
 CHANGES = [("ALTER TABLE changing DROP COLUMN price; ALTER TABLE changing ADD COLUMN note text DEFAULT 'n'", {"note": "n"}),
            ("ALTER TABLE changing ADD COLUMN last int DEFAULT 5", {"note": "n", "last": 5}),
            ("DROP TABLE changing; CREATE TABLE changing (last text DEFAULT '5', price boolean DEFAULT true, rev int DEFAULT 0, name text)",
@@ -317,7 +317,7 @@ CHANGES = [("ALTER TABLE changing DROP COLUMN price; ALTER TABLE changing ADD CO
 @pytest.mark.parametrize("version", ["rev", "*"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_writes_return_the_columns_that_the_table_has_now(kind, version, request, sluice, tmp_path):
-    """They were once given under the names of before, and then refused until a restart."""
+    """Regression: rows were once returned under the old names, and then refused until a restart."""
     if kind == "sqlite":
         database = sqlite3.connect(tmp_path / "changing.db", isolation_level=None, timeout=10)
         database.execute("PRAGMA journal_mode = WAL")
@@ -357,7 +357,7 @@ def test_conditions_hold_for_a_list_without_rows(items):
 
 
 def test_a_row_that_another_transaction_has_inserted_meanwhile(sluice, postgres):
-    """It was once answered 409, and what another has written is no reason to refuse a set."""
+    """Regression: this was once answered 409, but a set can simply be written again."""
     postgres.psql('''DROP TABLE IF EXISTS met; CREATE TABLE met (k text PRIMARY KEY, v text);
         CREATE OR REPLACE FUNCTION met_waits() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$;

@@ -1,5 +1,5 @@
-"""What methods that write keep to, on both databases: the state that a client has seen, what errors are answered with, how
-long bodies are, and the JSON Schema of their rows."""
+"""Rules of methods that write, on both databases: the client's version of a row, mapped errors, limits of long bodies, and the JSON
+Schema of their rows."""
 import concurrent.futures
 import json
 
@@ -135,7 +135,7 @@ def test_states_and_conditions(items):
     items.problem(412, "PATCH", "/items/1", {"name": "x"}, 'If-Match: "2"')
     items.problem(412, "PATCH", "/items/1", {"name": "x"}, 'If-Match: W/"1"')
     items.problem(412, "PATCH", "/items/99", {"name": "x"}, "If-Match: *")
-    # A list of tags with "any" in it, in one field or in two, is neither.
+    # A list that mixes tags with "*", in one field or in two, is invalid.
     for fields in (['If-Match: "1", *'], ["If-Match: *", 'If-Match: "1"'], ['If-Match: "1"', 'If-None-Match: *, "x"']):
         for method, body in (("PATCH", {"name": "z"}), ("PUT", {"name": "z", "rev": 9}), ("DELETE", None), ("GET", None)):
             items.problem(400, method, "/items/1", body, *fields)
@@ -150,7 +150,7 @@ def test_states_and_conditions(items):
     assert items.call("DELETE", "/items/1", None, 'If-Match: "2"').status == 204
     assert items.query("SELECT count(*) FROM items") == [("8",)]
 
-    # A coding makes another representation of the same state, with a tag that a write can name.
+    # A content coding has its own tag for the same version of the row, and a write may use that tag.
     coded = items.call("GET", "/items/2", None, GZIP)
     assert (coded.get("content-encoding"), coded.get("etag")) == ("gzip", '"1;gzip"')
     assert items.call("GET", "/items/2", None, GZIP, 'If-None-Match: "1;gzip"').get("etag") == '"1;gzip"'
@@ -187,7 +187,7 @@ def test_of_those_who_have_seen_one_state_one_writes(items, path):
             target = path.format(one)
             tag = items.call("GET", target).get("etag")
             statuses = sorted(pool.map(patch, range(writers), [target] * writers, [tag] * writers))
-            # The statement of /counted returns no columns.
+            # The statement of /counted returns no rows.
             assert statuses == [204 if "counted" in path else 200] + [412] * (writers - 1), items.server.log
 
         def put(number):
@@ -221,7 +221,7 @@ def test_bodies_and_rows_have_their_limits(items):
         assert connection.read().status == 413
     found = items.problem(422, "POST", "/strict", [{"id": 1, "name": "ok"}, {"id": 2, "name": "n" * 300}])
     assert found["errors"][0]["detail"] == "the row is longer than 200 bytes"
-    # More than [server] takes of others.
+    # More than [server] allows for other bodies.
     rows = "[" + ",".join(f'{{"id":{n},"name":"n{n}"}}' for n in range(1, 50_001)) + "]"
     assert len(rows) > 1 << 20
     assert json.loads(items.call("PUT", "/strict", rows).body)["inserted"] == 50_000
@@ -245,7 +245,8 @@ def test_rows_fit_their_schema(items):
     assert items.call("POST", "/strict", "id,name\n1,first\n2,second\n", TEXT_CSV).status == 201
     assert items.call("POST", "/strict", {"id": 3, "name": "third", "tags": ["b", "a"]}).status == 201
 
-    # A set is looked at row by row, and its faults are bounded. The pattern takes other engines for ever.
+    # Each row of a set is checked, and the number of reported errors is limited. A backtracking engine would not finish the
+    # pattern.
     found = items.problem(422, "PUT", "/strict", [{"id": 1, "name": "a" * 3000 + "!"}, {"id": 100_001, "name": "aa"}])
     assert [fault["pointer"] for fault in found["errors"]] == ["/0/name", "/1/id"]
     assert len(items.problem(422, "PUT", "/strict", [{"id": n, "name": "b"} for n in range(300)])["errors"]) == 100

@@ -1,4 +1,4 @@
-"""What somebody who means harm sends to methods that write, on both databases: it is bound as a value, or refused."""
+"""Attacks on methods that write, on both databases: each input is bound as a value, or refused."""
 import json
 import re
 import sqlite3
@@ -133,7 +133,7 @@ class Items(Films):
         return [row["slug"] for row in json.loads(self.call("GET", "/items").body)]
 
     def raw(self, method, target, data, *fields):
-        """As call(), with bytes that are nobody's text."""
+        """As call(), with a body of any bytes."""
         with self.server.connect() as connection:
             head = [f"{method} {target} HTTP/1.1", "Host: test", f"Content-Length: {len(data)}", *fields]
             connection.send("\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + data)
@@ -167,13 +167,13 @@ def items(request, sluice, tmp_path):
         url = postgres.url("security")
     made = Items(sluice(CONFIG.format(url=url, secret=KEY.secret)), request.param, query)
     yield made
-    # Nothing that a client sends is the server's fault, and nothing has touched what no statement names.
+    # No client may cause a 500, and rows that no statement names are untouched.
     assert made.query("SELECT text FROM secrets") == [("the secret",)]
     assert made.server.process.poll() is None
 
 
 def has_header(type):
-    """Of a format whose header names the columns: a wrong name is the whole body's fault (400), not a row's (422)."""
+    """Whether the format's header names the columns: then a wrong name is a fault of the whole body (400), not of a row (422)."""
     return type in ("text/csv", "application/csj")
 
 
@@ -215,7 +215,7 @@ def test_sql_in_every_source(items):
         assert json.loads(made.body)["owner"] == text
         mine = items.call("GET", "/mine", None, items.bearer(sub=text))
         assert f"own {n}" in [row["slug"] for row in json.loads(mine.body)]
-    assert len(tokens) == 1  # the one that no header can hold
+    assert len(tokens) == 1  # a header field cannot hold this one
 
 
 def test_sql_in_bodies_of_every_format(items):
@@ -234,7 +234,7 @@ def test_sql_in_bodies_of_every_format(items):
             made = items.call("POST", "/items", body, f"Content-Type: {type}")
             assert made.status == 201, (type, text, made.body)
             assert items.slugs() == [text]
-            # The same through a set: PostgreSQL's COPY has escapes of its own.
+            # The same in a set: PostgreSQL's COPY has escapes of its own.
             items.query("DELETE FROM items")
             put = items.call("PUT", "/mine/all", body, f"Content-Type: {type}", items.bearer())
             assert (put.status, json.loads(put.body)["inserted"]) == (200, 1), (type, text)
@@ -281,16 +281,16 @@ def test_values_of_other_kinds(items):
                   "-9223372036854775809", "1" + "0" * 400, '"١"', '"1_000"'):
         items.problem(422, "POST", "/count", '{"slug":"a","stock":' + wrong + "}")
     for wrong in ("NaN", "Infinity", "-Infinity", "nan", "0x10", "01", "+1", ".5", "1.", "1e", "--1", "undefined"):
-        # No JSON at all.
+        # These are not JSON.
         assert items.call("POST", "/items", '{"slug":"a","price":' + wrong + "}").status == 400, wrong
     for wrong in ('"NaN"', '"Infinity"', '"1e999999999"', '"1,5"', "true"):
         items.problem(422, "POST", "/items", '{"slug":"a","price":' + wrong + "}")
-    # What is no list of rows, and what is no row.
+    # A body that is not a list of rows, and lists of values that are not rows.
     for body in ('"slug"', "1", "null", "true"):
         assert items.call("POST", "/items", body).status == 400, body
     for body in ("[1]", "[[]]", '["slug"]', "[null]"):
         assert items.call("POST", "/items", body).status == 422, body
-    assert items.call("POST", "/items", '[{"slug":"a"},1]').status == 400  # it takes one row
+    assert items.call("POST", "/items", '[{"slug":"a"},1]').status == 400  # the method takes one row only
     assert items.slugs() == []
 
 
@@ -321,7 +321,7 @@ def test_a_name_that_comes_twice(items):
         assert items.call("POST", "/items", body, f"Content-Type: {type}").status == status, body
     assert items.call("POST", "/nested", '{"item":{"slug":"a"},"item":{"slug":"b"}}').status == 422
     assert items.slugs() == []
-    # Of a query parameter none counts, nor of a field of the request: somebody before us may have read the other one.
+    # A repeated query parameter is refused, because a server before us may have read the other value.
     assert items.call("POST", "/from?slug=first&slug=second", None, "X-Agent: one").status == 400
     made = items.call("POST", "/from?slug=first", None, "X-Agent: one")
     assert json.loads(made.body)["slug"] == "first" and json.loads(made.body)["owner"] == "one"
@@ -342,12 +342,12 @@ def test_content_types(items):
         answer = items.raw("POST", "/items", encoded, "Content-Type: application/json")
         assert (answer.status == 201) == (encoded == body.encode()), coding
         items.query("DELETE FROM items")
-    # A body in one format that says it is in another.
+    # The body has another format than its Content-Type.
     for type, wrong, status in (("application/json", "slug=a", 400), ("application/json", "slug\na\n", 400),
                                 ("text/csv", body, 400), ("application/x-www-form-urlencoded", body, 400),
                                 ("application/csj", "slug=a", 400), ("application/x-ndjson", "slug\na\n", 400)):
         assert items.call("POST", "/items", wrong, f"Content-Type: {type}").status == status, type
-    # Which of two would another server have read?
+    # Another server might have read the other type.
     two = items.call("POST", "/items", body, "Content-Type: application/json", "Content-Type: text/csv")
     assert two.status == 415
     assert items.call("POST", "/items", body, "Content-Type: application/json", "Content-Encoding: gzip").status == 415
@@ -371,14 +371,14 @@ def test_a_claim_is_the_tokens_alone(items):
     assert items.call("PUT", "/mine/all", [{"slug": "x", "owner": "ada"}], items.bearer(sub="eve")).status == 422
     assert json.loads(items.call("PUT", "/mine/all?me=ada&owner=ada", "[]", items.bearer(sub="eve")).body)["deleted"] == 0
     assert items.slugs() == ["hers"]
-    # Two tokens: neither counts.
+    # With two tokens, the request is refused.
     with items.server.connect() as connection:
         refused = items.call_on(connection, "GET", "/mine", None, items.bearer(sub="eve"), items.bearer(sub="ada"))
         assert refused.status == 400
-    # A column that must not be NULL takes it, though nothing says that it is required.
+    # The claim's column must not be NULL, so the claim is needed even if nothing says that it is required.
     for method, body in (("POST", {"price": 1}), ("PUT", [{"id": 1}])):
         assert items.problem(403, method, "/team", body, items.bearer(sub="eve"))["detail"] == 'The token\'s claim "team" is missing.'
-    # One whose claim is missing, null, or no text.
+    # The claim is null, or not a text.
     for claims in ({"sub": None},):
         items.problem(403, "GET", "/mine", None, items.bearer(**claims))
     for odd in (["ada"], {"a": "ada"}, 7, True):
@@ -388,7 +388,7 @@ def test_a_claim_is_the_tokens_alone(items):
 
 
 def test_fields_that_no_column_names(items):
-    """Mass assignment."""
+    """Mass assignment of columns that the configuration does not name."""
     for name in ("id", "owner", "stock", "secret"):
         bodies = {
             "application/json": json.dumps({"slug": "a", name: "1"}),
@@ -423,10 +423,10 @@ def test_nul_and_broken_text_in_bodies(items):
                            ("text/csv", b"slug\n%s\n"), ("application/csj", b'"slug"\n"%s"\n'),
                            ("application/x-www-form-urlencoded", b"slug=%s"), ("application/json", b'{"slug":"a","%s":1}'),
                            ("text/csv", b"slug,%s\na,1\n")):
-            status = 400 if body.startswith(b"slug,%s") else 422  # in the header, or in a row
+            status = 400 if body.startswith(b"slug,%s") else 422  # in the header line, or in a row
             answer = items.raw("POST", "/items", body % broken, f"Content-Type: {type}")
             assert answer.status == status, (type, broken, answer.body)
-            json.loads(answer.body.decode())  # what is said of it is valid text
+            json.loads(answer.body.decode())  # the message is valid text
             answer = items.raw("PUT", "/mine/all", body % broken, f"Content-Type: {type}", items.bearer())
             assert answer.status == status, (type, broken, answer.body)
     for type, body in (("application/json", b'{"slug":"a\\u0000b"}'), ("application/json", b'{"slug":"a\0b"}'),
@@ -435,7 +435,7 @@ def test_nul_and_broken_text_in_bodies(items):
                        ("application/x-www-form-urlencoded", b"slug=a\0b"), ("application/json", b'{"slug":"\\ud800"}'),
                        ("application/x-www-form-urlencoded", b"slug=%ff"), ("application/json", b'{"a\\u0000":1}'),
                        ("application/x-www-form-urlencoded", b"slug=%zz")):
-        status = 400 if body in (b"slug=%zz", b'{"slug":"a\0b"}') else 422  # no form, and no JSON, at all
+        status = 400 if body in (b"slug=%zz", b'{"slug":"a\0b"}') else 422  # neither a valid form nor valid JSON
         assert items.raw("POST", "/items", body, f"Content-Type: {type}").status == status, body
         assert items.raw("PUT", "/mine/all", body, f"Content-Type: {type}", items.bearer()).status == status, body
     assert items.slugs() == []
@@ -458,7 +458,7 @@ def test_nul_and_broken_text_elsewhere(items):
         answer = items.raw("POST", "/from?slug=b", b"", "Cookie: session=" + broken.decode("latin-1"))
         assert answer.status == 400, (broken, answer.body)
     assert items.raw("POST", "/from?slug=b", b"", "X-Agent: a\0b").status == 400
-    # A claim that no column can hold, and a token that is not JSON.
+    # A claim that no column can hold, and a token that is not valid JSON.
     for sub, status in (("a\0b", 403), ("\ud800", 401)):
         answer = items.call("POST", "/mine", {"slug": "b"}, items.bearer(sub=sub))
         assert answer.status == status, (sub, answer.body)
@@ -475,7 +475,7 @@ def test_paths_that_climb(items):
                            ("/items//../../x", 400), ("/below/%00/../../x", 400)):
         answer = items.call("GET", target)
         assert answer.status == status, (target, answer.body)
-    # An encoded slash is part of a value, and a dot segment of a value that holds one is none.
+    # An encoded slash is part of the value, so ".." before it is not a dot segment.
     found = items.call("GET", "/items/..%2Fsecrets")
     assert found.status == 200 and json.loads(found.body)["slug"] == "../secrets"
     assert items.call("GET", "/numbered/1").status == 200
@@ -484,7 +484,7 @@ def test_paths_that_climb(items):
         assert items.call("GET", target).status == 404, target
     for target in ("/numbered/9999999999999999999", "/numbered/-9223372036854775809", "/numbered/1%00"):
         assert items.call("GET", target).status == 400, target
-    # PostgreSQL's column is an integer of 32 bits.
+    # PostgreSQL's column is a 32-bit integer.
     assert items.call("GET", "/numbered/9223372036854775807").status == (400 if items.kind == "postgres" else 404)
 
 
@@ -513,7 +513,7 @@ def test_a_location_is_one_line_and_one_path(items):
         assert re.fullmatch(r"/items/[A-Za-z0-9._~%-]+", location), location
         assert urllib.parse.unquote(location) == "/items/" + text
         assert made.get("set-cookie") is None and made.get("x") is None
-    # A client would go elsewhere, escaped or not.
+    # Even escaped, such a path would lead the client elsewhere.
     for text in ("..", ".", "a/../../x"):
         made = items.call("POST", "/items", {"slug": text})
         assert (made.status, made.get("location")) == (201, None)
@@ -524,13 +524,13 @@ def test_answers_tell_nothing_of_the_inside(items):
     items.call("POST", "/items", {"slug": "a"})
     refused = [("POST", "/items", {"slug": "a"}, 409), ("POST", "/items", {"slug": None}, 422),
                ("GET", "/numbered/9999999999999999999", None, 400), ("POST", "/items", "{", 400)]
-    if items.kind == "postgres":  # an integer of 32 bits
+    if items.kind == "postgres":  # a 32-bit integer
         refused += [("POST", "/count", {"slug": "b", "stock": 99999999999}, 422)]
     for method, target, body, status in refused:
         answer = items.call(method, target, body)
         assert answer.status == status, (method, target, body)
         problem = json.loads(answer.body)
-        for error in problem.get("errors", []):  # the constraint's name alone is for clients
+        for error in problem.get("errors", []):  # clients may see only the constraint's name
             assert error.pop("constraint", "items.slug").startswith(("items.slug", "items_slug_key"))
         said = json.dumps(problem).lower()
         for inside in ("items_slug_key", "sqlite", "postgres", "constraint", "insert", "select", "relation", ".cc"):

@@ -1,4 +1,4 @@
-"""Signed tokens for the tests: JWS by hand on hmac and python3-cryptography, so that a test can forge every part."""
+"""Signed tokens for the tests: JWS by hand with hmac and python3-cryptography, so that a test can forge every part."""
 import base64
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ def encode(data):
 
 
 def assemble(header, payload, sign):
-    """`header` and `payload`: dicts, or the text that shall stand there; `sign` makes bytes of the signing input."""
+    """`header` and `payload` are dicts, or the text to use instead; `sign` returns the signature of the signing input."""
     signing_input = f"{encode(header)}.{encode(payload)}"
     return f"{signing_input}.{encode(sign(signing_input.encode()))}"
 
@@ -71,7 +71,7 @@ class Rsa(KeyPair):
 
 
 def ec_jwk(public):
-    """RFC 7518, 6.2.1: the coordinates have all their bytes, of which PyJWT leaves out leading zeros."""
+    """RFC 7518, 6.2.1: coordinates have their full length; PyJWT leaves out leading zeros."""
     numbers, size = public.public_numbers(), (public.key_size + 7) // 8
     return {"kty": "EC", "crv": f"P-{public.key_size}", "x": number(numbers.x, size), "y": number(numbers.y, size)}
 

@@ -1,4 +1,4 @@
-"""A server behind the gateway that does what it is told to, and remembers what it was asked."""
+"""A server behind the gateway that answers as a test says, and records its requests."""
 import base64
 import hashlib
 import os
@@ -11,9 +11,9 @@ from wsproto.extensions import PerMessageDeflate
 
 
 class Upstream:
-    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread: `answer(request, connection)`
-    gives bytes; None: it ends the connection. A request is (method, target, fields, body), with names in lower case. `tls` is
-    an ssl.SSLContext."""
+    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread. `answer(request, connection)` returns
+    the bytes to send; None ends the connection. A request is (method, target, fields, body), with names in lower case. `tls` is an
+    ssl.SSLContext."""
 
     def __init__(self, answer, port=0, tls=None, path=None):
         self.answer = answer
@@ -41,14 +41,14 @@ class Upstream:
 
     @property
     def name(self):
-        """As metrics and logs call it."""
+        """Its name in metrics and logs."""
         if self.path is not None:
             return f"unix:{self.path}"
         return f"https://localhost:{self.port}" if self.tls else f"127.0.0.1:{self.port}"
 
     def close(self):
         try:
-            self.listener.shutdown(socket.SHUT_RDWR)  # so that accept() ends
+            self.listener.shutdown(socket.SHUT_RDWR)  # ends accept()
         except OSError:
             pass
         self.listener.close()
@@ -149,7 +149,7 @@ def change_protocol(request, connection, *fields, protocol="websocket"):
 
 
 def websocket_echo(request, connection):
-    """An `answer`: wsproto sends every message back. It speaks the first subprotocol that it is asked for, and compresses."""
+    """An `answer` in which wsproto echoes every message. It accepts the first subprotocol of the request, and compresses."""
     asked = dict(request[2])
     if asked.get("upgrade", "").lower() != "websocket":
         return response(b"no WebSocket", status="426 Upgrade Required")

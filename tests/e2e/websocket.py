@@ -1,5 +1,5 @@
-"""WebSocket clients, over HTTP/1.1 and over HTTP/2: they send exactly what a test says, and fail on what RFC 6455 and RFC 8441
-forbid a server."""
+"""WebSocket clients over HTTP/1.1 and HTTP/2. They send exactly what a test says, and fail if the server breaks RFC 6455 or RFC
+8441."""
 import base64
 import hashlib
 import os
@@ -20,7 +20,7 @@ CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
 
 def header(opcode, size, fin=True, rsv=0, mask=b"\x9a\x3c\x51\xe7", form=None):
-    """A frame's header. `form` forces a length field: 7, 16 or 64 bits; mask=None: the frame is not masked."""
+    """A frame's header. `form` forces a length field of 7, 16 or 64 bits; mask=None: the frame is not masked."""
     form = form or (7 if size < 126 else 16 if size < 65536 else 64)
     masked = 0x80 if mask is not None else 0
     first = bytes([(0x80 if fin else 0) | rsv << 4 | opcode])
@@ -57,7 +57,7 @@ class Frame:
 
     @property
     def code(self):
-        """The close frame's; None where it has none."""
+        """The code of a close frame; None if it has none."""
         assert self.opcode == CLOSE, self
         return struct.unpack("!H", self.payload[:2])[0] if self.payload else None
 
@@ -66,7 +66,7 @@ class Frame:
 
 
 class WebSocket(Connection):
-    """A connection whose handshake is made, or asked for with handshake(). `tls`: an ssl.SSLContext."""
+    """A connection that makes the handshake, unless open=False; then handshake() does. `tls`: an ssl.SSLContext."""
 
     def __init__(self, port, path="/echo", *fields, timeout=20, open=True, tls=None):
         super().__init__(port, timeout)
@@ -80,7 +80,7 @@ class WebSocket(Connection):
 
     def handshake(self, *fields, method="GET", version="HTTP/1.1", key=None, upgrade=True, ws_version="13", host="test",
                   early=b""):
-        """Asks for the handshake, and checks the answer if it is 101. A part that is None or False is left out."""
+        """Makes the handshake, and checks the answer if it is 101. A part that is None or False is left out."""
         if key is None:
             key = base64.b64encode(os.urandom(16)).decode()
         lines = [f"{method} {self.path} {version}", f"Host: {host}"]
@@ -101,7 +101,7 @@ class WebSocket(Connection):
         return answer
 
     def frame(self):
-        """The next frame. Broken where the connection ends before it."""
+        """The next frame. Raises Broken if the connection ends before it."""
         first, second = self._exactly(2)
         fin, rsv, opcode = bool(first & 0x80), first >> 4 & 7, first & 0x0F
         assert not second & 0x80, "a server does not mask"
@@ -121,22 +121,22 @@ class WebSocket(Connection):
         self.send(frame(opcode, payload, **how))
 
     def close_with(self, code=1000):
-        """The close handshake, begun here; the server ends the connection."""
+        """Starts the close handshake; the server ends the connection."""
         self.say(CLOSE, close_payload(code))
         answer = self.frame()
         assert answer.opcode == CLOSE and answer.code == code, answer
         self.assert_closed()
 
     def expect_close(self, code):
-        """The server closes with this code, answers nothing else before, and ends the connection."""
+        """The server closes with this code, without sending anything else before, and ends the connection."""
         answer = self.frame()
         assert answer.opcode == CLOSE and answer.code == code, answer
         self.assert_closed()
 
 
 class WsprotoWebSocket(WebSocket):
-    """wsproto makes the handshake, reads what the server sends and judges it; messages come out of it as frames that are
-    whole. What is sent is still what the test says, as wsproto would not send most of it."""
+    """wsproto makes the handshake, and reads and checks what the server sends; frame() returns whole messages. The test still sends
+    its own bytes, because wsproto would refuse to send most of them."""
 
     def handshake(self):
         self.client, self.arrived, self.message = wsproto.WSConnection(wsproto.ConnectionType.CLIENT), [], None
@@ -146,7 +146,7 @@ class WsprotoWebSocket(WebSocket):
         return Response("HTTP/1.1", 101, [])
 
     def arrive(self):
-        """The next event."""
+        """The next event of wsproto."""
         while not self.arrived:
             try:
                 data = self.socket.recv(1 << 16)
@@ -184,7 +184,7 @@ class WsprotoWebSocket(WebSocket):
 
 
 class WebSocketOverHttp2(WebSocket):
-    """The same on a stream of an HTTP/2 connection: its own, or that of `beside`, another one."""
+    """The same on a stream of an HTTP/2 connection: its own, or the connection of `beside`."""
 
     def __init__(self, port, path="/echo", *fields, timeout=20, open=True, tls=None, beside=None):
         self.beside = beside
@@ -198,7 +198,7 @@ class WebSocketOverHttp2(WebSocket):
             self.clients = {}  # by stream
             self.settings = None
             self.goaways = []  # (code, last stream)
-            self.frames = b""  # what has come of a frame that is not whole
+            self.frames = b""  # bytes of an incomplete frame
         else:
             for name in ("socket", "connection", "clients"):
                 setattr(self, name, getattr(beside, name))
@@ -206,16 +206,16 @@ class WebSocketOverHttp2(WebSocket):
         self.path = path
         self.stream = None
         self.answer = None
-        self.ended = False  # by the server
-        self.reset = None  # the code
-        self.takes = True  # opens the window for what has come
+        self.ended = False  # the server has ended the stream
+        self.reset = None  # the error code
+        self.takes = True  # whether received data opens the window again
         if open:
             self.answer = self.handshake(*fields)
             assert self.answer.status == 200, self.answer.status
 
     def handshake(self, *fields, method="CONNECT", protocol="websocket", ws_version="13", host="test", scheme="http", early=b"",
                   end=False):
-        """Asks for the handshake. A part that is None or False is left out."""
+        """Makes the handshake. A part that is None or False is left out."""
         head = [(":method", method), (":scheme", scheme), (":path", self.path), (":authority", host)]
         if protocol:
             head.append((":protocol", protocol))
@@ -238,7 +238,7 @@ class WebSocketOverHttp2(WebSocket):
         return self.answer
 
     def whole_answer(self):
-        """With its body, where it is a refusal."""
+        """The answer with its body, if it is a refusal."""
         try:
             self.answer.body = self.rest()
         except Broken as end:
@@ -251,7 +251,7 @@ class WebSocketOverHttp2(WebSocket):
             self.socket.sendall(data)
 
     def listen(self):
-        """What comes next, for whichever stream of the connection it is."""
+        """Reads the next data, for any stream of the connection."""
         self.flush()
         try:
             data = self.socket.recv(1 << 16)
@@ -278,7 +278,7 @@ class WebSocketOverHttp2(WebSocket):
         self.flush()
 
     def without_goaways(self, data):
-        """The whole frames of what has come. To python3-h2 a GOAWAY ends all streams, not only those that it does not name."""
+        """The whole frames in the data, without GOAWAY: python3-h2 would end all streams on it, even those that may go on."""
         whole, self.frames = b"", self.frames + data
         while len(self.frames) >= 9 and len(self.frames) >= 9 + (size := int.from_bytes(self.frames[:3], "big")):
             one, self.frames = self.frames[:9 + size], self.frames[9 + size:]
@@ -289,7 +289,7 @@ class WebSocketOverHttp2(WebSocket):
         return whole
 
     def send(self, data):
-        """As the windows allow; reads meanwhile. OSError where the stream has ended."""
+        """Sends as much as the windows allow, and reads meanwhile. Raises OSError if the stream has ended."""
         try:
             while data:
                 if self.reset is not None:
@@ -305,7 +305,7 @@ class WebSocketOverHttp2(WebSocket):
         self.flush()
 
     def end(self):
-        """This side of the stream."""
+        """Ends this side of the stream."""
         self.connection.end_stream(self.stream)
         self.flush()
 
