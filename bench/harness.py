@@ -131,8 +131,7 @@ def _tasks(pid):
 
 
 def sluice(config, where, cores=0, core=None, port=None, server=None, server_more=""):
-    """Starts Sluice with a configuration, which follows [server] and [admin]. `server` replaces [server]'s listen; `server_more`
-    adds keys to [server]."""
+    """Starts Sluice. `config` follows [server] and [admin]; `server` replaces [server]'s listen, `server_more` adds keys to [server]."""
     if not os.access(SLUICE, os.X_OK):
         raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
     port = port or free_port()

@@ -226,8 +226,7 @@ AROUND = re.compile(r"""0x | [\da-f]{16}$ | _Z | _start | main$ | clone3 | start
 
 
 def profile(rung, role, seconds, most=10):
-    """Lines with a function's inclusive share, its own share, and its name. The rung gets as many requests as take it about one
-    second, at `seconds` a request."""
+    """Lines: a function's inclusive share, its own share, its name. The rung runs for about a second."""
     with tempfile.NamedTemporaryFile() as data:
         pids = [*rung.program.pids, *rung.processes()]
         recording = subprocess.Popen(["perf", "record", "-q", "-F", "999", "--call-graph", "dwarf,8192", "-o", data.name,

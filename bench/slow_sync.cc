@@ -1,5 +1,4 @@
-// Preloaded into a program, makes each fsync and fdatasync take SYNC_US microseconds longer, as on a disk that does not
-// answer from a cache.
+// Preloaded into a program, makes each fsync and fdatasync take SYNC_US microseconds longer, as without a disk cache.
 #include <cstdlib>
 
 #include <dlfcn.h>

@@ -29,7 +29,6 @@ std::unique_ptr<Service> make_service(std::string_view stage) {
   return nullptr;
 }
 
-// Returns the query of a request, or nothing if the request has another target.
 std::optional<Query> parse(std::string_view head) {
   constexpr std::string_view begin = "GET /users?role=";
   if (!head.starts_with(begin)) return std::nullopt;

@@ -1,5 +1,4 @@
-// Stage 3: text is appended to a string with reserved room, without a JSON value; a long answer is split into parts
-// that all cores write at the same time.
+// Stage 3: text is appended to a string, without a JSON value; all cores write parts of a long answer at the same time.
 #include <algorithm>
 #include <condition_variable>
 #include <functional>

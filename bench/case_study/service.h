@@ -7,8 +7,7 @@
 
 #include "user.h"
 
-// One service, GET /users?role=..., improved in stages. Each stage is the file of that name, and keeps the improvements
-// of the stages before it.
+// One service, GET /users?role=..., improved in stages. Each stage has a file and builds on the stages before it.
 namespace case_study {
 
 struct Query {

@@ -68,7 +68,6 @@ class Dice {
     return one_of(std::span<const T>(choices));
   }
 
-  // A random time in the year.
   std::string time(int year) {
     using namespace std::chrono;
     const sys_seconds begin = sys_days(std::chrono::year(year) / January / 1);

@@ -34,8 +34,7 @@ inline Arguments arguments(int argc, char** argv) {
   return {static_cast<std::uint16_t>(std::atoi(argv[1])), argv[2], argc > 3 ? std::atoi(argv[3]) : 1};
 }
 
-// The number of requests that end in `input`. A blank line that is split between two reads is not counted; wrk sends
-// each request in one piece.
+// The number of requests that end in `input`. Their blank lines must be whole, as wrk's are: it never splits a request.
 inline int requests_in(std::string_view input) {
   int count = 0;
   for (std::size_t at = 0; (at = input.find("\r\n\r\n", at)) != input.npos; at += 4) ++count;

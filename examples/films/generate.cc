@@ -1,6 +1,5 @@
-// Writes the film data set, as a SQLite file or as a script for psql. It is the same on every machine, and film N is
-// the same film whatever the row count. Both outputs hold the same values; JSON has the bytes that PostgreSQL's jsonb
-// would print.
+// Writes the film data set, as a SQLite file or as a script for psql, with the same values and with JSON as jsonb
+// prints it. It is the same on every machine, and film N is the same film whatever the row count.
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -29,7 +28,6 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  // [0, bound)
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
   template <class T, std::size_t N>
@@ -41,7 +39,6 @@ class Random {
   std::uint64_t state_;
 };
 
-// A word as a title shows it and as a slug spells it.
 struct Word {
   std::string_view title;
   std::string_view slug;
@@ -488,7 +485,6 @@ void write_sqlite(std::uint64_t rows, const std::string& path) {
   }
 }
 
-// One value in COPY's text format.
 void append_copy(std::string& out, std::string_view text) {
   for (const char c : text) {
     if (c == '\\') out.push_back('\\');

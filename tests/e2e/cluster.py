@@ -8,8 +8,7 @@ import socket
 import subprocess
 import tempfile
 
-# Below the kernel's ephemeral ports, so that no client connection takes one in the meantime. Each parallel test process has its own
-# ports.
+# Below the kernel's ephemeral ports, so that no client connection takes one. Each parallel test process has its own ports.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
 _PORTS = list(range(12000 + 5000 * _WORKER, 17000 + 5000 * _WORKER))
 random.SystemRandom().shuffle(_PORTS)

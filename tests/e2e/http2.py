@@ -107,7 +107,7 @@ class Client:
             self.socket.sendall(data)
 
     def request(self, path, method="GET", fields=(), body=None, ends=True):
-        """Sends a request. If it `ends` is False and it has no body, send() sends the body later."""
+        """Sends a request. With ends=False and no body, send() sends the body later."""
         stream = self.connection.get_next_available_stream_id()
         self.connection.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "test"),
                                               (":path", path), *fields], end_stream=ends and body is None)

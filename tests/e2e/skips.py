@@ -25,7 +25,6 @@ def has_network():
 
 
 def skip_unfetched(what, said):
-    """Skips because `what` could not be fetched; `said` is the output of the fetching program. The reason depends on the
-    network."""
+    """Skips because `what` could not be fetched; `said` is the output of the program that tried."""
     lines = said.strip().splitlines()
     skip("fetch" if has_network() else "network", f"{what}: {lines[-1] if lines else 'nothing was said'}")

@@ -252,8 +252,7 @@ use = ["web"]
 
 @pytest.mark.parametrize("http2", (True, False))
 def test_routes_are_called_from_another_origin(sluice, config, chromium, localhost, small_sqlite, site, http2):
-    """The browser sends a preflight without the token, then the requests that the policy allows, and the page may read the
-    answers."""
+    """The browser sends a preflight without the token, then the allowed requests, and the page may read the answers."""
     tls = f"http2 = {str(http2).lower()}\n" + tls_table(localhost)
     page = chromium.open(f"https://localhost:{sluice(config, server=tls).port}/")
     origin = page.run("location.origin")

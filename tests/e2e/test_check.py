@@ -68,7 +68,7 @@ def endpoint(get, path="/a", more=""):
 def test_a_parameter_within_quotes_is_text(check, pattern, hint):
     get = f"SELECT id FROM movies WHERE {pattern if 'LIKE' in pattern else 'name LIKE ' + pattern}"
     quoted = re.search(r"'[^']*'", get)[0]
-    if get.count(":q") == 1:  # the text may be meant as it is
+    if get.count(":q") == 1:  # ":q" may be the text to search for
         check(endpoint(get), good=True).names(quoted.lstrip("'%"), 'warning: endpoint /a: ":q" within quotes is text', hint)
     said = check(endpoint(get, more="" if get.count(":q") == 2 else 'params.q = "text"\n'))
     said.names(get[get.index(quoted) + quoted.index(":q"):], 'endpoint /a: ":q" within quotes is text, and takes no value', hint)

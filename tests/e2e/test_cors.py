@@ -1,4 +1,4 @@
-"""[policy.NAME] of type "cors": which origins browsers let call."""
+"""[policy.NAME] of type "cors": the fields that let pages of other origins call."""
 import json
 import sqlite3
 

@@ -330,7 +330,7 @@ def test_time_limits(sluice, config):
     with Raw(server.port) as raw:  # a header block without an end
         raw.send(PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM, 1, header_block("/")))
         assert raw.goaway() == ENHANCE_YOUR_CALM
-    with Client(server.port, opens_windows=False) as client:  # opens no window
+    with Client(server.port, opens_windows=False) as client:
         stream = client.request("/big.bin")
         assert client.wait(stream)[0].reset == 8
     with Raw(server.port) as raw:  # opens the windows, and reads nothing
@@ -443,8 +443,7 @@ def test_a_flood_ends_the_connection(sluice, config, name):
             raw.send(PREFACE + frame(SETTINGS) + opening)
             code, end = None, time.monotonic() + 60
             try:
-                # Bounded only by time: on a busy machine the kernel buffers many megabytes before the server reads the first of
-                # them.
+                # Bounded by time, because on a busy machine the kernel buffers many megabytes before the server reads anything.
                 while code is None:
                     assert time.monotonic() < end, "the server endures it"
                     raw.send(more(200))

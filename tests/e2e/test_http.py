@@ -351,7 +351,7 @@ def test_the_target_limit_is_414(sluice, config):
 def test_the_field_limit_is_431(sluice, config):
     for limit in (8, 500):
         server = sluice(config, server=f"field_limit = {limit}")
-        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is the last one
+        fields = [f"X-{i}: a" for i in range(limit - 1)]  # Host is one more
         assert server.get("/hello.txt", *fields).status == 200
         refused(server, GOOD + "".join(f"{field}\r\n" for field in [*fields, "Y: a"]) + "\r\n", 431)
 

@@ -83,7 +83,7 @@ def test_inserts_updates_and_leaves_alone(target):
 
 def test_bad_rows_end_it_and_it_goes_on_behind_what_was_written(target):
     rows = [[f"film-{n}", n, n / 2] for n in range(1, 5001)]
-    rows[4321][0] = None  # NULL
+    rows[4321][0] = None
     path = target.folder / "films.csv"
     write_films(path, rows)
     said = target.run("films", "films.csv", "--batch", "1000", code=1)

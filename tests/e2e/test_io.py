@@ -57,7 +57,7 @@ def test_files_small_and_large(sluice, io, config):
         for byte in "GET /hello.txt HTTP/1.1\r\nHost: test\r\n\r\n":
             connection.send(byte)
         assert connection.read().body == HELLO
-    for _ in range(200):  # one connection each
+    for _ in range(200):
         assert server.get("/hello.txt", "Connection: close").body == HELLO
 
 

@@ -130,7 +130,7 @@ def signers():
 
 
 def test_the_key_and_not_the_token_decides_the_algorithm(sluice, small_sqlite, tmp_path, signers):
-    """A policy for each algorithm. Three algorithms may share a key, and still each policy accepts only its own."""
+    """A policy for each algorithm. All RS and PS share a key, as all HS do, and still each policy accepts only its own."""
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import padding
 

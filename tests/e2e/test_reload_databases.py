@@ -116,7 +116,7 @@ def test_another_database(sluice, urls):
 
 
 def test_what_is_unchanged_lives_on(sluice, urls, request):
-    """Connections, prepared statements, streams and event numbers."""
+    """Connections, prepared statements, streams and event numbers are kept."""
     config = NOTES.format(name="main", url=urls[0], more="pool = 1")
     is_postgres = urls[0].startswith("postgres")
     if is_postgres:
@@ -538,7 +538,7 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
     line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
     refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
     assert server.get("/other/3").status == 404 and rows(server, "/other/2") == [{"n": 2}]
-    # The document is not made without the database, although only the columns' NOT NULL is missing.
+    # The document needs to know which columns may be NULL, so it is refused while the database is unavailable.
     write(server, config.replace('[openapi]\npath = "/openapi.json"\n', ""))
     done(server)
     write(server, config)

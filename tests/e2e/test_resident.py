@@ -188,7 +188,7 @@ def test_conditions_and_compression(people, sluice):
         assert connection.get("/people", f"If-Match: {tag}, *").status == 400
         assert connection.get("/people", f"If-None-Match: {tag}", "If-None-Match: *").status == 400
         assert connection.get("/people.csv").get("etag") != tag
-        for _ in range(4):  # first compressed, then cached, then from the cache
+        for _ in range(4):  # compressed, then cached, then from the cache
             coded = connection.get("/people?roles=user", "Accept-Encoding: gzip")
             assert (coded.status, coded.get("content-encoding")) == (200, "gzip")
             assert coded.get("etag") == tag[:-1] + ';gzip"'
@@ -282,7 +282,7 @@ put = "UPDATE people SET name = 'Bob' WHERE id = :id"
     assert server.get("/people/3/name", method="PUT").status == 204
     wait_for(lambda: json.loads(server.get("/people/3").body)["name"] == "Bob")
     assert metric(server, "loads_total") == 3
-    # A table that is known to be unchanged has no age.
+    # A check that finds the table unchanged resets its age.
     since, unchanged = time.monotonic(), metric(server, "unchanged_total")
     wait_for(lambda: metric(server, "unchanged_total") >= unchanged + 3)
     assert metric(server, "age_seconds") < time.monotonic() - since
@@ -360,7 +360,6 @@ def test_changes_alone_are_read(members, sluice):
     wait_for(lambda: ids(server, "/people?tags=b") == [5] and ids(server, "/people?name=new") == [5])
     execute("UPDATE members SET name = 'other', tags = tag_c, changed = {now} WHERE id = 4")
     wait_for(lambda: ids(server, "/people?tags=c") == [4])
-    # On every core.
     wait_for(lambda: json.loads(server.get("/people/4").body)["name"] == "other" and ids(server, "/people?name=m4") == [])
     execute("UPDATE members SET deleted = true, changed = {now} WHERE id = 6")
     wait_for(lambda: server.get("/people/6").status == 404)

@@ -1,5 +1,4 @@
-"""How a route is chosen and what it does: hosts, methods, fields and parameters; paths that are changed for the server; weights;
-redirects and fixed answers."""
+"""Routes: hosts, methods, fields, parameters; paths that are changed for the server; weights; redirects; fixed answers."""
 import http2
 from test_gateway import echo
 from test_reload import reload, write

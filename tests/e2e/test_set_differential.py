@@ -1,5 +1,5 @@
-"""Generated sets on both databases, compared with a model that uses neither the server nor SQL's equality; and the state after a
-kill in the middle of a set."""
+"""Generated sets on both databases against a model without the server and SQL; and the state after a kill in the middle of a
+set."""
 import datetime
 import decimal
 import json
@@ -147,7 +147,7 @@ KEYS = {"postgres": [["integer"], ["numeric"], ["timestamptz"], ["uuid"], ["text
 
 
 class Case:
-    """A table with keys of these types, and a column of each other type of the database."""
+    """A table with one of the database's KEYS, and a column of each of `types`."""
 
     def __init__(self, database, types, number):
         self.database, self.types, self.name = database, types, f"things{number}"
@@ -398,7 +398,6 @@ def test_a_generated_body_becomes_the_set(sets):
                 assert answer.status == 422 and b"has the same key as row" in answer.body, answer.body
                 assert sets.state(case) == now and sets.writes(case) == writes
 
-            # PATCH of some columns.
             part = [{name: value for name, value in row.items() if name in case.keys or rng.random() < 0.5}
                     for row in case.rows(rng, 6) if case.key_of(row) not in kept]
             part += [{name: case.value(rng, name) if name in case.others else value for name, value in row.items()

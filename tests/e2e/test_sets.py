@@ -504,7 +504,7 @@ def test_rows_that_existing_does_not_select_are_left_alone(rules):
 
 
 def test_keys_that_are_null(rules):
-    rules.problem(400, "PUT", "/loose", [{"k": "a"}])  # it could be a row without a group
+    rules.problem(400, "PUT", "/loose", [{"k": "a"}])  # the key from the query is missing
     assert counts(rules.call("PUT", "/loose?grp=g", [{"k": "a", "v": "1"}])) == (0, 0, 1, 1)
     assert counts(rules.call("PUT", "/loose?grp=g", [])) == (0, 0, 1, 0)
     assert [row[2] for row in rules.query("SELECT * FROM loose")] == ["other"]
@@ -540,7 +540,7 @@ def test_rows_of_all_of_the_table_are_refused_and_listed(rules):
     for target in ("/added?dry-run", "/added"):
         assert errors(rules.call("PATCH", target, body), 422) == [(1, 1500, "/1500/n", "is outside of what is allowed (small)")]
         assert rules.query("SELECT * FROM ruled") == []
-    # An entry of `errors` keeps the list, and supplies the rest of the answer.
+    # An entry of `errors` keeps the list, and each member that it does not set.
     unique = "ruled_pos_key" if rules.kind == "postgres" else "pos"
     refused = rules.call("PATCH", "/added", [{"id": 1, "pos": 1}, {"id": 2, "pos": 1}])
     assert errors(refused, 418) == [(1, 1, "/1/pos", f"has the same unique value as another row ({unique})")]

@@ -74,8 +74,7 @@ def open_slow(server, stack, request, count=HELD, receive_buffer=None):
 
 
 def drip(server, connections, drop):
-    """Sends `drop` on each connection until the server has answered or reset all; others are served meanwhile. Returns the
-    answers."""
+    """Sends `drop` on each connection until all are answered or reset; others are served meanwhile. Returns the answers."""
     got = {one: b"" for one in connections}
     left = set(connections)
     end = time.monotonic() + PATIENCE

@@ -6,8 +6,8 @@ import pytest
 
 from conftest import database_with
 
-# A statement that reads `slow` or writes `slow_notes` takes longer than statement_timeout; preparing one at start takes far
-# less. No call waits for a connection.
+# Statements that read `slow` or write `slow_notes` exceed statement_timeout; preparing them does not. No call waits for a
+# connection.
 SCHEMA = {
     "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 5000000) "
                "SELECT count(*) AS n FROM c",

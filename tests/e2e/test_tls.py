@@ -267,7 +267,7 @@ def test_a_client_that_says_goodbye_still_gets_its_answer(secure, authority):
         data = b""
         while piece := plain.recv(65536):
             data += piece
-        # Handshake records and close_notify alone would be shorter; the answer with its 14 bytes is in one record.
+        # Without the answer's head and its 14 bytes this would be shorter.
         assert len(data) > 150
 
 

@@ -1,5 +1,4 @@
-"""Answers of methods that write, on both databases: their shape, the value at fault, missing rows, and bodies that came from a
-GET."""
+"""Answers of methods that write, on both databases: their shape, the value at fault, missing rows, and bodies that GET returned."""
 import json
 import sqlite3
 import time
@@ -223,7 +222,7 @@ def test_errors_name_the_field_and_the_constraint(items):
     # A method that names a table knows its columns.
     assert faults(items, 422, "PUT", "/items/2", {"name": "b", "price": -1}) == [(0, "/price", "p_price_check")]
     assert faults(items, 422, "PATCH", "/items/1", {"name": "b", "price": -1}) == [(0, "/price", "p_price_check")]
-    # The pointer is for the value in the body, and not for a value of another row or outside of the body.
+    # Check constraints in a statement and in a set, and a foreign key.
     slot = None if on_sqlite else "parts_slot_check"
     assert faults(items, 422, "POST", "/parts", {"slot": 10, "place": "p"}) == [(0, "/slot", slot)]
     assert faults(items, 422, "PUT", "/parts/p", [{"slot": 1}, {"slot": 10}]) == [(1, "/1/slot", slot)]

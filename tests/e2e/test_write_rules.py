@@ -1,5 +1,4 @@
-"""Rules of methods that write, on both databases: the client's version of a row, mapped errors, limits of long bodies, and the JSON
-Schema of their rows."""
+"""Rules of methods that write, on both databases: the version of a row, mapped errors, limits of bodies, and their JSON Schema."""
 import concurrent.futures
 import json
 
@@ -187,7 +186,7 @@ def test_of_those_who_have_seen_one_state_one_writes(items, path):
             target = path.format(one)
             tag = items.call("GET", target).get("etag")
             statuses = sorted(pool.map(patch, range(writers), [target] * writers, [tag] * writers))
-            # The statement of /counted returns no rows.
+            # The statement of /counted returns no columns.
             assert statuses == [204 if "counted" in path else 200] + [412] * (writers - 1), items.server.log
 
         def put(number):
@@ -245,8 +244,7 @@ def test_rows_fit_their_schema(items):
     assert items.call("POST", "/strict", "id,name\n1,first\n2,second\n", TEXT_CSV).status == 201
     assert items.call("POST", "/strict", {"id": 3, "name": "third", "tags": ["b", "a"]}).status == 201
 
-    # Each row of a set is checked, and the number of reported errors is limited. A backtracking engine would not finish the
-    # pattern.
+    # Each row of a set is checked, and at most 100 errors are reported. A backtracking engine would not finish the pattern.
     found = items.problem(422, "PUT", "/strict", [{"id": 1, "name": "a" * 3000 + "!"}, {"id": 100_001, "name": "aa"}])
     assert [fault["pointer"] for fault in found["errors"]] == ["/0/name", "/1/id"]
     assert len(items.problem(422, "PUT", "/strict", [{"id": n, "name": "b"} for n in range(300)])["errors"]) == 100

@@ -167,7 +167,7 @@ def items(request, sluice, tmp_path):
         url = postgres.url("security")
     made = Items(sluice(CONFIG.format(url=url, secret=KEY.secret)), request.param, query)
     yield made
-    # No client may cause a 500, and rows that no statement names are untouched.
+    # The server still runs, and the table that no statement names is untouched.
     assert made.query("SELECT text FROM secrets") == [("the secret",)]
     assert made.server.process.poll() is None
 

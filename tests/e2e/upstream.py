@@ -11,9 +11,8 @@ from wsproto.extensions import PerMessageDeflate
 
 
 class Upstream:
-    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread. `answer(request, connection)` returns
-    the bytes to send; None ends the connection. A request is (method, target, fields, body), with names in lower case. `tls` is an
-    ssl.SSLContext."""
+    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread; `tls` is an ssl.SSLContext.
+    `answer(request, connection)` returns bytes, or None to end the connection. A request is (method, target, fields, body)."""
 
     def __init__(self, answer, port=0, tls=None, path=None):
         self.answer = answer

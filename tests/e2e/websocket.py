@@ -1,4 +1,4 @@
-"""WebSocket clients over HTTP/1.1 and HTTP/2. They send exactly what a test says, and fail if the server breaks RFC 6455 or RFC
+"""WebSocket clients over HTTP/1.1 and HTTP/2. They send exactly what a test says, and check the server against RFC 6455 and
 8441."""
 import base64
 import hashlib

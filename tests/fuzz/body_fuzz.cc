@@ -1,7 +1,6 @@
-// Reads rows from any bytes, in every format. The results must not depend on how the body is split: they are compared
-// for the whole body and for pieces. Every value must be text that a database accepts, numbers and JSON must be valid,
-// and the position of an error must lie in the body. The first byte chooses the format and the limits, the second
-// seeds the pieces' sizes.
+// Reads rows from any bytes, in every format. The results must not depend on how the body is split. Every value must be
+// text that a database accepts, numbers and JSON must be valid, and the position of an error must lie in the body. The
+// first byte chooses the format and the limits, the second seeds the pieces' sizes.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Tokens, their headers and payloads, and key sets: any bytes are refused or have one meaning. The first byte chooses
-// which of these the rest is.
+// Tokens, their headers and payloads, key sets: any bytes are refused or have one meaning. The first byte chooses
+// which.
 
 #include <algorithm>
 #include <cstdint>

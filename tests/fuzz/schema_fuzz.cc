@@ -1,6 +1,5 @@
-// A schema and a value, both any bytes, separated by a NUL. Every validation must end, report no more
-// errors than the limit, and give pointers no deeper than the value. An accepted schema can be written for another
-// place, and the result is accepted again.
+// A schema and a value, both any bytes, separated by a NUL. Every validation must end, report no more errors than the
+// limit, and give pointers no deeper than the value. An accepted schema, written for another place, is accepted again.
 
 #include <cstddef>
 #include <cstdint>

@@ -55,7 +55,6 @@ struct Tally {
   }
 };
 
-// One server's behaviour.
 class Back final : public http::Handler {
  public:
   enum class Mood : std::uint8_t { well, slow, hangs, refuses, breaks };

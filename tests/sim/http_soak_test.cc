@@ -240,7 +240,6 @@ struct Answer {
   bool closes = false;
 };
 
-// Reads answers as a strict client does.
 class AnswerReader {
  public:
   AnswerReader(net::Stream& stream, Random& random, bool slow) : stream_(stream), random_(random), slow_(slow) {}
@@ -401,7 +400,6 @@ class World {
     address_ = *server.listen(*core::Address::parse("127.0.0.1:0"), tls_);
   }
 
-  // Sessions begin at random instants of `time`.
   void populate(int sessions, Duration time, double rude_share) {
     for (int i = 0; i < sessions; ++i) {
       clients.spawn(session(random_.next(), random_.up_to(time), random_.chance(rude_share)));
@@ -465,7 +463,7 @@ class World {
         if (!lossy_ && !draining) complain("connect", connected.error().text());
         continue;
       }
-      // Rude clients misbehave in turns, so that there are some of each kind. In every third round they skip the TLS
+      // Rude clients misbehave in turns, so that there are some of each kind; in every third round without a TLS
       // handshake.
       const std::uint64_t turn = rude ? misbehaved_++ : 0;
       if (tls_ && !(rude && turn / ways_to_misbehave % 3 == 0)) {

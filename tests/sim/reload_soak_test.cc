@@ -41,8 +41,7 @@ std::uint64_t number_of(std::string_view digits) {
 
 // ---- The configurations ----
 
-// Odd configurations use the second server, and have the second endpoint. The second WebSocket comes and goes more
-// slowly.
+// Odd configurations have the second server and endpoint. The second WebSocket comes and goes more slowly.
 bool is_odd(std::uint64_t generation) { return generation % 2 == 1; }
 bool has_second_socket(std::uint64_t generation) { return generation / 5 % 2 == 0; }
 
