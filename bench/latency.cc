@@ -1,9 +1,7 @@
 // Measures how long answers take. One keep-alive connection requests the target again each time when the previous
 // answer is complete. All answers must have the coding of the first one and, without a coding, also its size: the size
 // of a response that is compressed while it is streamed varies.
-//
 // usage: latency PORT TARGET WARM_UP REQUESTS [FIELD...]
-//
 // Prints JSON: the size of a body, its coding, and the time of each request after the first WARM_UP, in microseconds.
 #include <cctype>
 #include <charconv>

@@ -1,6 +1,5 @@
 // A service that holds 10,000 users and answers GET /users?role=NAME with those that have the role. The stages differ
 // in how they do it.
-//
 // usage: case_study STAGE PORT     STAGE: scan-and-copy, role-index, views, parallel, ttl-cache, gzip
 //        case_study sql DIALECT    writes the users as a script for postgres or sqlite onto standard output
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Starting, stopping, and what operators see."""
+"""Starting and stopping, readiness, metrics and logs."""
 import datetime
 import json
 import os

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <source_location>
 
-// Helpers of the fuzz targets.
 namespace sluice::fuzz {
 
 // Ends the run with a finding if the condition does not hold.

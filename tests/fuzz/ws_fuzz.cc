@@ -1,6 +1,5 @@
-// The decoder of WebSocket messages, with and without compression, and the handshake's lists. The results
-// must not depend on how the bytes are split: they are compared for the whole input and for pieces. The first byte
-// chooses the test and seeds the pieces' sizes.
+// The decoder of WebSocket messages, with and without compression, and the handshake's lists. The results must not
+// depend on how the bytes are split. The first byte chooses the test and seeds the pieces' sizes.
 
 #include <cstdint>
 #include <memory>

@@ -32,7 +32,7 @@ def paragraphs(text):
 
 
 def comments(text):
-    """(line, text) of each comment of a source; lines that follow each other are one."""
+    """(line, text) of each comment of a source; adjacent comment lines are joined."""
     found = []
     for number, line in enumerate([*text.split("\n"), ""], 1):
         if whole := re.match(r"\s*// ?(.*)", line):

@@ -88,8 +88,8 @@ Target parse_target(const Request& request) {
 // ---- The handler ----
 
 struct Ledger {
-  int sources = 0;  // streams that are alive
-  int waiting = 0;  // handlers that are waiting
+  int sources = 0;  // live body sources
+  int waiting = 0;
 };
 
 class Counted {
