@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 7> next_clause{"where", "group",  "having
 constexpr std::array<std::string_view, 7> of_joins{"natural", "left", "right", "full", "inner", "cross", "join"};
 constexpr std::array<std::string_view, 7> no_columns{
     "not", "null", "true", "false", "current_date", "current_time", "current_timestamp"};
-// In a statement with one of these words, names may mean something else than they seem to.
+// A statement with one of these words is not read, because its names may refer to something other than a table.
 constexpr std::array<std::string_view, 5> not_read{"with", "union", "except", "intersect", "explain"};
 constexpr std::array<std::string_view, 6> orders{"<", "<=", ">", ">=", "<>", "!="};
 
@@ -300,7 +300,7 @@ class ComparedReader {
     }
     const std::size_t comparison = behind_operand(begin);
     if (is_word(comparison, "in") && is_sign(comparison + 1, "(") && skip(comparison + 1) == end) {
-      // In a list of several values, one may be a placeholder that matches nothing.
+      // A longer list is not read: the client may fill one of its parameters with a value that matches nothing.
       if (end == comparison + 4) take_pair(begin, comparison + 2, Use::equal);
       return;
     }

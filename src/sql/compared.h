@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// Finds, in a statement's text, the columns that its parameters are compared with or written to. SQLite itself
-// gives parameters no types.
+// Finds, in a statement's text, the columns that its parameters are compared with or written to. SQLite itself gives
+// parameters no types.
 namespace sluice::sql {
 
 // One use of a parameter as a value of one column.
@@ -34,7 +34,7 @@ enum class Mentions : std::uint8_t {
   any,  // one entry for each place that names a column
 };
 // `statement` is in SQLite's form, with the placeholders of ParsedSql::text. Nothing is guessed: uses in WITH, UNION,
-// OR, NOT, a subquery or a function in FROM, an alias with the column's name, and every other ambiguous construct are
+// OR, NOT, a subquery or a function in FROM, an alias with the column's name, and all other ambiguous constructs are
 // left out.
 [[nodiscard]] std::vector<Compared> compared_columns(std::string_view statement, Mentions mentions = Mentions::one);
 

@@ -136,7 +136,7 @@ TEST(ComparedColumns, NothingIsGuessed) {
         "SELECT * FROM t WHERE a IN (:x, :y)", "SELECT * FROM t WHERE CASE WHEN a = :x THEN 1 END",
         "SELECT a = :x FROM t", "SELECT * FROM t ORDER BY a = :x", "SELECT * FROM t LEFT JOIN u ON u.a = :x",
         "SELECT * FROM t GROUP BY b HAVING a = :x", "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE a = :x)",
-        // Ranges, which any number may bound.
+        // Ranges: their bounds need not be values of the column.
         "SELECT * FROM t WHERE a >= :x", "SELECT * FROM t WHERE a BETWEEN :x AND :y",
         "SELECT * FROM t WHERE a BETWEEN 1 AND b = :x",
         // Other things with the column's name.

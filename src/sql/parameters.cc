@@ -21,7 +21,7 @@ bool is_identifier_start(char c) { return is_name_start(c) || static_cast<unsign
 // Both databases allow a dollar sign inside an identifier, so `a$1` contains no placeholder.
 bool is_identifier(char c) { return is_identifier_start(c) || is_digit(c) || c == '$'; }
 
-// Every scan_* begins at the construct's first byte and ends after its last. On failure it returns false and sets
+// Each scan_* begins at the construct's first byte and ends after its last. On failure it returns false and sets
 // `error_`.
 class Lexer {
  public:
@@ -112,7 +112,7 @@ class Lexer {
     return true;
   }
 
-  // A doubled quote stands for itself.
+  // A doubled quote is one quote of the text.
   bool scan_quoted(char quote, std::string_view unterminated) {
     const std::size_t begin = at_++;
     for (;;) {
@@ -143,8 +143,7 @@ class Lexer {
     }
   }
 
-  // PostgreSQL's E'...': a backslash escapes the next byte, also in a part that continues the string after a line
-  // break.
+  // PostgreSQL's E'...': a backslash escapes the next byte, also in the string's parts after a line break.
   bool scan_escape_string() {
     const std::size_t whole = at_;
     do {
@@ -164,7 +163,7 @@ class Lexer {
     return true;
   }
 
-  // Moves to a string's next part, if there is one: blanks and line comments with a line break, then a quote.
+  // Moves to a string's next part, if one follows after a line break. Blanks and line comments may separate the parts.
   bool continues() {
     const std::size_t end = at_;
     bool line_break = false;

@@ -36,8 +36,7 @@ struct ParsedSql {
   std::vector<Placeholder> placeholders;  // in order of appearance
   std::vector<Quoted> quoted;             // in order of appearance
 
-  // The byte of the original statement that corresponds to byte `offset` of `text`; for a placeholder, the colon of its
-  // name.
+  // The original statement's byte that corresponds to byte `offset` of `text`; for a placeholder, its name's colon.
   [[nodiscard]] std::uint32_t source_offset(std::uint32_t offset) const;
 };
 

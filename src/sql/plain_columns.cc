@@ -48,7 +48,7 @@ class PlainColumnsReader {
   [[nodiscard]] bool is_word(std::size_t i, std::string_view word) const { return tokens_.is_word(i, word); }
   [[nodiscard]] bool is_sign(std::size_t i, std::string_view sign) const { return tokens_.is_sign(i, sign); }
   [[nodiscard]] bool is_identifier(std::size_t i) const { return tokens_.is_identifier(i); }
-  // The next such word outside of parentheses, or the end.
+  // The next `word` outside of parentheses, or the end.
   [[nodiscard]] std::size_t outer(std::string_view word, std::size_t from) const {
     int depth = 0;
     for (std::size_t i = from; i < tokens_.size(); ++i) {

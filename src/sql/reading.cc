@@ -8,8 +8,8 @@
 namespace sluice::sql {
 namespace {
 
-// PostgreSQL declares a cursor only for a statement that reads, and reports this when it parses. An insensitive cursor
-// cannot lock its rows either. Nothing is executed.
+// PostgreSQL refuses a cursor for a statement that does not only read, and does so when it parses. An insensitive
+// cursor cannot lock its rows either. Nothing is executed.
 constexpr std::string_view declare = "DECLARE sluice INSENSITIVE CURSOR FOR ";
 
 constexpr std::string_view blanks = " \t\r\n\f\v";
@@ -54,7 +54,7 @@ core::Task<Result<void>> check_reading(Database& database, const DatabaseOptions
   error.position -= std::min<std::uint32_t>(error.position, static_cast<std::uint32_t>(declare.size()));
   std::string why = "it writes or locks rows";
   if (error.sqlstate == "42601" && error.position != 0) {
-    // The syntax error comes from DECLARE, because the statement itself has none: the command cannot have a cursor.
+    // The statement itself has no syntax error, so this one means that its command cannot have a cursor.
     const std::string_view command = statement.substr(byte_offset(statement, error.position));
     const std::string word = word_at(command);
     if (word == "SHOW") co_return Result<void>{};

@@ -22,8 +22,7 @@ struct StatementId {
   bool operator==(const StatementId&) const = default;
 };
 
-// Gives ids to the statements of one database. Thread-safe, because any thread may destroy the last copy of a
-// statement.
+// Gives ids to the statements of one database. Thread-safe: any thread may destroy a statement's last copy.
 class StatementIds : public std::enable_shared_from_this<StatementIds> {
  public:
   // Sets Statement::id, and Statement::holds_id, which keeps the id reserved.

@@ -114,7 +114,6 @@ void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
   const char* const leads = layout_->leads_.data();
   const Field* field = block.fields.data();
   const bool single = width == 1;
-  // The answer's first row omits the separator.
   std::size_t skip = format == Format::json && row_count_ == 0 ? json_separator.size() : 0;
 
   Writer writer(out_buffer);
@@ -178,8 +177,7 @@ void Encoder::write(const Block& block, std::size_t count, Buffer& out_buffer) {
             break;
         }
       }
-      // The last value's comma becomes the line end. The Writer may have used all the reserved room, but the slack has
-      // space.
+      // The last value's comma becomes the line end. The Writer may have used all reserved room except the slack.
       if constexpr (!objects) *out++ = ',';
     }
     if constexpr (objects) {

@@ -21,7 +21,7 @@ std::string key_of(std::string_view name, char before) {
 }
 
 // Reads an element's text from its opening quote. `doubled`: a quote inside may be written twice (composites). Advances
-// `at` past the closing quote; returns nothing if absent.
+// `at` past the closing quote; returns nothing if it is missing.
 std::optional<std::string_view> quoted(std::string_view text, std::size_t& at, Buffer& scratch, bool doubled) {
   ++at;
   const std::size_t start = at;
@@ -151,7 +151,7 @@ bool NestedWriter::array(const ValuePlan& plan, std::string_view text) {
   }
 }
 
-// to_json() treats int2vector and oidvector as arrays, but their text has no braces: elements between single spaces.
+// to_json() treats int2vector and oidvector as arrays, but their text has no braces and separates elements by spaces.
 bool NestedWriter::vector(const ValuePlan& plan, std::string_view text) {
   const ValuePlan& element = plan.parts.front();
   writer_.put('[');

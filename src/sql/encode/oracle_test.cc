@@ -1,5 +1,5 @@
-// Compares the encoders' output with a real PostgreSQL's: a value's text form through the encoder must equal
-// to_json(value), and rows must equal COPY ... (FORMAT csv, HEADER). Values come from a fixed seed.
+// Compares the encoder's output with that of a real PostgreSQL: values must equal to_json(value), and rows must equal
+// COPY ... (FORMAT csv, HEADER). Values come from a fixed seed.
 
 #include <cstdint>
 #include <cstdio>
@@ -25,8 +25,6 @@ namespace {
 
 using TypePointer = std::shared_ptr<const Type>;
 using Value = std::optional<std::string>;
-
-// ---------------------------------------------------------------------------------------------------- the server
 
 struct Output {
   int status = -1;
@@ -147,8 +145,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// --------------------------------------------------------------------------------------------------------- types
-
 TypePointer of(Form form) {
   auto type = std::make_shared<Type>();
   type->form = form;
@@ -169,8 +165,6 @@ TypePointer composite_of(std::vector<Attribute> attributes) {
   type->attributes = std::move(attributes);
   return type;
 }
-
-// -------------------------------------------------------------------------------------------------------- values
 
 class Random {
  public:
@@ -354,8 +348,6 @@ Make composite(std::vector<Make> attributes) {
     return text + ')';
   };
 }
-
-// --------------------------------------------------------------------------------------------------------- cases
 
 struct Case {
   std::string type;  // in SQL
@@ -551,8 +543,6 @@ std::vector<Case> cases() {
   }
   return all;
 }
-
-// ------------------------------------------------------------------------------------------------------- the test
 
 class Oracle : public testing::Test {
  protected:

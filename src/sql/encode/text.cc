@@ -163,8 +163,7 @@ bool is_json_number(const char* from, std::size_t size) {
 }
 
 char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zone) {
-  // infinity and -infinity need no change. Text that is not a timestamp needs no conversion either, but it may need
-  // escapes.
+  // infinity and -infinity need no change. Text that is not a timestamp is not converted, but may need escapes.
   constexpr std::size_t longest = 64;
   if (size > longest || size == 0 || !is_digit(*from)) return json_string(out, from, size);
   *out++ = '"';

@@ -33,8 +33,7 @@ inline constexpr std::size_t json_growth = 6;
 // Converts a timestamp from PostgreSQL's ISO style to quoted ISO 8601. Room: that of json_string() + 3.
 [[nodiscard]] char* json_timestamp(char* out, const char* from, std::size_t size, bool with_zone);
 
-// Escapes like PostgreSQL's escape_json, without the quotes. Room: the result of json_escaped_size(), at most
-// json_growth * size.
+// Escapes like PostgreSQL's escape_json, without quotes. Room: json_escaped_size(), at most json_growth * size.
 [[nodiscard]] inline char* json_escape(char* out, const char* from, std::size_t size) {
   while (size >= Chunk::size) {
     const Chunk chunk = Chunk::load(from);

@@ -6,8 +6,7 @@
 
 #include <sys/types.h>
 
-// A PostgreSQL server for tests, in a temporary directory; it is removed when the process ends. Compiled into tests
-// only (cluster_test.cc).
+// A PostgreSQL server for tests, in a temporary directory that is removed when the process ends (cluster_test.cc).
 namespace sluice::sql::postgres {
 
 class Cluster {
@@ -26,8 +25,7 @@ class Cluster {
   void use_tls(const std::string& certificate, const std::string& key);
 
   // The database "postgres". Users: "postgres" (the superuser; trusted), and, over TCP, "md5_user", "scram_user" and
-  // "clear_user". Their names say how they authenticate; their passwords are "secret " and the first letter of the
-  // name.
+  // "clear_user", whose names say how they authenticate. A password is "secret " and the first letter of the name.
   [[nodiscard]] std::string url() const;  // over the unix socket
   [[nodiscard]] std::string tcp_url(std::string_view user, std::string_view password) const;
   [[nodiscard]] const std::string& directory() const { return directory_; }  // contains the socket

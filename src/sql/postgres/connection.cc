@@ -19,7 +19,7 @@ constexpr std::size_t kept_capacity = 512 << 10;  // a larger send buffer is rel
 constexpr Duration drain_patience = 2s;           // limit for a cancelled answer to end
 constexpr std::size_t all = SIZE_MAX;             // a cancel without confirmation may hit any later request
 
-// "s" and the slot; no NUL inside.
+// A prepared statement's name, which identifies the slot.
 struct StatementName {
   explicit StatementName(std::uint32_t slot) {
     text[0] = 's';
@@ -229,7 +229,7 @@ void Connection::end_batch() {
 void Connection::send_shared(Query& query) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
   set_role(Role::shared);
-  // One row beyond what the caller can use, or what is kept, shows that there are more.
+  // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
   write_statement(query, query.statement_->one_row ? 2 : shared_rows);
 }
 
@@ -344,7 +344,7 @@ void Connection::release(Query&) {
   leased_ = nullptr;
   pool_.reactor().end_lull(lull_);
   idle_since_ = pool_.reactor().now();
-  // Also if the connection is broken: close() informs the queries that still wait, and this one does not.
+  // Also if the connection is broken, because close() informs the queries in flight, and this one no longer waits.
   for (std::size_t i = 0; i < flight_size_; ++i) {
     flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
   }
@@ -366,7 +366,7 @@ void Connection::release(Query&) {
 }
 
 // The answers of a batch come together, so it is unknown which of its requests the server is executing: one abandoned
-// request is enough for a cancel. If the cancel hits another request, that one is repeated, alone.
+// request is enough for a cancel. If the cancel hits another request of the batch, that request is repeated alone.
 bool Connection::foremost_is_abandoned() const {
   for (std::size_t i = 0; i < flight_size_; ++i) {
     const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
@@ -378,7 +378,7 @@ bool Connection::foremost_is_abandoned() const {
 
 // A slow, abandoned request delays those behind it, so it is cancelled. The cancel may arrive just after its end and
 // hit the next request, which is then repeated. It must not hit a request sent later, so none is sent meanwhile. A
-// server that has not reached the request yet ignores the cancel, so it is sent again, at growing intervals.
+// server that has not reached the request yet ignores the cancel, so the cancel is sent again, at growing intervals.
 void Connection::cancel_abandoned() {
   if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
   if (!foremost_is_abandoned()) return;

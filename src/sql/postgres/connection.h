@@ -36,14 +36,12 @@ class Query;
 class Connection {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
-  // Decides the session's statement_timeout: the configured one for shared requests, none for streams, because their
-  // clients may be slow.
+  // Decides the session's statement_timeout: as configured if shared; none if exclusive, because a client may be slow.
   enum class Role : std::uint8_t { shared, exclusive };
 
   // Where both the client and the server enforce a timeout, the client waits this much longer.
   static constexpr Duration grace = std::chrono::seconds(1);
-  // A shared answer that exceeds one of these limits is discarded, and the request is repeated on an exclusive
-  // connection.
+  // A shared answer beyond these limits is discarded, and the request is repeated on an exclusive connection.
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
   static constexpr std::size_t longest_message = 1 << 20;  // except rows

@@ -10,7 +10,7 @@ constexpr std::size_t turn_bytes = 4 << 20;  // limit for one read before other 
 
 }  // namespace
 
-// Handles all that has arrived of answers whose queries do not read themselves.
+// Handles received bytes of shared answers and abandoned conversations; a lease's owner reads its answer itself.
 void Connection::pump() {
   std::size_t turn = 0;
   for (;;) {
@@ -225,7 +225,7 @@ void Connection::finish_command() {
   if (!foremost().synced) complete_foremost();
 }
 
-// Drops the row of set_config(). Commands after the statement return no rows; there, dropping would lose the
+// Drops the row of set_config(). Commands after the statement return no rows; dropping one there would lose the
 // statement's rows.
 void Connection::drop_own_row() {
   if (answer_.commands > foremost().before) {
@@ -249,7 +249,7 @@ void Connection::handle_ready(const Message& message) {
   }
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
-    // Sluice's own SET ends before the transaction that was sent after it has begun.
+    // If this ends Sluice's own SET, the transaction that was sent after it has not begun yet.
     if (flight_size_ == 0 || foremost().setting) in_transaction_ = false;
   } else if (!in_transaction_) {
     break_off("a statement left a transaction open");
@@ -359,7 +359,7 @@ void Connection::deliver(Query& query, const Answer& answer, std::span<const Col
 }
 
 bool Connection::cut_answer(std::size_t rows, std::size_t columns) {
-  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // the least size of so many rows
+  if (rows * (7 + 4 * columns) > inbox_.kept()) return false;  // the minimum size of this many rows
   if (fields_.size() < rows * columns) fields_.resize(rows * columns);
   Field* into = fields_.data();
   const char* at = inbox_.data();

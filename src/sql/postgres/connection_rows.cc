@@ -8,7 +8,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t piece_bytes = 64 << 10;  // of wire data, the size at which a piece is returned
+constexpr std::size_t piece_bytes = 64 << 10;  // a piece is returned once its wire data has this size
 
 }  // namespace
 

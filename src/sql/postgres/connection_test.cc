@@ -214,7 +214,7 @@ TEST_F(ConnectionTest, AnHonestServerIsUnderstood) {
   EXPECT_EQ(ask({started, begin + row + row + message('N', "SNOTICE\0C00000\0Mx\0\0"s) + row + done}, false, 0), 3u);
 }
 
-// Each of these ends the request with an error. None of them triggers an assertion or hangs.
+// Each of these answers ends the request with an error. None triggers an assertion or a hang.
 TEST_F(ConnectionTest, AServerThatBreaksTheProtocolIsLeft) {
   const std::vector<std::string> answers = {
       "",                            // closes
@@ -270,7 +270,7 @@ TEST_F(ConnectionTest, TheAnswerAboutColumnsThatHaveChangedIsWaitedFor) {
   ASSERT_FALSE(malformed);
 }
 
-// Only once: a second cancel does not come from Sluice.
+// The request is repeated only once: a second cancel does not come from Sluice.
 TEST_F(ConnectionTest, WhoIsHitByACancelForAnotherIsAskedAgainOnce) {
   const std::string cancelled = message('E', "SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0"s);
   for (const bool again : {false, true}) {

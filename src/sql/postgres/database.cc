@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_parameters = 65535;  // Bind counts them in 16 bits
 constexpr Duration prepare_patience = 30s;
 
-// Whether it is COMMIT or the like, which a statement must not contain because it does not own its transaction.
+// Whether the statement begins or ends a transaction. It must not, because it does not own its transaction.
 bool controls_transaction(std::string_view sql) {
   constexpr std::array<std::string_view, 8> words{"begin",    "start", "commit",    "end",
                                                   "rollback", "abort", "savepoint", "release"};

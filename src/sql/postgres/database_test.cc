@@ -52,7 +52,6 @@ class PostgresTest : public testing::Test {
     database.reset();
   }
 
-  // Runs the loop until all spawned tasks are done.
   void settle(Duration patience = 20s) {
     const Instant end = reactor->now() + patience;
     while (!tasks.empty() && reactor->now() < end) reactor->turn(reactor->now() + 10ms);
@@ -254,7 +253,7 @@ TEST_F(PostgresTest, ADeclaredParameterHasItsTypeWhereTheStatementGivesItNone) {
         const Rows rows = fetch(*s, {"5", "2.50", "true", "7", "8"});
         ASSERT_FALSE(rows.error) << rows.error->message;
         EXPECT_EQ(json_of(*s, rows.rows.at(0)), R"({"id":5,"x":2.5,"on":true,"t":"7","u":"8"})");
-        // The same when it must be prepared again.
+        // The answer is the same when the statement must be prepared again.
         if (named) (void)fetch(must_prepare("DEALLOCATE ALL", true));
       }
       const Rows null = fetch(*s, {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt});
@@ -361,7 +360,6 @@ TEST_F(PostgresTest, TypesThatDisagreeAreRefusedWithTheParametersName) {
   ASSERT_FALSE(second);
   EXPECT_TRUE(second.error().message.contains(hint)) << second.error().message;
   EXPECT_TRUE(prepare("SELECT 1 FROM pg_class WHERE lower(:q) = 'a' OR relpages::text = :q"));
-  // Other errors get no explanation.
   const auto once = prepare("SELECT 1 + lower(:q)");
   ASSERT_FALSE(once);
   EXPECT_FALSE(once.error().message.contains("several times")) << once.error().message;
@@ -376,7 +374,6 @@ TEST_F(PostgresTest, PrepareRefusesAndPointsAtTheCharacter) {
   const auto syntax = prepare("SELEC 1");
   ASSERT_FALSE(syntax);
   EXPECT_EQ(syntax.error().position, 1u);
-  // The connection is still usable.
   EXPECT_TRUE(prepare("SELECT 1"));
 }
 
@@ -577,7 +574,7 @@ TEST_F(PostgresTest, RowsThatAreTakenLaterAreKept) {
   }
 }
 
-// An abandoned request takes only its own answer with it.
+// Abandoning a request discards only its own answer.
 TEST_F(PostgresTest, ForgottenRequestsDoNotShiftTheOthers) {
   const Statement s = must_prepare("SELECT :k::int, pg_sleep(0.002)", true);
   core::TaskGroup leaving;
@@ -793,7 +790,7 @@ TEST_F(PostgresRolesTest, LeaveNothingBehindWhateverBecomesOfTheQuery) {
     EXPECT_EQ(written.error->sqlstate, "25006");
     expect_no_trace();
 
-    // Abandoned after its first rows, before them, and by its deadline.
+    // The query is abandoned after its first rows, before them, and by its deadline.
     std::unique_ptr<Cursor> cursor;
     tasks.spawn([](sql::Database& db, const Statement& statement, std::span<const Setting> set,
                    std::unique_ptr<Cursor>& into) -> Task<void> {

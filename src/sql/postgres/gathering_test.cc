@@ -51,7 +51,6 @@ TEST(Gathering, AfterAPauseThatBroughtNothingTheNextPieceWakes) {
   EXPECT_EQ(gathering.pause(now += 500us), Duration::zero());
   gathering.received(piece);
   EXPECT_GT(gathering.pause(now += 100us), Duration::zero());
-  // Another answer.
   gathering.begin(now);
   gathering.received(piece);
   EXPECT_EQ(gathering.pause(now += 100us), Duration::zero());

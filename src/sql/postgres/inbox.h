@@ -40,8 +40,7 @@ class Inbox {
     bytes_.consume(kept_);
     kept_ = 0;
   }
-  // Drops all received bytes, and the rest of an incomplete message when it arrives. The message has `message_size`
-  // bytes.
+  // Drops all received bytes, and the rest of an incomplete message of `message_size` bytes when it arrives.
   void skip_next(std::size_t message_size) {
     skip_ = kept_ + message_size - bytes_.size();
     bytes_.clear();

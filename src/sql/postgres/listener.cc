@@ -108,8 +108,7 @@ core::Task<bool> Listener::read(bool forever) {
     if (framing == Framing::complete) {
       at += message.size;
       asked = !forever;
-      // A notification before resumed() was committed before it, so a client that reads after resumed() sees the
-      // change.
+      // Notifications before resumed() are ignored: a client that reads after resumed() sees those changes.
       if (message.type == 'A' && forever) {
         const auto notification = parse_notification(message.payload);
         if (!notification) {

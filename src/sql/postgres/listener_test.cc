@@ -126,7 +126,7 @@ TEST_F(ListenerTest, AsksForASignOfLifeInSilence) {
   EXPECT_EQ(listener->counters().connections, 1u);
 }
 
-// A server that sends nothing is abandoned, and so is one that refuses.
+// A server with scripted answers.
 class FakeServer {
  public:
   explicit FakeServer(core::Reactor& reactor) : reactor_(reactor) {
@@ -208,7 +208,7 @@ TEST_F(ListenerTest, AServerThatFallsSilentOrTalksNonsenseIsLeft) {
     server.serve(serving, {started, refused});
   }
   EXPECT_TRUE(told.empty());
-  // A notification in the answer to LISTEN precedes resumed(); later notifications follow it.
+  // A notification in the answer to LISTEN comes before resumed() and is ignored; later notifications are reported.
   until_resumed({started, notification("films", "early") + listening + notification("films", "on")});
   until_resumed({started, listening});  // the previous server is silent and does not answer the keep-alive query
   EXPECT_GE(server.accepted, 5);

@@ -158,16 +158,14 @@ void write_query(Buffer& out, std::string_view sql);
 void write_parse(Buffer& out, std::string_view name, std::string_view sql, std::span<const std::uint32_t> types);
 void write_describe_statement(Buffer& out, std::string_view name);
 void write_close_statement(Buffer& out, std::string_view name);
-// Binds the unnamed portal; all values are in text format. `parameters` is the output of `count` calls of
-// put_parameter().
+// Binds the unnamed portal with values in text format. `parameters` is the output of `count` calls of put_parameter().
 void write_bind(Buffer& out, std::string_view statement, std::uint16_t count, std::string_view parameters);
 // Writes one parameter as Bind carries it: 4 bytes of length, then the text. nullopt is NULL. Returns the end.
 char* put_parameter(char* at, std::optional<std::string_view> value);
 // Executes the unnamed portal. A `row_limit` of 0 means all rows.
 void write_execute(Buffer& out, std::uint32_t row_limit);
 void write_sync(Buffer& out);
-// COPY ... FROM STDIN: any number of write_copy_data() in COPY's text format, then write_copy_done() or
-// write_copy_fail().
+// COPY ... FROM STDIN: any number of write_copy_data() in text format, then write_copy_done() or write_copy_fail().
 void write_copy_data(Buffer& out, std::string_view lines);
 void write_copy_done(Buffer& out);
 void write_copy_fail(Buffer& out, std::string_view why);

@@ -46,7 +46,7 @@ void ParallelCursor::begin_leader() {
   readers_.push_back(std::make_unique<RangeReader>(pool_, request_, std::nullopt, deadline_));
 }
 
-// Only while no rows have been returned. After a broken connection, retries once, like any request.
+// Called only before rows have been returned. After a broken connection it retries once, like any request.
 bool ParallelCursor::start_again() {
   RangeReader& leader = *readers_.front();
   const bool may = leader.state() == RangeReader::State::again

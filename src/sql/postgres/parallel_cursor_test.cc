@@ -155,8 +155,7 @@ TEST_F(PostgresParallel, IsOneSnapshotWhateverOthersWrite) {
   }
 }
 
-// VACUUM FULL and the like would move rows to other blocks. They must wait, even while some connections have not
-// started.
+// VACUUM FULL and the like would move rows to other blocks. They must wait, even before all connections have started.
 TEST_F(PostgresParallel, KeepsTheTableFromBeingRewritten) {
   const auto wanted = expected();
   bool refused = false;

@@ -68,7 +68,7 @@ std::uint32_t number_of(const ParsedSql& parsed, const ParsedSql::Placeholder& p
   return number_in(std::string_view(parsed.text).substr(placeholder.begin, placeholder.end - placeholder.begin));
 }
 
-// The statement with another number for one of its placeholders.
+// Returns the statement with another number for one of its placeholders.
 ParsedSql renumbered(const ParsedSql& parsed, std::size_t placeholder, std::uint32_t number) {
   ParsedSql result = parsed;
   ParsedSql::Placeholder& changed = result.placeholders[placeholder];
@@ -207,7 +207,7 @@ class Describer {
     return error;
   }
 
-  // For an operator or a function that does not accept the type that another use of the parameter requires.
+  // Extends the error if an operator or a function does not accept the type that another use of a parameter requires.
   void explain(Error& error) const {
     if (error.failure != Failure::statement || (error.sqlstate != "42883" && error.sqlstate != "42804")) return;
     std::string repeated;

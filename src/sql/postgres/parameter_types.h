@@ -20,8 +20,7 @@ struct TypedDescription {
   Description description;
 };
 
-// `parameters` are those of `parsed`, in the same order. An error's position is a character of `source`, the original
-// statement.
+// `parameters` are in the order of `parsed`. An error's position is a character of `source`, the original statement.
 [[nodiscard]] core::Task<Result<TypedDescription>> describe_typed(Query& conversation, std::string_view source,
                                                                   const ParsedSql& parsed,
                                                                   std::span<const Parameter> parameters);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration first_backoff = 50ms;
 constexpr Duration longest_backoff = 2s;
-// After this many consecutive failures to connect, requests fail at once: they wait during a quick restart, but not
+// After this many consecutive failures to connect, requests fail at once. So they wait during a quick restart, but not
 // during an outage.
 constexpr std::uint32_t failures_until_away = 3;
 constexpr Duration cancel_patience = 2s;
@@ -121,8 +121,7 @@ bool Pool::place_shared(Query& query) {
   return false;
 }
 
-// Streams may last as long as their clients like. If the pool may have more than one connection, one is kept for short
-// requests.
+// A slow client can make a stream long. If the pool may have several connections, one is kept for short requests.
 bool Pool::place_exclusive(Query& query) {
   const bool shares = may_repeat();
   std::size_t leased = 0;
@@ -225,8 +224,7 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     failures_ = 0;
     retry_at_ = reactor_.now();
   } else {
-    // 50 ms, 100 ms, ... 5 s, less a random part of up to half, so that cores and machines do not reconnect
-    // simultaneously.
+    // 50 ms, 100 ms, ... 5 s, less a random part of up to half, so that cores do not reconnect simultaneously.
     const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
     ++failures_;
     retry_at_ = reactor_.now() + core::jittered(random_, most);

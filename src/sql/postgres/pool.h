@@ -87,8 +87,7 @@ class Pool {
   void closed(bool was_ready, Duration lifetime, bool configuration, const Error& why);
   void cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key);
 
-  // Whether the statement's next request should have a connection for itself. This is learned from the size and speed
-  // of its previous results.
+  // Whether the statement's next request should have a connection for itself, judging by its previous results.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
   void was_slow(StatementId id);

@@ -9,7 +9,7 @@
 namespace sluice::sql::postgres {
 namespace {
 
-constexpr std::size_t small_bytes = 64 << 10;  // a result up to this size is worth keeping whole
+constexpr std::size_t small_bytes = 64 << 10;  // a result up to this size counts as small (Pool::was_small)
 constexpr std::uint8_t most_descriptions = 4;  // limit for one request's column look-ups
 
 Error unusable() {
@@ -192,7 +192,7 @@ bool Query::again_after_stale() {
   return true;
 }
 
-// The columns are being looked up. If the statement may be sent again, the query waits for that.
+// The columns are being looked up. The query waits for them if the statement may be sent again.
 void Query::again_when_known() {
   if (pool_.may_repeat() && ++described_ <= most_descriptions) {
     start_over();
@@ -201,7 +201,7 @@ void Query::again_when_known() {
   }
 }
 
-// A query that has had a connection does not fail because of the limit on the wait for one.
+// The query gets the full wait for a connection again.
 void Query::start_over() {
   leave_connection();
   pool_.reactor().timers().cancel(timer_);

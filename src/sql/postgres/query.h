@@ -67,8 +67,8 @@ class Query final : public sql::Cursor {
   };
   [[nodiscard]] Progress progress() { return Progress(*this); }
 
-  // Does what can be done now. Returns false if the caller must await progress() first, otherwise true: rows can be
-  // taken, or error() is set.
+  // Does what can be done now. Returns false if the caller must await progress() first. If true, rows can be taken or
+  // error() is set.
   [[nodiscard]] bool advance();
   [[nodiscard]] bool failed() const { return stage_ == Stage::failed; }
   [[nodiscard]] Error& error() { return error_; }
@@ -162,8 +162,7 @@ class Query final : public sql::Cursor {
   const Settings settings_;             // empty unless exclusive
   const bool has_transaction_ = false;  // BEGIN and COMMIT surround the query; otherwise its Sync ends the transaction
 
-  // Links of the list that the query is in: the pool's queue, or the queries that wait for the columns of their
-  // statement (ColumnLists).
+  // Links of the list that the query is in: the pool's queue, or the queries that wait in ColumnLists.
   Query* next_ = nullptr;
   Query* previous_ = nullptr;
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view begin_sql = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 // The snapshot is taken before the size is read, so all rows that it sees are in these blocks, or in the last range,
-// which has no end. The query reads the catalog and does not use ::regclass, because the role may lack the right to
-// look up names in the schema.
+// which has no end. The query reads the catalog and does not use ::regclass, because the role may lack USAGE on the
+// schema.
 //
 // A standby exports no snapshot: if too many subtransactions run, PostgreSQL exports it without the transactions in
 // progress, and the importing session considers them finished (pgsql-hackers, July 2026: "Don't discard subxip when
@@ -29,8 +29,7 @@ constexpr std::string_view share_sql =
     "WHERE n.nspname = $1 AND c.relname = $2";
 
 // The settings of each transaction. A plan is made for each range, so that the planner knows how small the range is.
-// Without index scans, rows come in the table's order. A client may be slow, so deadlines are enforced here and not by
-// the server.
+// Without index scans, rows come in the table's order. Sluice enforces deadlines itself, because clients may be slow.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> own_settings = {{
     {"statement_timeout", "0"},
     {"plan_cache_mode", "force_custom_plan"},
@@ -48,8 +47,7 @@ std::vector<Setting> with_own(std::span<const Setting> settings) {
   return all;
 }
 
-// Whether `id` has the form that pg_export_snapshot() writes. It becomes part of a statement, because SET TRANSACTION
-// takes no parameters.
+// Whether `id` looks like a snapshot's. It becomes part of a statement, because SET TRANSACTION takes no parameters.
 bool is_snapshot(std::string_view id) {
   return !id.empty() && id.size() < 64 &&
          std::ranges::all_of(

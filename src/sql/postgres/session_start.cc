@@ -156,8 +156,7 @@ core::Task<bool> SessionStart::authenticate() {
     const auto request = message.type == 'R' ? parse_authentication(message.payload) : std::nullopt;
     if (!request) co_return fail(other_protocol);
     Buffer reply;
-    // After SCRAM has begun, an honest server asks neither for the password nor for an md5 answer that helps to guess
-    // it.
+    // After SCRAM has begun, an honest server asks neither for the password nor for its md5 hash.
     if (scram && (request->kind == Kind::cleartext || request->kind == Kind::md5)) co_return fail(other_protocol);
     if (options_.channel_binding == ChannelBinding::require && !is_bound && request->kind != Kind::sasl) {
       co_return fail("the server does not tie the log-in to its certificate, but channel_binding=require", rejected);

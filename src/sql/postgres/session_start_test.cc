@@ -72,8 +72,7 @@ class SessionStartTest : public testing::Test {
         *net::tls::ClientContext::make({.verify = verify, .ca_file = authority().file(), .alpn = {"postgresql"}});
   }
 
-  // Returns the error, or an empty text after success. There is one script for each connection; a further connection
-  // fails the test.
+  // Returns the error; empty: success. Each connection has its script; a connection without one fails the test.
   std::string start(std::vector<Script> scripts) {
     received.clear();
     accepted = 0;
@@ -222,7 +221,7 @@ TEST_F(SessionStartTest, TheCertificateIsLookedAt) {
   EXPECT_NE(start({{Tls(), started}}).find("certificate verify failed"), std::string::npos);
 }
 
-// CVE-2021-23222: bytes after the server's 'S', or others in its place.
+// CVE-2021-23222: bytes that follow the server's 'S', or replace it.
 TEST_F(SessionStartTest, NothingIsTakenInTheClearBeforeTls) {
   for (const SslMode mode : {SslMode::prefer, SslMode::require}) {
     use_tls(mode, Verify::none);

@@ -447,7 +447,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
         auto found = co_await find_refused(outcome.error(), arguments, options);
         if (found && !found->faults.empty()) co_return found;
         const bool in_the_way = found ? may_be_new : found.error().failure == Failure::conflict;
-        // If the refused row cannot be found, the set is refused all the same.
+        // If no row is found and no other transaction can be the cause, the set is refused without naming one.
         if (!in_the_way) co_return outcome;
         outcome.error().failure = Failure::conflict;
       }

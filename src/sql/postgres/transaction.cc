@@ -54,8 +54,8 @@ std::uint64_t changes_of(std::string_view tag) {
 // The rows of one statement, copied out of the connection's buffer.
 class Transaction::Rows {
  public:
-  // Adds a row in DataRow's format: a 16-bit count, then each value after its 32-bit length. Returns false if the rows
-  // would exceed `most` bytes.
+  // Adds a DataRow: a 16-bit count, then each value after its 32-bit length. Returns false if the rows would exceed
+  // `most` bytes.
   [[nodiscard]] bool add(std::string_view row, std::size_t most) {
     const std::size_t columns = row.size() < 2 ? 0
                                                : static_cast<std::size_t>(static_cast<unsigned char>(row[0])) << 8 |

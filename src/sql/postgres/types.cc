@@ -97,7 +97,7 @@ constexpr Builtin builtins[] = {
 };
 
 // bytea, "char", name, text, xml, unknown, bpchar, varchar, bit, varbit, refcursor, cstring, void, tsvector, tsquery.
-// money is left out although it accepts an empty text: it reads 0, which an empty field does not mean.
+// money is left out although it accepts an empty text: it reads that text as 0, which an empty field does not mean.
 constexpr std::array<std::uint32_t, 15> with_empty_text{17,   18,   19,   25,   142,  705,  1042, 1043,
                                                         1560, 1562, 1790, 2275, 2278, 3614, 3615};
 

@@ -226,7 +226,7 @@ std::expected<Url, std::string> parse_url(std::string_view text) {
     const std::string_view pair = query.substr(0, end);
     query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
     const std::size_t equals = pair.find('=');
-    // The message does not repeat it, because it may be part of a password that contains '?' or '&'.
+    // The message does not repeat the parameter, which may be part of a password that contains '?' or '&'.
     if (equals == std::string_view::npos) return Failure("a parameter has no value");
     auto name = decode(pair.substr(0, equals), "parameter");
     if (!name) return Failure(name.error());
@@ -264,8 +264,7 @@ std::expected<std::vector<core::Address>, std::string> resolve(const Url& url) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
   addrinfo* found = nullptr;
-  // An IP address needs no look-up, and AI_ADDRCONFIG must not hide the loopback address of a machine without a
-  // network.
+  // An IP address needs no look-up, and AI_ADDRCONFIG would hide the loopback address if there is no network.
   if (const auto address = core::Address::from_ip(url.host, url.port)) {
     addresses.push_back(*address);
     return addresses;

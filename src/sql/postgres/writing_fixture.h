@@ -16,7 +16,6 @@
 #include "sql/postgres/url.h"
 
 // For tests that write: a database on the tests' cluster, a table "written", and an event loop that the test turns.
-// Compiled into tests only.
 namespace sluice::sql::postgres::testing {
 
 class PostgresWriting : public ::testing::Test {

@@ -9,8 +9,7 @@
 namespace sluice::sql {
 namespace {
 
-// Returns one row for each column. A unique index need not belong to a constraint, but its errors name it in the same
-// way.
+// Returns one row for each column. Errors of a unique index look the same whether or not it has a constraint.
 constexpr std::string_view postgres_constraints =
     "SELECT c.relname::text, k.name::text, a.attname::text FROM"
     " (SELECT conrelid AS rel, conname AS name, conkey::int2[] AS key FROM pg_constraint"

@@ -22,8 +22,7 @@ class Constraints {
   };
 
   explicit Constraints(std::vector<Constraint> all) : all_(std::move(all)) {}
-  // Empty if the constraint is unknown. If `table` is empty, the result is empty unless all constraints with this name
-  // have the same columns.
+  // Empty if the constraint is unknown, or if `table` is empty and constraints with this name differ in their columns.
   [[nodiscard]] std::span<const std::string> columns_of(std::string_view table, std::string_view name) const;
 
  private:

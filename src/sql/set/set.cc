@@ -29,8 +29,7 @@ class Builder {
 
   // The temporary table's name in statements.
   [[nodiscard]] std::string stage() const { return postgres() ? "pg_temp.sluice_stage" : "temp.sluice_stage"; }
-  // A query without rows and with the temporary table's columns, for statements that are prepared before the table
-  // exists.
+  // A query with the temporary table's columns and no rows: statements are prepared with it before the table exists.
   [[nodiscard]] std::string no_rows() const {
     std::string sql = "(SELECT ";
     for (const SetColumn& column : options_.columns) {
@@ -56,8 +55,7 @@ class Builder {
       sql += ", ";
       if (column.optional) sql += flag_of(column) + (postgres() ? " boolean, " : " INTEGER, ");
     }
-    // If the target is strict, so is this table: invalid values are detected when they are added, and ANY means the
-    // same.
+    // If the target is strict, so is this table: ANY means the same, and adding an invalid value is an error.
     return sql + (postgres()      ? "sluice_line bigint, sluice_row bigint)"
                   : table_.strict ? "sluice_line INTEGER, sluice_row INTEGER) STRICT"
                                   : "sluice_line INTEGER, sluice_row INTEGER)");
@@ -184,8 +182,7 @@ class Builder {
   [[nodiscard]] std::vector<std::string> find_faults() {
     values_are_settings_ = true;
     const std::string which = "s.sluice_row BETWEEN $1 AND $2";
-    // Planned again each time, because the table grows meanwhile: a plan for the empty table would scan the whole table
-    // for each row.
+    // EXECUTE plans anew for each range, because a plan for the empty table would scan the grown table for each row.
     const auto write = [](const std::string& statement) {
       return statement.empty()
                  ? ""
@@ -195,8 +192,8 @@ class Builder {
                                "IF coalesce(current_setting('sluice_set.updates_alone', true), '') = '' THEN\n" +
                                write(insert(stage(), which)) + "END IF;\n";
     values_are_settings_ = false;
-    // Rows that were rolled back make the server believe that a full table is empty, so no plan may scan the whole
-    // table. `sluice_known`: the end of a range of rows that is known to contain a refused one.
+    // After a rollback the planner may take a full table for an empty one, so no plan may scan the whole table.
+    // `sluice_known`: the end of a range of rows that is known to contain a refused one.
     const std::string block =
         "DECLARE sluice_first bigint := 0; sluice_many bigint := 1024; sluice_known bigint := 0;"
         " sluice_end bigint; sluice_found integer := 0;"
@@ -373,7 +370,6 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     plan.not_null.push_back(table.find(column.name)->not_null || column.key);
   }
 
-  // Each statement is prepared with a query without rows in place of the temporary table, which does not exist yet.
   const std::string stage = builder.stage();
   const std::string no_rows = builder.no_rows();
   const PlaceholderStyle style = dialect == Dialect::postgres ? PlaceholderStyle::dollar : PlaceholderStyle::question;
@@ -381,7 +377,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     std::string text;
     std::string probe;
     Statement* into;
-    bool own = false;  // its parameters are not the plan's
+    bool own = false;  // its parameters are not those of the plan
   };
   std::vector<Wanted> wanted{{builder.distinct(stage), builder.distinct(no_rows), &plan.distinct},
                              {builder.duplicates(stage), builder.duplicates(no_rows), &plan.duplicates},

@@ -20,8 +20,7 @@ constexpr std::string_view postgres_columns =
     " ELSE pg_get_expr(d.adbin, d.adrelid) END,"
     " (SELECT quote_ident(n.nspname) || '.' || quote_ident(k.collname) FROM pg_collation k JOIN pg_namespace n"
     "  ON n.oid = k.collnamespace WHERE k.oid = a.attcollation AND k.collname <> 'default'),"
-    // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; then the floating-point types and their
-    // arrays.
+    // bool, bytea, integers, oid, date, time, timestamps, numeric, uuid; then floating-point types and their arrays.
     " CASE WHEN b.oid IN (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1700, 2950) THEN 'exact'"
     " WHEN b.oid IN (700, 701, 1021, 1022) THEN 'both' ELSE 'text' END,"
     " false, a.attnum,"

@@ -10,7 +10,6 @@
 namespace sluice::sql {
 namespace {
 
-// Compares names as SQLite does.
 struct Place {
   std::size_t topic = 0;
   std::size_t table = 0;

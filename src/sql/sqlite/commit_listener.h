@@ -18,8 +18,7 @@ namespace sluice::sql {
 // each table that is listened for, so commits that come faster than they are reported are merged.
 class CommitListener final : public ChangeListener {
  public:
-  // `mailbox` outlives the writers of the file. The listener receives the commits of all writers that share `writer`'s
-  // observers.
+  // `mailbox` outlives the file's writers. All writers that share the observers of `writer` report their commits.
   CommitListener(SqliteWriter& writer, core::Mailbox& mailbox, std::vector<Topic> topics, ChangeSink& sink);
   ~CommitListener() override;
 

@@ -154,8 +154,7 @@ bool is_telling_pragma(const char* name) {
                      [&](const char* t) { return sqlite3_stricmp(t, name) == 0; });
 }
 
-// sluice_collation(table, column): the column's collation, which SQL cannot query otherwise. NULL if there is no such
-// column.
+// sluice_collation(table, column): the column's collation, which SQL cannot query otherwise. NULL: unknown column.
 void collation_of(sqlite3_context* context, int, sqlite3_value** arguments) {
   const auto* const table = reinterpret_cast<const char*>(sqlite3_value_text(arguments[0]));
   const auto* const column = reinterpret_cast<const char*>(sqlite3_value_text(arguments[1]));
@@ -242,7 +241,7 @@ Prepared::~Prepared() { sqlite3_finalize(handle); }
 
 Connection::~Connection() {
   cache_.clear();
-  // The owners of Sluice's own statements finalize them; close_v2 tolerates a late one.
+  // The owners of Sluice's own statements finalize them; close_v2 permits that they do so later.
   sqlite3_close_v2(database_);
   open_files.remove(file_);
 }
@@ -309,8 +308,7 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
   return {};
 }
 
-// The configuration's statements may only read or write rows. Changing the connection or its transaction would affect
-// other requests.
+// The configuration's statements may only read or write rows. Changes to the connection would affect other requests.
 int Connection::authorize(void* self, int action, const char* first, const char* second, const char* database,
                           const char*) {
   auto& connection = *static_cast<Connection*>(self);
@@ -349,7 +347,7 @@ Error Connection::error(int code, std::string_view running) {
     result.sqlstate = "22023";
   }
   if ((code & 0xFF) == SQLITE_CONSTRAINT) result.rule = rule_of(result);
-  // Later versions of SQLite: "nope" - should this be a string literal in single-quotes?
+  // Newer versions of SQLite append to "nope": - should this be a string literal in single-quotes?
   if (result.message.starts_with(no_column) && result.message[no_column.size()] == '"') {
     const auto name = no_column.size() + 1;
     result.message = std::string(no_column) + result.message.substr(name, result.message.find('"', name) - name);
@@ -399,9 +397,8 @@ void Connection::take_quoted_texts(bool takes) {
   sqlite3_db_config(database_, SQLITE_DBCONFIG_DQS_DML, takes ? 1 : 0, nullptr);
 }
 
-// Whether compilation failed because of a name that is not in the statement itself: a trigger or a view of the database
-// has it, perhaps meant as a string. SQLite reports the position of a name in the statement, except in ON and
-// RETURNING.
+// Whether compilation failed because of a name that is not in the statement itself, but in a trigger or a view, perhaps
+// as a string. SQLite reports the position of a name in the statement, except in ON and RETURNING.
 bool Connection::lacks_name_of_schema(std::string_view statement) {
   if (sqlite3_error_offset(database_) >= 0) return false;
   const std::string message = error(sqlite3_errcode(database_)).message;
@@ -482,7 +479,7 @@ Result<Statement> Connection::describe(std::string_view text, std::span<const Pa
 
   int offset = -1;
   const bool before = takes_quoted_texts_;
-  // Other statements may need it. In this statement's own text, double-quoted names must be columns.
+  // Other statements may need double-quoted strings. In this statement's own text, double-quoted names must be columns.
   if (before) take_quoted_texts(false);
   auto prepared = prepare(parsed->text, false, &offset);
   if (before) take_quoted_texts(true);

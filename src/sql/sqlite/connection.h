@@ -29,8 +29,7 @@ enum class Purpose : std::uint8_t {
 inline constexpr std::size_t look_up_max_bytes = 256 * 1024;
 inline constexpr std::size_t look_up_max_rows = 256;
 
-// SQLite VM steps between two checks of whether to stop. A small number, because a single step may call a slow
-// function.
+// SQLite VM steps between two checks of whether to stop. It is small, because a step may call a slow function.
 inline constexpr int stop_interval = 50;
 
 // A prepared statement of one connection.

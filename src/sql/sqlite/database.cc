@@ -13,8 +13,8 @@
 namespace sluice::sql {
 namespace {
 
-// A look-up that takes more of SQLite's instructions than this (well below a millisecond) moves to the pool: the index
-// shows what is searched, but not how many rows are found.
+// A look-up that takes more of SQLite's instructions than this (well below a millisecond) moves to the pool: the plan
+// shows which index is searched, but not how many rows match.
 constexpr int progress_interval = 4'000;
 constexpr int look_up_budget = 1;
 constexpr int unlimited = 1'000'000'000;  // for statements other than look-ups
@@ -35,7 +35,6 @@ std::unexpected<Error> refuse(Failure failure, std::string message) {
 
 }  // namespace
 
-// A result that is completely in memory.
 class SqliteDatabase::LookUpCursor final : public Cursor {
  public:
   LookUpCursor(SqliteDatabase& database, std::span<const Column> columns, std::unique_ptr<sqlite::RowBlock> block)
@@ -190,7 +189,7 @@ Result<void> SqliteDatabase::begin_transaction() {
 void SqliteDatabase::end_transaction() noexcept {
   if (!in_transaction_) return;
   in_transaction_ = false;
-  // An error (of the disk, for example) may have ended it already.
+  // A disk error, for example, may have ended the transaction already.
   budget_ = unlimited;
   if (sqlite3_get_autocommit(connection_->get()) == 0) (void)connection_->step_own(commit_);
 }

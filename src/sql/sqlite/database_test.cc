@@ -111,8 +111,6 @@ class SqliteDatabaseTest : public ::testing::Test {
  private:
 };
 
-// Opening
-
 TEST_F(SqliteDatabaseTest, RefusesAMissingFile) {
   file.options.path += ".missing";
   const auto opened = SqliteDatabase::open(file.options, *loop.reactor, loop.mailbox, loop.threads);
@@ -152,8 +150,6 @@ TEST_F(SqliteDatabaseTest, Pings) {
   std::filesystem::copy_file(file.options.path + ".old", file.options.path);
   EXPECT_EQ(loop.run(database->ping(never)).error().failure, Failure::unavailable);
 }
-
-// Preparing
 
 TEST_F(SqliteDatabaseTest, DescribesStatements) {
   const auto statement = prepare("SELECT id, slug AS name, :x FROM films WHERE id = :id OR id = :x",
@@ -208,8 +204,6 @@ TEST_F(SqliteDatabaseTest, RefusesWhatDoesNotRead) {
   EXPECT_EQ(rows(prepare("SELECT name FROM pragma_table_info('tags')"), {}), (Rows{{"'film'"}, {"'tag'"}}));
 }
 
-// Look-ups
-
 TEST_F(SqliteDatabaseTest, LooksUpOnTheCore) {
   const auto by_id = prepare("SELECT * FROM films WHERE id = :id", {{"id", ParameterType::integer}});
   const Argument two{"2", ParameterType::integer};
@@ -239,7 +233,6 @@ TEST_F(SqliteDatabaseTest, LooksUpOnTheCore) {
   EXPECT_EQ(database->counters().scans, 0u);
 }
 
-// Two answers of the same statement are held at the same time; they do not disturb each other.
 TEST_F(SqliteDatabaseTest, AnswersOverlap) {
   const auto by_slug = prepare("SELECT id, :slug FROM films WHERE slug = :slug");
   std::string slug = "alien";
@@ -277,7 +270,7 @@ TEST_F(SqliteDatabaseTest, OneTransactionServesATurn) {
   EXPECT_EQ(std::filesystem::file_size(file.options.path + "-wal"), 0u);
 }
 
-// A turn may take in a request that was sent after a write was answered, by this core or by another one.
+// A turn may serve a request that the client sent after this or another core had answered a write.
 TEST_F(SqliteDatabaseTest, ATurnSeesWhatThisProcessHasCommitted) {
   Loop other;  // another core's; it outlives the writer, whose thread wakes it
   auto writer = SqliteWriter::open(file.options);
@@ -314,7 +307,6 @@ TEST_F(SqliteDatabaseTest, RefusesArguments) {
   const auto scanned = prepare("SELECT id FROM films ORDER BY score LIMIT :n");
   EXPECT_EQ(rows(scanned, texts({"many"})).error().failure, Failure::bad_argument);
   EXPECT_EQ(rows(scanned, {{"x", ParameterType::integer}}).error().failure, Failure::bad_argument);
-  // Both statements still work.
   EXPECT_EQ(rows(limited, texts({"1"})), (Rows{{"1"}}));
   EXPECT_EQ(rows(scanned, texts({"1"})), (Rows{{"3"}}));
 }
@@ -334,7 +326,7 @@ TEST_F(SqliteDatabaseTest, LargeLookUpsGoToThePool) {
   EXPECT_EQ(rows(none, texts({"1"})), Rows{});
   EXPECT_EQ(database->counters().overflows, 2u);
 
-  // If this is usually so, the core is no longer tried.
+  // If most of a statement's look-ups are too much work, the core no longer tries them.
   for (int i = 0; i < 20; ++i) EXPECT_EQ(rows(none, texts({"0"})), Rows{});
   EXPECT_LT(database->counters().overflows, 15u);
   EXPECT_EQ(database->counters().look_ups, 0u);
@@ -474,8 +466,6 @@ TEST_F(SqliteDatabaseTest, AStatementThatTakesTheSlotOfAnotherIsAnother) {
   EXPECT_EQ(rows(second, texts({"alien"})), (Rows{{"8.5"}}));
 }
 
-// Scans
-
 TEST_F(SqliteDatabaseTest, Scans) {
   const auto all = prepare("SELECT slug FROM films ORDER BY score DESC");
   EXPECT_EQ(rows(all, {}), (Rows{{"'alien'"}, {"'brazil'"}, {"'caché'"}}));
@@ -604,7 +594,6 @@ TEST_F(SqliteDatabaseTest, DeadlinesStopScans) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().failure, Failure::timed_out);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
-  // Its connection can be used again.
   EXPECT_EQ(rows(prepare("SELECT count(*) FROM films WHERE score > 0"), {}), (Rows{{"2"}}));
   const auto by_id = prepare("SELECT slug FROM films WHERE id = :id");
   EXPECT_EQ(rows(by_id, texts({"1"}), loop.reactor->now()).error().failure, Failure::timed_out);

@@ -14,7 +14,7 @@ std::string_view text_of(sqlite3_stmt* handle, int column) {
   return value == nullptr ? std::string_view{} : std::string_view(value);
 }
 
-// Calls `row` with each row until it returns false. Returns false if it did, or if the statement failed.
+// Calls `row` with each row until `row` returns false. Returns false if `row` did, or if the statement failed.
 template <class Row>
 bool each_row(sqlite3* database, std::string_view explain, std::string_view statement, Row row) {
   std::string text(explain);
@@ -52,7 +52,7 @@ bool is_one_of(std::string_view opcode, const std::string_view (&opcodes)[size])
   return std::find(std::begin(opcodes), std::end(opcodes), opcode) != std::end(opcodes);
 }
 
-// Sorters, virtual tables, materialised views, triggers: they may do much work between two rows.
+// Opcodes of sorters, virtual tables, materialised views and triggers, which may do much work between two rows.
 constexpr std::string_view unbounded[] = {"SorterOpen", "OpenAutoindex", "VOpen",   "VFilter",
                                           "OpenPseudo", "InitCoroutine", "Program", "Count"};
 // Functions that run in the pool. No deadline ends a call, and the work of most grows with the product of their

@@ -134,8 +134,6 @@ class ScanCursor final : public Cursor {
 
 }  // namespace
 
-// ScanConnection
-
 void ScanConnection::begin(const Statement& statement, OwnedArguments arguments, std::size_t whole) {
   SLUICE_ASSERT(running_ == nullptr);
   slot_ = statement.id.slot;
@@ -236,8 +234,6 @@ void ScanConnection::reset() {
 void ScanConnection::end_transaction() {
   if (std::exchange(in_transaction_, false)) (void)connection_->run("COMMIT");
 }
-
-// Lease and pool
 
 void Lease::release() noexcept {
   if (connection_ != nullptr) pool_->release(std::move(connection_));
@@ -407,8 +403,7 @@ void ScanPool::release(std::shared_ptr<ScanConnection> connection) noexcept {
   ++connection->generation;
   if (closed_) return connection->reset();
   if (connection->running()) {
-    // Ending a statement may delete a sorter's temporary file, which is also work for a thread, unless the thread queue
-    // is full.
+    // A thread ends the statement, which may delete a sorter's temporary file; the core does so if the queue is full.
     if (!std::exchange(connection->reset_asked, true)) {
       resets_.spawn(reset(Lease(shared_from_this(), std::move(connection))));
       return;

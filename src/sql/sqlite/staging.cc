@@ -171,7 +171,6 @@ Result<void> SqliteStaging::Stage::find_duplicates() {
 }
 
 Result<sqlite::Prepared*> SqliteStaging::Stage::bound(const Statement& statement, std::span<const Argument> own) {
-  // The two statements for a range of rows use this slot in turn.
   auto prepared = connection->prepared(plan.update_rows && &statement == &*plan.update_rows ? 3 : 2, statement.text);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
   std::vector<Argument> chosen;

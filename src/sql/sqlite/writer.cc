@@ -38,8 +38,8 @@ struct Rows {
 
 }  // namespace
 
-// Has two owners: the awaiter, and the writer until the request is delivered. The last one frees it. It uses ordinary
-// memory.
+// A request has two owners: the awaiter, and, until the request is delivered, the writer. The last owner frees it. It
+// uses ordinary memory.
 struct SqliteWriter::Request : core::Letter {
   enum class Does : std::uint8_t { one_write, step, last_step, commit, work };
 
@@ -436,8 +436,7 @@ void SqliteWriter::note_changes(const sqlite::Prepared& prepared) {
   }
 }
 
-// Runs one transaction from its first step to its end. Each step is delivered when it is done, the last one after the
-// commit.
+// Runs one transaction. Each step is delivered when it is done, the last one after the commit.
 void SqliteWriter::converse(Request& first) {
   const std::shared_ptr<Session> session = first.session;
   Request* step = &first;
@@ -492,7 +491,7 @@ bool SqliteWriter::take_step(Request& request) {
   return false;
 }
 
-// Afterwards every request of the batch has its result.
+// When it returns, every request of the batch has its result.
 void SqliteWriter::write(std::span<Request* const> batch) {
   for (;;) {
     if (auto begun = connection_->begin_writing(); !begun) return fail_all(batch, begun.error());
@@ -580,8 +579,7 @@ Result<Written> SqliteWriter::perform_statement(Request& request) {
     }
   }
   if (good && code != SQLITE_DONE) good = std::unexpected(connection_->error(code, request.text));
-  // Counts the statement's own changes if it made any; otherwise sqlite3_changes64() is still that of an earlier
-  // statement.
+  // If the statement made no changes, sqlite3_changes64() is still the count of an earlier statement.
   if (sqlite3_total_changes64(database) != changed_before) {
     written.changes = static_cast<std::uint64_t>(sqlite3_changes64(database));
     // That count excludes changes by INSTEAD OF triggers, and a view has only these.

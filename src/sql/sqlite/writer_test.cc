@@ -67,7 +67,7 @@ class SqliteWriterTest : public ::testing::Test {
     outcome.results[index] = co_await writer.execute(*loop.reactor, loop.mailbox, statement, arguments, {deadline});
     ++outcome.done;
   }
-  // Blocks the writer's thread at its BEGIN, so that later requests gather in the queue.
+  // Blocks the writer's thread at its BEGIN, so that later requests stay in the queue.
   class HoldWriter {
    public:
     explicit HoldWriter(const TempFile& held) {
@@ -163,7 +163,7 @@ TEST_F(SqliteWriterTest, OpensOnlyWhatMayBeWritten) {
   EXPECT_EQ(missing.error().message, "no such file: " + file.options.path);
 }
 
-// Requests that have gathered share one commit; one that fails among them is undone alone.
+// Queued requests share one commit; a request that fails among them is rolled back alone.
 TEST_F(SqliteWriterTest, CommitsWhatHasGathered) {
   const auto insert = describe("INSERT INTO t(name) VALUES(:name)");
   // Inserts one row and then fails on its second.
