@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration readiness_wait = 2s;
 constexpr Duration metrics_wait = 5s;
-// Must be less than the number of descriptors that are not for clients (descriptors_for_clients()).
+// Must be less than the number of descriptors reserved in descriptors_for_clients().
 constexpr std::size_t most_connections = 64;
 
 http::Response text_response(std::string_view type, std::string_view text) {
@@ -121,13 +121,13 @@ class Admin::Metrics final : public http::Handler {
   core::Core& core_;
   const Io io_;
   std::span<Worker* const> workers_;
-  const Reloader* const reloader_;    // null: in tests
+  const Reloader* const reloader_;    // null in tests
   const Changes* const changes_;      // null: no endpoint publishes changes
   const Residents* const residents_;  // null: no resident tables
 };
 
-// Only for POST requests that no web page can send. A request with an Origin field is refused. So is one whose Host is
-// a domain name, because a web page's own domain may resolve to this address (DNS rebinding).
+// Only for POST requests that no web page can send. A request with an Origin field is refused. A request whose Host is
+// a domain name is refused too, because a web page's own domain may resolve to this address (DNS rebinding).
 class Admin::Reload final : public http::Handler {
  public:
   Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}

@@ -25,8 +25,8 @@ struct Delivery {
 using Deliveries = std::vector<Delivery>;
 
 // Runs on one core and listens to each database that has endpoints which publish changes. It numbers the events and
-// passes them to the feeds of all cores, in the same order. A slow core delays the listener; meanwhile the database
-// keeps the events.
+// passes them to the feeds of all cores, in order. A slow core delays the listener; meanwhile the database keeps the
+// events.
 class Changes {
  public:
   // All arguments outlive this object, and it outlives the core's run().

@@ -21,7 +21,7 @@ namespace {
 std::string path_of(const core::Address& address) { return address.text().substr(std::string_view("unix:").size()); }
 
 // Every core binds with SO_REUSEPORT, so a second program could bind an address that is in use. Therefore each address
-// is first bound without it. This also turns port 0 into the port that all cores share.
+// is first bound without SO_REUSEPORT. This also turns port 0 into the port that all cores share.
 std::expected<core::Address, std::string> claim_alone(const std::string& text) {
   const auto address = core::Address::parse(text);
   if (!address) return std::unexpected("\"" + text + "\" is not an address");
@@ -34,7 +34,7 @@ std::expected<core::Address, std::string> claim_alone(const std::string& text) {
   return std::unexpected("cannot listen on " + text + ": " + std::generic_category().message(claimed.error().detail));
 }
 
-// Removes only a socket: another file in its place is not ours.
+// Removes only a socket. Any other file at the path is not ours.
 void unlink_socket(const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());

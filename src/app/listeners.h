@@ -58,8 +58,7 @@ class Listeners {
   // Claims those addresses of the plan that are not served yet. After an error, no address is claimed.
   [[nodiscard]] std::expected<std::vector<http::Listening>, config::Diagnostic> claim(const Plan& plan);
   void forget_claimed();
-  // Precondition: claim() has succeeded for this plan. Reads the certificates again, because the files may be newer
-  // than the plan.
+  // Precondition: claim() has succeeded for this plan. Reads the certificate files again, as they may be newer.
   void serve_claimed(const Plan& plan);
 
   // Reads the certificates again if this is due or if `told`. Returns true if served() has new ones.

@@ -17,7 +17,6 @@ struct Missing {
   bool is_table = false;
 };
 
-// Finds the missing name in the database's message.
 std::optional<Missing> missing_in(const sql::Error& error) {
   struct Words {
     std::string_view before, sqlstate;

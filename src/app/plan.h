@@ -33,8 +33,7 @@ namespace sluice::app {
 class Site;
 struct Recording;
 
-// One route, or several that belong together, as prepared by a kind of route (routes/kind.h). Immutable, shared by all
-// cores.
+// One route, or several that belong together, prepared by a kind of route. Immutable, shared by all cores.
 class Route {
  public:
   // The parts that [openapi] publishes.
@@ -53,8 +52,7 @@ class Route {
 };
 
 // A configuration made ready to serve: paths are parsed, and databases have described the statements. Shared by all
-// cores. It is immutable once the cores have it; before, the shared parts of databases and the first rows of tables are
-// set.
+// cores. Immutable once the cores have it; the shared parts of databases and the first rows of tables are set before.
 struct Plan {
   // The id of a route is its index in `names`.
   using RouteId = std::uint16_t;
@@ -82,7 +80,6 @@ struct Plan {
     TroubleLog trouble;
     TroubleLog write_trouble;
   };
-  // The policies that a route uses.
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
   // A feed of changes of an endpoint. A reload keeps its streams if the feed, `require` and the policies are unchanged.
   struct Feed {

@@ -37,8 +37,7 @@ class PolicyKeys {
   FileWatch watch_;
 };
 
-// For a configuration that already has errors: adds the errors in the keys of its policies, so that one run reports
-// all.
+// For a configuration that already has errors: adds errors in its policies' keys, so that one run reports all errors.
 void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors);
 
 }  // namespace sluice::app

@@ -68,8 +68,7 @@ std::shared_ptr<sql::CommitObservers> observers_of(const Plan::Database::File& f
   return std::make_shared<sql::CommitObservers>();
 }
 
-// Returns the database of the previous plan if it has the same options, and if it allows writes in case this plan
-// writes.
+// Returns the database of the previous plan if it has the same options and, if this plan writes, allows writes.
 std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, const Plan* previous) {
   const Options& options = plan.options;
   const auto& database = options.databases[index];

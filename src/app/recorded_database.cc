@@ -41,7 +41,6 @@ std::string key_of(std::string_view how, std::string_view text, std::span<const 
 
 }  // namespace
 
-// A cursor on recorded rows.
 class RecordedDatabase::Replay final : public sql::Cursor {
  public:
   Replay(Rows rows, std::span<const sql::Column> columns) : rows_(std::move(rows)), columns_(columns) {

@@ -20,8 +20,8 @@ struct Recording {
   std::map<std::string, sql::Result<std::vector<Row>>> rows;
 };
 
-// A database that a plan is prepared with. It records its answers for the next plan. If the database is unreachable
-// when the next plan is prepared, recorded queries are answered from the recording, and other queries fail. Used by one
+// Records the answers of a database while a plan is prepared, for the next plan. If the database is unreachable when
+// the next plan is prepared, recorded queries are answered from the recording, and other queries fail. Used by one
 // thread.
 class RecordedDatabase final : public sql::Database {
  public:

@@ -26,8 +26,8 @@ Character character_at(std::string_view text, std::size_t at) {
   return {static_cast<char>(hex_digit(text[digits]) << 4 | hex_digit(text[digits + 1])), digits + 2 - at};
 }
 
-// Returns the text with `hidden` in place of the user and password of each URL. `changed` holds the result if there are
-// any.
+// Returns the text with `hidden` in place of the user and password of each URL. If anything is replaced, `changed`
+// holds the result.
 std::string_view without_users(std::string_view text, std::string& changed) {
   if (!text.contains("//") && !text.contains('%')) return text;
   std::size_t copied = 0;

@@ -95,7 +95,7 @@ core::Task<void> Refresher::run() {
     if (co_await refresh()) {
       back_off.reset();
       trouble_.got_through();
-      // The rows are as of the start of the query.
+      // The rows show the state at the start of the query.
       version_.checked = begin;
       version_.failing = false;
     } else {
@@ -114,7 +114,7 @@ core::Task<void> Refresher::run() {
 core::Task<bool> Refresher::refresh() {
   core::Reactor& reactor = around_.reactor;
   const Instant begin = reactor.now();
-  // Probed before the query begins, so that the next refresh finds changes committed meanwhile.
+  // Probes before the query begins, so that the next refresh finds changes committed during the query.
   const auto version = co_await mark_.probed(around_.threads, around_.mailbox);
   const bool is_full = begin >= next_full();
   if (version && version == mark_.version && !is_full) {
@@ -173,7 +173,7 @@ void Refresher::retire(std::shared_ptr<const Table> table) {
   around_.tasks.spawn(outlast(std::move(table)));
 }
 
-// Waits until nobody reads the table any more. Freeing a large table takes time, so another thread does it.
+// Waits until no core reads the table any more. Freeing a large table takes time, so another thread does it.
 core::Task<void> Refresher::outlast(std::shared_ptr<const Table> table) {
   core::Reactor& reactor = around_.reactor;
   while (table.use_count() > 1) co_await core::Sleep(reactor, reactor.now() + retired_look);

@@ -20,7 +20,6 @@ using api::resident::Table;
 using api::resident::TableVersion;
 using api::resident::TestRows;
 
-// Returns the version in `says`.
 class TestProbe final : public sql::ChangeProbe {
  public:
   core::Task<sql::Result<std::uint64_t>> version(core::BlockingPool&, core::Mailbox&) override { co_return says; }
@@ -77,7 +76,7 @@ class RefresherTest : public testing::Test {
     if (can_cut) std::erase_if(held, [&](const auto& one) { return one.get() == table; });
     co_return;
   }
-  // Makes readers hold as many retired versions as allowed. The served version has one row more than there are of them.
+  // Makes readers hold as many retired versions as allowed. The served version then has `most_retired` + 1 rows.
   void hold_as_many_as_there_may_be() {
     for (std::size_t i = 0; i < Refresher::most_retired; ++i) {
       held.push_back(published.table);
@@ -186,7 +185,7 @@ TEST_F(RefresherTest, WhatTheProbeSaysIsTheSameIsNotRead) {
   EXPECT_EQ(published.table->size(), 2u);
   ring();
   EXPECT_EQ(database.asked.size(), 1u);
-  // Also queries after `full`, and if the probe fails.
+  // It also queries after `full`, and if the probe fails.
   pass(1h);
   wait_for([&] { return database.asked.size() == 2 && publications == 4; });
   probe->says = std::unexpected(sql::Error{});
@@ -206,7 +205,7 @@ TEST_F(RefresherTest, AFailedLoadKeepsWhatThereWas) {
   EXPECT_EQ(refresher->counters().failures, 1u);
   EXPECT_EQ(refresher->counters().loads, 1u);
   EXPECT_GT(refresher->counters().age_s, 0.0);
-  // Also if the query fails in the middle of its rows.
+  // The same happens if the query fails in the middle of its rows.
   database.gives(rows(5));
   database.fails({sql::Failure::lost, {}, "gone", 0}, 4);
   pass(Refresher::first_pause);

@@ -47,7 +47,7 @@ struct Answers {
   }
 };
 
-// Errors for options that differ and that only a restart can change.
+// Returns errors for changed options that only a restart can apply.
 std::vector<config::Diagnostic> fixed_differences(const Options& served, const Options& next) {
   std::vector<config::Diagnostic> all;
   const auto complain = [&](Position position, const std::string& what) {
@@ -117,7 +117,7 @@ std::optional<std::string> Reloader::on_every_core(Fn what) {
 
 template <class Fn>
 std::optional<std::string> Reloader::on_first_core(Fn what) {
-  // Its destructor also answers if the core ends, which destroys the task.
+  // If the core ends, it destroys the task, and then the destructor answers.
   struct Answer {
     explicit Answer(std::shared_ptr<Answers> given) : answers(std::move(given)) {}
     Answer(const Answer&) = delete;
@@ -293,7 +293,7 @@ void Reloader::post_to_every_core(Fn what) {
 }
 
 void Reloader::tend(bool told) {
-  // Not during a reload, which does this itself.
+  // A running reload does this itself.
   if (const std::unique_lock lock(reloading_, std::try_to_lock); lock) forget_plans();
   const std::lock_guard lock(keeping_);
   if (listeners_.tend(told)) {

@@ -32,7 +32,6 @@ class SlowDatabase final : public sql::Database {
   std::unique_ptr<sql::Staging> stage(const sql::SetPlan&, const sql::TransactionOptions&) override { return nullptr; }
   core::Task<sql::Result<void>> ping(Instant) override { co_return sql::Result<void>{}; }
 
-  // Ends the running statement.
   void answer(std::optional<sql::Error> error = {}) {
     error_ = std::move(error);
     std::exchange(waiting_, nullptr).resume();

@@ -130,8 +130,8 @@ class Residents::Listener final : public sql::ChangeSink {
   }
 
  private:
-  // If the listener was already listening, it may have missed notifications for a topic that joins now, so that topic's
-  // refresher is rung.
+  // If the listener was already listening, it may have missed notifications for a topic that joins now, so the
+  // refresher of that topic is rung.
   core::Task<void> settle() {
     while (!joined_.empty()) {
       const auto joined = std::exchange(joined_, {});
@@ -226,7 +226,7 @@ void Residents::follow(const Plan& plan) {
   }
 }
 
-// Destroys the refresher of a table that is no longer served when nobody reads the table any more.
+// Destroys the refresher of a table that is no longer served, once no core reads the table any more.
 core::Task<void> Residents::end(std::unique_ptr<Kept> kept) {
   ending_.push_back(kept.get());
   kept->refresher->stop();

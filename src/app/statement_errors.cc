@@ -18,7 +18,6 @@
 namespace sluice::app {
 namespace {
 
-// Checks the statements of one database.
 class Statements {
  public:
   Statements(Loop& loop, sql::Database& database, const sql::DatabaseOptions& options, const config::Source& source,

@@ -48,7 +48,7 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
   if (statement->columns.size() != 1 || !statement->parameters.empty()) {
     co_return std::unexpected("it must return one column, the hashes, and have no parameters");
   }
-  // Rows that row security hides are in use, too. With this setting PostgreSQL fails instead of hiding rows.
+  // Rows that row security hides also use files. With this setting PostgreSQL fails instead of hiding rows.
   std::vector<sql::Setting> settings;
   if (!is_sqlite) settings.push_back({.name = "row_security", .value = "off"});
   auto cursor = co_await database.query(*statement, {}, {.deadline = deadline, .settings = settings});

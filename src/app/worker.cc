@@ -36,7 +36,7 @@ Redaction redaction(const Options& options) {
   return Redaction(names);
 }
 
-// The limit of one core.
+// The memory limit of one core for bodies.
 std::uint64_t body_memory(const ServerOptions& options, unsigned cores) {
   const std::uint64_t configured = options.body_memory.bytes;
   return (configured != 0 ? configured : core::usable_memory() / 4) / cores;
@@ -119,7 +119,7 @@ core::Task<void> Worker::give_memory_back() {
 
 void Worker::bind(std::span<const http::Listening> addresses) {
   for (const http::Listening& one : addresses) {
-    // The path of a unix socket is bound by one listener only.
+    // Only one listener can bind the path of a unix socket.
     if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
     const auto bound = server_.bind(one.address);
     if (bound) continue;
@@ -215,7 +215,7 @@ core::Task<void> Worker::end_when_told() {
     for (const auto& log : logs) co_await log->log.flush(end_by_);
     wrote = std::ranges::all_of(logs, [](const auto& log) { return log->log.empty(); });
   } catch (const std::bad_alloc&) {
-    // Their remaining rows are lost.
+    // The remaining rows of the logs are lost.
   }
   if (!server_.drained() || !wrote) {
     // A statement that is not cancelled would continue in the database after this process has ended.
@@ -257,7 +257,7 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   }
   cut_oldest();
   earlier_.push_back(std::exchange(site_, std::move(next_)));
-  // Only now, because end_log() keeps the log's counts unless an earlier site still has it.
+  // Not before the line above: end_log() keeps the log's counts only if no earlier site has the log.
   if (log && log != site_->request_log()) tasks_.spawn(end_log(log));
   serving_ = http::Pin(*site_);
 }
@@ -341,7 +341,7 @@ void Worker::completed(const http::Completion& completion) {
     if (access_log_) access_log_->add(completion);
     if (const auto& log = site_->request_log()) log->log.add(completion);
   } catch (const std::bad_alloc&) {
-    // This is called while connections end, which may be due to a lack of memory. Then the request is not logged.
+    // Connections may end because memory is short. Then the request is not logged.
   }
 }
 

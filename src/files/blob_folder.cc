@@ -132,7 +132,7 @@ std::expected<BlobFolder::Sweep, int> BlobFolder::sweep(const std::function<bool
     if (!names) return std::unexpected(names.error());
     for (const std::string& name : *names) {
       const std::string hash = prefix + name;
-      if (!http::is_blob_hash(hash)) continue;  // not a blob
+      if (!http::is_blob_hash(hash)) continue;
       ++sweep.files;
       if (is_used(hash)) {
         ++sweep.used;
@@ -158,7 +158,6 @@ std::expected<BlobFolder::Sweep, int> BlobFolder::sweep(const std::function<bool
   return sweep;
 }
 
-// SHA-256.
 class BlobFolder::Incoming::Hash {
  public:
   Hash() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
@@ -262,7 +261,7 @@ std::expected<http::Blob, int> BlobFolder::Incoming::finish() {
   }
   (void)lock(shard->get(), LOCK_UN);
   if (!named) return std::unexpected(named.error());
-  // Syncs also if the file existed, because its uploader may have stopped before the sync.
+  // Syncs even if the file existed, because its uploader may have stopped before the sync.
   if (const int error = sync(shard->get()); error != 0) return std::unexpected(error);
   return blob;
 }

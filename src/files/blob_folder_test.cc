@@ -78,7 +78,7 @@ TEST_P(BlobFolderTest, NoBytesAreAFileToo) {
 TEST_P(BlobFolderTest, TheSameIsOneFile) {
   const auto folder = open();
   put(folder, "abc");
-  // Also from another process or another core.
+  // The same holds for another process or another core.
   EXPECT_EQ(put(open(), "abc"), hash_of_abc);
   EXPECT_EQ(files(), std::set<std::string>{path_of_blob(hash_of_abc)});
 }
@@ -137,7 +137,7 @@ TEST_P(BlobFolderTest, AFullDiskLeavesNothing) {
   {
     BlobFolder::Incoming incoming(folder);
     ASSERT_TRUE(incoming.append("abc"));
-    // The error for a folder that has been removed.
+    // finish() must fail, because the folder has been removed.
     std::filesystem::remove_all(path_);
     EXPECT_FALSE(incoming.finish());
   }

@@ -56,7 +56,6 @@ class Cache {
     if (known->second != entries_.begin()) entries_.splice(entries_.begin(), entries_, known->second);
     return &*known->second;
   }
-  // Replaces the path's entry.
   void store(std::string_view path, Content content, Instant now);
   void erase(std::string_view path);
 

@@ -24,7 +24,7 @@ std::size_t character_size(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
   const std::uint8_t second = byte(1);
-  // Overlong, a surrogate, or beyond U+10FFFF.
+  // An overlong encoding, a surrogate, or a character beyond U+10FFFF.
   if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
       (first == 0xF4 && second > 0x8F)) {
     return 0;

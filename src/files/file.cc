@@ -213,7 +213,7 @@ int read_whole(int fd, char* into, std::size_t size, std::uint64_t offset, Patie
     if (count == 0) return ENODATA;
     if (count < 0) {
       if (errno == EINTR) continue;
-      // Some file systems cannot read without waiting.
+      // These errors mean that the file system cannot read without waiting.
       return patience == Patience::none && (errno == EOPNOTSUPP || errno == ENOSYS) ? EAGAIN : errno;
     }
     into += count;

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 7> days{"Sunday",   "Monday", "Tuesday", 
 constexpr std::array<std::string_view, 12> months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-// Removes the expected parts from the front of the text. After the first mismatch every further part fails.
+// Removes the expected parts from the front of the text. After the first mismatch, all further parts fail too.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}

@@ -52,7 +52,7 @@ std::expected<Folder, int> read_folder(const Root& root, const std::string& path
     struct stat status{};
     if (::fstatat(fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // removed meanwhile
     if (S_ISLNK(status.st_mode)) {
-      // The target of the link, if it can be opened.
+      // Describes the target of the link, if it can be opened.
       const auto target = root.open_beneath(path + name, Patience::any);
       if (!target || ::fstat(target->get(), &status) != 0) continue;
     }

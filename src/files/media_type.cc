@@ -14,7 +14,7 @@ struct Type {
   std::string_view media_type;
 };
 
-// Sorted by extension. Types of IANA's registry; for types without a registration, those that browsers and servers use.
+// Sorted by extension. The types are from IANA's registry or, if not registered, as browsers and servers use them.
 constexpr auto types = std::to_array<Type>({
     {"7z", "application/x-7z-compressed"},
     {"aac", "audio/aac"},

@@ -34,8 +34,8 @@ http::Response try_again() {
   return response;
 }
 
-// The path without an authority, so the client keeps the one that it used. The path begins with exactly one slash, so
-// it cannot name another host.
+// Redirects to a path without an authority, so the client stays on the same host. The path begins with exactly one
+// slash, so it cannot name another host.
 http::Response redirect_to_slash(const http::Request& request) {
   http::Response response;
   response.status = 301;
@@ -181,8 +181,9 @@ core::Async<http::Response> StaticFiles::fall_back(http::Request& request, std::
   return refuse(error);
 }
 
-// A missing script or picture must not be answered with a page. Requests for those accept `*/*`, as do many requests
-// for pages. So `*/*` is enough only for paths without an extension, and text/html for all paths.
+// A missing script or picture must not be answered with a page. Requests for scripts and pictures accept `*/*`, but so
+// do many requests for pages. Therefore `*/*` is enough only for paths without an extension, while text/html is enough
+// for all paths.
 bool StaticFiles::wants_fallback(const http::Request& request, std::string_view path) const {
   if (fallback_.empty() || http::quality_of(request.fields, "text", "html") == 0) return false;
   for (const std::string& api : api_paths_) {
@@ -289,8 +290,8 @@ http::Response StaticFiles::answer_if(const http::Request& request, const Condit
 }
 
 // The body of a 206 and the fields that describe it. Returns false if the whole file must be sent: if the parts would
-// be larger, or if there are several parts of a compressed file. There Content-Encoding would claim that the multipart
-// itself is compressed.
+// be larger, or if there are several parts of a compressed file, because Content-Encoding would claim that the
+// multipart itself is compressed.
 bool StaticFiles::fill_parts(http::Response& response, const std::shared_ptr<const File>& file,
                              std::span<const ByteRange> parts) {
   if (parts.size() > 1) {
@@ -322,7 +323,7 @@ void StaticFiles::look_at_root() {
   if (auto fresh = Root::open(root_path_)) root_ = std::move(fresh);
 }
 
-// Clients cannot predict it, so they cannot put it into a file: splitmix64 with a random seed.
+// Uses splitmix64 with a random seed. Clients cannot predict a boundary, so they cannot put it into a file.
 std::string StaticFiles::next_boundary() {
   std::uint64_t value = boundary_seed_ + ++boundaries_ * 0x9e3779b97f4a7c15;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;

@@ -77,7 +77,7 @@ class StaticFilesTest : public testing::Test {
     ASSERT_EQ(::utimensat(AT_FDCWD, (base / path).c_str(), times, 0), 0);
   }
 
-  // An answer, which is still valid after its objects have been destroyed.
+  // A copy of an answer, which stays valid after the objects of the request are destroyed.
   struct Answer {
     int status = 0;
     std::map<std::string, std::string> fields;

@@ -21,7 +21,7 @@ FilesOptions served(const StoreOptions& options) {
   return files;
 }
 
-// type "/" subtype, without parameters. It is checked because a value of the database goes into a header.
+// Whether the text is type "/" subtype, without parameters. The text comes from the database and goes into a header.
 bool is_media_type(std::string_view text) {
   const auto slash = text.find('/');
   return slash != text.npos && http::is_token(text.substr(0, slash)) && http::is_token(text.substr(slash + 1));
@@ -99,7 +99,7 @@ class Store::Writer final : public http::BlobWriter {
     co_return Result<void>{};
   }
   void gather(std::string_view bytes) {
-    // Never more than the documented chunk size.
+    // Reserves at most the documented chunk size.
     std::string& gathered = job_->gathered;
     const std::size_t wanted = gathered.size() + bytes.size();
     if (wanted > gathered.capacity()) {
@@ -183,7 +183,6 @@ http::Response Store::dress(http::Response response, const http::BlobAnswer& ans
   if (!answer.cache_control.empty()) response.fields.add_owned("Cache-Control", answer.cache_control);
   if (response.status == 304) return response;
   if (auto* source = std::get_if<std::unique_ptr<http::BodySource>>(&response.body)) {
-    // Each of the parts has the file's type.
     if (auto* parts = dynamic_cast<MultipartRanges*>(source->get());
         parts != nullptr && is_media_type(answer.media_type)) {
       parts->describe_parts_as(answer.media_type);

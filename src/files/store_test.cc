@@ -183,7 +183,6 @@ TEST_F(StoreTest, TypesComeFromTheRowOrFromTheFirstBytes) {
   EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png");
   EXPECT_EQ(get(file(png->hash)).fields.get("Content-Type"), "image/png") << "from the cache";
   EXPECT_EQ(get(file(text->hash)).fields.get("Content-Type"), "application/octet-stream");
-  // The same file with two media types.
   EXPECT_EQ(get(file(text->hash, "text/plain")).fields.get("Content-Type"), "text/plain");
   EXPECT_EQ(get(file(text->hash, "text/csv")).fields.get("Content-Type"), "text/csv");
   // Invalid types, and text that would add a field, are not sent.
@@ -256,7 +255,6 @@ TEST_F(StoreTest, AMissingFileIsNotFound) {
   const auto blob = put("abc");
   std::filesystem::remove_all(options.path.value + "/" + blob->hash.substr(0, 2));
   EXPECT_EQ(get(file(blob->hash)).status, 404);
-  // The file can be uploaded again.
   EXPECT_TRUE(put("abc"));
   EXPECT_EQ(body_of(get(file(blob->hash))), "abc");
 }

@@ -14,7 +14,7 @@ std::size_t path_of(std::string_view to) {
   return std::min(to.find_first_of("/?#", to.find("://") + 3), to.size());
 }
 
-// The part of request.segments for `value`, which is a part of the path. Slashes that were encoded are NULs there.
+// Returns the part of request.segments that corresponds to `value`, a part of the path. Encoded slashes are NULs in it.
 std::string_view in_segments(std::string_view value, const http::Request& request) {
   const auto begin = value.data() - request.path.data();
   return value.empty() ? value : request.segments.substr(static_cast<std::size_t>(begin), value.size());

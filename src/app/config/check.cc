@@ -300,7 +300,7 @@ class Checker {
         }
       }
     }
-    if (first == nullptr && errors_.empty()) {  // with other errors, a key may be there but wrong
+    if (first == nullptr && errors_.empty()) {  // after other errors, the key may be present but wrong
       complain(policy.position, fmt::format("[policy.{}] has no key to verify tokens with", policy.value),
                "add \"secret\", \"secret_file\", \"public_key\", \"jwks\" or \"jwks_url\"");
     }
@@ -330,8 +330,8 @@ class Checker {
     }
   }
 
-  // `path`: the route's path, if it may have parameters. `passes_on`: whether the route passes bodies on without
-  // holding them.
+  // `path`: the route's path, if it may have parameters. `passes_on`: whether the route forwards bodies without
+  // buffering them.
   void check_use(const std::vector<Located<std::string>>& use, std::string_view path = {}, bool passes_on = false) {
     std::vector<std::string_view> names;
     for (const auto& policy : options_.policies) names.push_back(policy.name.value);
@@ -357,7 +357,7 @@ class Checker {
                                name.value),
                    "\"body_limit\" of [[endpoint]] may be longer");
         }
-      } else if (!is_first && !gateway::may_repeat(type)) {  // it would be ambiguous whose claims or origins apply
+      } else if (!is_first && !gateway::may_repeat(type)) {  // with two, it is unclear which claims or origins apply
         complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
       } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
         complain(name.position, "a route takes its claims from one policy");
@@ -443,7 +443,7 @@ class Checker {
     for (auto& column : writing.columns) {
       check_source(endpoint, column.value, pattern);
       check_default(column.name, column.value);
-      // A policy may check the parameter of the path, while the body names another row.
+      // A policy could check the parameter of the path while the body names a different row.
       const std::string& name = column.name.value;
       if (column.value.key && !column.value.from && method != http::Method::post &&
           std::ranges::count(pattern.names(), name) != 0) {

@@ -135,7 +135,7 @@ class RouteFinder {
     }
   }
 
-  // Null if the path goes to nothing, or to something else than a [[route]].
+  // Returns null if no handler or a handler other than a [[route]] serves the path.
   [[nodiscard]] const gateway::RouteOptions* find(std::string_view host, const std::string& path, http::Method method) {
     http::Exchange exchange;
     exchange.request.method = method;

@@ -30,7 +30,7 @@ void choose_store(const Options& options, Located<std::string>& store, Position 
 void choose_store_of(const Options& options, api::ParamOptions& param, const Complain& complain) {
   const auto source = source_of(param);
   const bool is_hash = source && source->from == api::From::upload && source->field == api::UploadField::hash;
-  // "upload.type" is also a property of a body that is itself the file. That is decided once all sources are known.
+  // If the whole body is the file, "upload.type" is a property of it. Whether it is, is known only with all sources.
   const bool may_be_property = is_hash && (source->key == "type" || source->key == "size");
   if (may_be_property && param.store.value.empty() && options.stores.size() > 1) return;
   if (is_hash) {

@@ -57,7 +57,6 @@ struct Same {
   }
 };
 
-// The visitor: finds the first key whose values differ.
 template <Declared S>
 class Comparison {
  public:

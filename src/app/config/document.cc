@@ -15,8 +15,8 @@ Position position_of(const toml::source_position& position) {
 }
 
 // The TOML library frees nested tables recursively and limits the depth of values only, not of dotted keys. A file that
-// could exhaust the stack is therefore refused before it is parsed. Comments do not count, and ordinary lines have few
-// dots.
+// could exhaust the stack is therefore refused before it is parsed. Dots in comments do not count, and ordinary lines
+// have few dots.
 std::optional<Position> too_many_dots(std::string_view text) {
   constexpr std::size_t usual = 16;
   constexpr std::size_t allowed = 2000;

@@ -88,7 +88,7 @@ void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) 
 }
 
 // [[files]] must not serve the files that clients upload to a store: it would not apply the store's policies, and would
-// derive the media types from the names.
+// derive media types from file names.
 void check_stores(const Options& options, std::vector<Diagnostic>& errors) {
   const auto place = [](const std::string& path) {
     std::error_code error;

@@ -32,7 +32,6 @@ struct Place {
 };
 
 namespace detail {
-// Lists the keys that a struct declares.
 struct KeyLister {
   template <class S, class T>
   void field(std::string_view key, T S::*, std::string_view, const Rules& = {}) {

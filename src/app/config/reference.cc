@@ -146,7 +146,6 @@ std::string text_of(const std::vector<Named<T>>&) {
 template <Declared S>
 std::string describe(const std::string& key, std::string_view header, std::string_view meaning);
 
-// The visitor of one struct, with its defaults.
 template <class S>
 class Describer {
  public:

@@ -28,7 +28,7 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
-// The line, made safe to show. The result has one character for each character of the line.
+// Makes the line safe to show. The result has one character for each character of the line.
 std::string printable(std::string_view line) {
   std::string shown;
   while (!line.empty()) {
@@ -71,9 +71,9 @@ std::size_t end_of_escaped(std::string_view statement, std::size_t at, std::stri
   return statement.size();
 }
 
-// A literal or comment without an end extends to the end of the statement. So does a comment with another one inside,
-// because PostgreSQL nests comments and SQLite does not. Names in double quotes are not literals. `backslash`: how the
-// text writes a backslash of the statement.
+// A literal or comment without an end extends to the end of the statement. A comment that contains another comment does
+// too, because PostgreSQL nests comments and SQLite does not. Names in double quotes are not literals. `backslash`: how
+// the text writes a backslash of the statement.
 std::vector<Hidden> hidden_in(std::string_view statement, std::string_view backslash = "\\") {
   std::vector<Hidden> all;
   for (std::size_t at = 0; at < statement.size();) {
@@ -124,7 +124,7 @@ std::string without_literals(std::string message, std::string_view statement) {
   std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
   constexpr std::string_view mask = "***";
   for (const std::string_view literal : hidden) {
-    // It could be an ordinary word of the message. If it is quoted, the code below hides it.
+    // So short a literal could be an ordinary word of the message. If it is quoted, the code below hides it.
     if (literal.size() < 3) break;
     for (auto at = message.find(literal); at != message.npos; at = message.find(literal, at)) {
       const auto end = at + literal.size();

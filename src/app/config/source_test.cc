@@ -147,8 +147,7 @@ TEST(Errors, OnlyTheFirstTwenty) {
   EXPECT_EQ(errors.text(), all + "a.toml: and 3 more errors\n");
 }
 
-// Reads `x = LITERAL` and checks for each character of the value that it is at the place in the file that locate()
-// returns.
+// Reads `x = LITERAL` and checks that locate() finds the place of each character of the value in the file.
 void expect_every_character_found(const std::string& literal) {
   Source source("a.toml", "# first\nx = " + literal);
   std::vector<Diagnostic> errors;

@@ -104,7 +104,7 @@ void check_parameters(const api::EndpointOptions& endpoint, const std::vector<st
     }
     return did_you_mean(name, used);
   };
-  std::vector<std::string_view> taken = used;  // and the names in the path that params get their values from
+  std::vector<std::string_view> taken = used;  // plus names in the path from which params take values
   for (const auto& parameter : endpoint.params) {
     if (!parameter.value.from || std::ranges::find(used, parameter.name.value) == used.end()) continue;
     const auto from = api::parse_source(parameter.value.from->value);

@@ -91,8 +91,8 @@ bool is_none(std::string_view text, const Schema& schema) {
   return !begins_as_one || !sql::fits(ParameterType::real, read);
 }
 
-// Returns an error about the default, or an empty text. A request without the value would be refused with the same
-// message.
+// Returns an error about the default, or an empty text. A request that relies on the default would be refused with the
+// same message.
 std::string fault_of_default(const api::Source& value, const Schema& schema, sql::Dialect dialect) {
   api::Source alone = value;
   alone.from = api::From::environment;  // so that nothing is read from a request

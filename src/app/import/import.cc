@@ -67,7 +67,6 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
-// Reads the bytes of the file.
 class Input {
  public:
   static Outcome<Input> open(const std::string& path) {
@@ -268,8 +267,8 @@ class Import {
     return {};
   }
 
-  // The columns that the file has. In a file of JSON objects any row may have further members, so the result is all
-  // columns; a column that a row leaves out is not changed.
+  // Returns the columns that the file has. For JSON objects these are all columns, because any row may have further
+  // members; a column that a row leaves out is not changed.
   Outcome<std::vector<std::string>> columns_of(api::BodyFormat format, Input& input) {
     std::vector<std::string> all;
     for (const auto& column : table_.columns) {
@@ -368,7 +367,7 @@ class Import {
         checkpoint_ = *resumed_;
       }
     }
-    // Written now to find out before the first batch whether it can be written.
+    // Saves the checkpoint now, to find out before the first batch whether it can be written.
     if (auto saved = checkpoint_.save(checkpoint_path_); !saved) return fault(saved.error());
     checkpoint_begun_ = true;
     return {};
@@ -403,7 +402,7 @@ class Import {
       return staged >= options_.batch ? apply(staging, staged, hash) : Outcome<void>{};
     };
     while (!rows.ended()) {
-      // Skips exactly the rows that were written before, whatever the batch size was then.
+      // First skips exactly the rows that an earlier run has written, whatever its batch size was.
       const std::uint64_t most = resumed_ ? resumed_->rows - rows_ : options_.batch - staged;
       if (rows.take(most)) {
         if (rows.faults().empty()) {

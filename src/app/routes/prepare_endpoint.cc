@@ -296,7 +296,7 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   made_.sets.push_back(std::move(made));
 }
 
-// exists() would check one value, and the statement would write another.
+// Otherwise exists() could check one value and the statement write another.
 void EndpointPreparation::check_guards(const api::Guards* guards, std::span<const std::string> of_body,
                                        const api::MethodOptions& writing) {
   if (guards == nullptr) return;
@@ -572,7 +572,7 @@ void EndpointPreparation::add_guards(const api::Guards& guards, std::vector<conf
       const auto& types = query.statement.described_types;
       values.push_back({.source = &query.sources[i], .oid = i < types.size() ? types[i] : 0});
     }
-    // Only for conditions that must hold: in others, a default may be there to match nothing.
+    // Only for conditions that must hold. In other conditions, a default may be meant to match nothing.
     if (dialect_ != sql::Dialect::sqlite || !query.must_hold) continue;
     take_columns(asked(query), std::span(values).subspan(first));
   }

@@ -57,7 +57,7 @@ class ResidentRoute final : public Route {
  private:
   const api::resident::ResidentOptions& options_;
   const std::shared_ptr<const api::resident::Plan> plan_;
-  const std::vector<bool> never_null_;  // for [openapi]: of its columns
+  const std::vector<bool> never_null_;  // for [openapi], by column
   const std::vector<api::openapi::Security> security_;
   const http::Pattern pattern_;
   std::optional<http::Pattern> key_pattern_;  // nothing: the table has no key
@@ -66,7 +66,7 @@ class ResidentRoute final : public Route {
 };
 
 // Has the database describe the statements of a resident table. Errors in them, in its key or in its index are reported
-// with their places in the file; then the result is null. The error is that of a database that became unreachable.
+// with their places in the file; then the result is null. Fails only if the database became unreachable.
 sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& preparation,
                                                                   const api::resident::ResidentOptions& options,
                                                                   std::size_t index) {
@@ -151,7 +151,7 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   return plan;
 }
 
-// Adds the plan of the table, or takes the one of `before` that has the same options and columns.
+// Adds the plan of the table, or the plan in `before` with the same options and columns.
 std::shared_ptr<const api::resident::Plan> add_resident(Plan& plan, Plan::Resident resident, const Plan* before) {
   const auto is_same = [&](const auto& one) {
     auto options = one->options;

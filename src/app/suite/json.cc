@@ -24,8 +24,8 @@ Json make(Json::Kind kind, std::string text = {}) {
   return result;
 }
 
-// Recursive, with a nesting of at most deepest_json. simdjson checks the structure, words and strings; it leaves a
-// number to its reader.
+// Recursive, with a nesting of at most deepest_json. simdjson checks the structure, words and strings, but not the
+// syntax of numbers.
 class Parser {
  public:
   // The text becomes an array of its values, so that a value at the top is read like any other.
@@ -54,7 +54,7 @@ class Parser {
     return error == simdjson::SUCCESS || fail(simdjson::error_message(error), location());
   }
   const char* end() { return json_.data() + json_.size(); }
-  // The next token, or the one that was refused.
+  // The position of the next token, or of the token that was refused.
   const char* location() {
     const char* at = end();
     std::ignore = document_.current_location().get(at);

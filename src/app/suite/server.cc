@@ -77,7 +77,7 @@ std::expected<void, Server::Failure> Server::start(config::Config config, Instan
   }
 }
 
-// Runs in the child. The child has a copy of the parent's memory but uses only the configuration.
+// Runs in the child, which has a copy of the parent's memory but uses only the configuration.
 void Server::run(const config::Config& config, const Signals& signals, pid_t parent) const {
   int code = exit_failure;
   try {

@@ -26,7 +26,7 @@ std::string tap_description(std::string_view text) {
 }
 
 std::string yaml_entry(std::string_view key, std::string_view value) {
-  // If the first line began with a blank, that would be read as indentation.
+  // A blank at the beginning of the first line would be read as indentation.
   const bool block = value.contains('\n') && std::ranges::none_of(value, is_control) && value[0] != ' ';
   if (!block) {
     Buffer escaped;
@@ -37,7 +37,7 @@ std::string yaml_entry(std::string_view key, std::string_view value) {
   while (value.ends_with('\n')) value.remove_suffix(1);
   for (;;) {
     const std::size_t end = std::min(value.find('\n'), value.size());
-    result += "    ";  // for empty lines too: prove takes a line without it as the end of the block
+    result += "    ";  // also before empty lines: for prove, a line without it ends the block
     result += value.substr(0, end);
     result += '\n';
     if (end == value.size()) return result;

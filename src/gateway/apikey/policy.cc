@@ -57,7 +57,7 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange, http
     ++anonymous_;
     return std::nullopt;
   }
-  // Another server may have checked a different one of them.
+  // Another server may have checked a different one of the keys.
   if (key.count == FoundKey::Count::several) return refuse(Refusal::repeated);
   if (key.text.empty()) return refuse(Refusal::unknown);
   auto claims = find(sha256_.of(key.text));

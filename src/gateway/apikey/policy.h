@@ -38,8 +38,7 @@ class ApiKeyPolicy final : public Policy {
   using ByDigest = std::unordered_map<Digest, std::shared_ptr<const http::Claims>, DigestHash>;
 
   [[nodiscard]] std::optional<http::Response> judge(http::Exchange& exchange, http::Slot& slot);
-  // Returns null claims if no key has that digest, and nothing if the table is stale or the row is too large for
-  // claims.
+  // Returns null if no key has the digest, and nothing if the table is stale or the row is too large for claims.
   [[nodiscard]] std::optional<std::shared_ptr<const http::Claims>> find(const Digest& digest);
   [[nodiscard]] http::Response refuse(Refusal why);
 

@@ -48,8 +48,8 @@ class Rows final : public KeyTable {
 
 class ApiKeyPolicyTest : public testing::Test {
  protected:
-  // The status of the policy's answer, or 0 if the request passes. Until the next call, `exchange` holds the request
-  // that the route would get.
+  // The status of the policy's answer, or 0 if the request passes. `exchange` then holds the request that the route
+  // would get.
   int ask(std::vector<http::Field> with, std::string_view query = {}) {
     if (policy == nullptr) {
       auto made = std::make_unique<Rows>();

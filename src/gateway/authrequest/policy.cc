@@ -14,8 +14,9 @@ using Progress = http::BodySource::Progress;
 // The longest body of a 2xx answer that is read to its end. A longer one closes the connection.
 constexpr std::size_t most_dropped = 64 * 1024;
 
-// Fields that describe the body of the request, which is not sent, and fields that could turn the answer into 304, 412
-// or 206, which decide nothing. Connection could hide fields from the server that the handler of the request sees.
+// Leaves out fields that describe the body, because the body is not sent, and fields that could turn the answer into a
+// 304, 412 or 206, because these statuses decide nothing. Connection could hide fields from the auth server that the
+// handler of the request sees.
 bool is_left_out(std::string_view name) {
   static constexpr std::string_view names[] = {
       "content-length", "content-type",        "content-encoding", "if-match", "if-modified-since",
@@ -67,7 +68,7 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
     own += i + request.findings.own_fields >= request.fields.size() ? 1 : 0;
     fields.push_back(field);
   }
-  // The path that routes and policies see, so that no spelling of it misleads the server.
+  // Sends the path as routes and policies see it, so that no other spelling can mislead the auth server.
   std::string uri;
   http::append_path(uri, request.segments);
   if (!request.query.empty()) uri.append("?").append(request.query);
@@ -104,7 +105,7 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   co_return http::problem(status, "The server that decides about this request gave no decision.");
 }
 
-// Reserves the whole text before it makes views into it.
+// Reserves memory for the whole text before it makes views into the text.
 void AuthRequestPolicy::pass(http::Request& request, http::Slot& slot, std::span<const http::Field> answered) {
   ChangedRequest& changed = changed_.take(slot);
   std::size_t room = 0;

@@ -15,7 +15,7 @@ namespace sluice::gateway::basic {
 namespace {
 
 constexpr Duration pause = 5ms;     // how often to check whether another verification runs
-constexpr Duration patience = 10s;  // how long to wait for that one to end
+constexpr Duration patience = 10s;  // how long to wait for the running verification
 constexpr std::string_view authorization = "authorization";
 
 std::shared_ptr<const http::Claims> claims_of(std::string_view name) {
@@ -26,8 +26,7 @@ std::shared_ptr<const http::Claims> claims_of(std::string_view name) {
   return http::Claims::parse(json.view());
 }
 
-// The permission to verify; there is one per policy. It is given back when the work is destroyed, on whichever thread
-// that happens.
+// The permission to verify, one per policy. It is given back when the work is destroyed, on any thread.
 class Turn {
  public:
   explicit Turn(std::shared_ptr<std::atomic<bool>> taken) : taken_(std::move(taken)) { *taken_ = true; }
@@ -67,7 +66,7 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
   const http::Field* found = nullptr;
   for (const http::Field& field : exchange.request.fields) {
     if (!http::same_name(field.name, authorization)) continue;
-    // Another server may have checked a different one of them.
+    // Another server may have checked a different one of the fields.
     if (found != nullptr) return Answer(refuse(Refusal::repeated));
     found = &field;
   }

@@ -113,7 +113,7 @@ void HeadersPolicy::append_id(const http::Request& request, std::string& text) {
   }
 }
 
-// Writes the whole text before it makes views into it, because the text may move until then.
+// Writes the whole text before it makes views into it, because the text may move while it grows.
 core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange& exchange, http::Slot& slot) {
   using Answer = std::optional<http::Response>;
   if (!changes_request_) return Answer();

@@ -8,7 +8,7 @@ namespace {
 
 core::IpRanges ranges_of(const std::vector<Located<std::string>>& texts) {
   core::IpRanges ranges;
-  for (const auto& text : texts) (void)ranges.add(text.value);  // valid: the check of the options has accepted it
+  for (const auto& text : texts) (void)ranges.add(text.value);  // valid, because the options were checked
   ranges.seal();
   return ranges;
 }

@@ -8,7 +8,6 @@
 
 namespace sluice::gateway::jwt {
 
-// The counters of one core's policy.
 struct Counters {
   std::uint64_t hits = 0;           // tokens that were in the cache
   std::uint64_t verifications = 0;  // tokens that were verified and valid

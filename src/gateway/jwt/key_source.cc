@@ -36,7 +36,7 @@ std::string Options::check_url(std::string_view text) {
   return url ? std::string() : url.error();
 }
 
-// ---- What all cores share ----
+// ---- The part that all cores share ----
 
 SharedKeySource::SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> tls,
                                  unsigned cores)
@@ -76,7 +76,7 @@ std::shared_ptr<KeySource> KeySource::make(std::shared_ptr<SharedKeySource> shar
                                            core::Mailbox& mailbox, core::MeshPort& mesh, core::BlockingPool& threads) {
   const std::shared_ptr<KeySource> part(new KeySource(std::move(shared), reactor, mailbox, mesh, threads));
   part->shared_->parts_[mesh.core()] = part;
-  part->keys_ = part->shared_->latest();  // only now, because from here on messages of the owner find the part
+  part->keys_ = part->shared_->latest();  // after the line above, so that no message of the owner is missed
   if (mesh.core() == owner) part->running_.spawn(part->run());
   return part;
 }
@@ -134,7 +134,7 @@ Task<void> KeySource::fetch() {
   (void)co_await alarm.wait(deadline);
 }
 
-// ---- The owner's ----
+// ---- The owner ----
 
 void KeySource::asked(unsigned by) {
   if (is_fetching_) return;  // all cores will be notified of its end

@@ -40,8 +40,7 @@ struct KeyUrl {
   [[nodiscard]] static std::expected<KeyUrl, std::string> parse(std::string_view text);
 };
 
-// A JWK set that is fetched from a URL: the part that all cores share. Policies with the same options for the set share
-// it.
+// The part of a JWK set from a URL that all cores share. Policies with the same options use the same object.
 class SharedKeySource {
  public:
   // Reads the file of `jwks_ca`. Precondition: the options have `jwks_url`.
@@ -74,9 +73,8 @@ class SharedKeySource {
   std::shared_ptr<const KeySet> latest_;  // for cores that start after the first fetch
 };
 
-// One core's part of a JWK set that is fetched from a URL. The first core fetches the set at start, every `jwks_every`,
-// and when a token has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is
-// retried.
+// One core's part of a JWK set from a URL. The first core fetches the set at start, every `jwks_every`, and when a
+// token has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is retried.
 class KeySource {
  public:
   // On all cores together, tokens with unknown keys cause at most one fetch in this time.

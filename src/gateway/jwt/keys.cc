@@ -123,7 +123,7 @@ bool is_sound(EVP_PKEY* key) {
   return sound;
 }
 
-// The messages do not contain the path, because someone may have set a secret at the wrong key.
+// The messages do not contain the path, because it may be a secret that was set for the wrong key.
 std::expected<std::string, std::string> read_file(const std::string& path) {
   auto text = core::read_whole_file(path, largest_file);
   if (!text) return std::unexpected("the file " + text.error());
@@ -479,7 +479,7 @@ std::expected<std::shared_ptr<const KeySet>, KeyProblem> load_keys(const Options
     return set->keys.empty() ? std::optional<std::string>("none of \"algorithms\" is for this key") : std::nullopt;
   };
   if (options.secret) {
-    // The error does not point at the secret: it would show that line.
+    // The error does not have the position of the secret, because the message would show that line.
     if (auto wrong = add(Key::from_secret(options.secret->value))) {
       return std::unexpected(KeyProblem{options.position, std::move(*wrong)});
     }

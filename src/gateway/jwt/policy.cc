@@ -150,7 +150,7 @@ std::optional<Refusal> JwtPolicy::judge(http::Request& request) {
   const http::Field* authorization = nullptr;
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "authorization")) continue;
-    // Another server may have checked a different one of them (RFC 9110, 5.3: the field is not a list).
+    // Another server may have checked a different one of the fields (RFC 9110, 5.3: the field is not a list).
     if (authorization != nullptr) return Refusal::repeated;
     authorization = &field;
   }

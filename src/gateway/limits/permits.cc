@@ -26,7 +26,7 @@ class Permits::Waiter : core::Timer {
     }
   }
 
-  // Resumes the waiter at the end of this turn and not now, because the caller of give_back() is still running.
+  // Resumes the waiter only at the end of this turn, because the caller of give_back() is still running.
   void set(Answer answer) {
     answer_ = answer;
     if (caller_) permits_.reactor_.at_turn_end(wake_);
@@ -237,7 +237,7 @@ bool Permits::post(const Letter& letter) {
     const auto part = shared->part<Permits>(there.core());
     if (part != nullptr) return part->arrived(message);
     if (message.kind != Message::Kind::ask) return;
-    // That core has no part, because a reload has removed the limit. So answer through its port.
+    // That core has no part, because a reload has removed the limit. The answer goes through its port.
     (void)there.try_post(message.core, [shared, message](core::MeshPort& home) {
       const Message gone{.key = message.key, .id = message.id, .kind = Message::Kind::answer, .answer = Answer::alone};
       if (const auto asker = shared->part<Permits>(home.core())) asker->arrived(gone);

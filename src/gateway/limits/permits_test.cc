@@ -31,7 +31,7 @@ class Bound {
     }
   }
 
-  // A request: it asks, runs if it is granted a permit, and ends; or it is cancelled before.
+  // A request that asks for a permit, runs if it gets one, and ends. It may also be cancelled before.
   struct Request {
     unsigned core = 0;
     std::optional<Answer> answer{};
@@ -197,8 +197,8 @@ TEST(Permits, APartThatHasEndedSaysSo) {
   EXPECT_EQ(bound.take(0, key), Answer::alone);
 }
 
-// With any interleaving of requests, ends and cancellations, there are never too many permits, and in the end all are
-// back.
+// With any interleaving of requests, ends and cancellations, there are never too many permits, and in the end all
+// permits have been given back.
 void interleave(std::uint64_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);

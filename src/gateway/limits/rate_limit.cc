@@ -11,12 +11,12 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// For 429 and similar statuses: when a retry may succeed.
+// Tells the client when a retry may succeed.
 void add_retry_after(http::Response& response, std::int64_t wait_ns) {
   response.fields.add_owned("Retry-After", std::to_string(std::max<std::int64_t>(divide_up(wait_ns, second_ns), 1)));
 }
 
-// A String of Structured Fields (RFC 9651, 3.3.3). Characters that it cannot have become '_'.
+// A String of Structured Fields (RFC 9651, 3.3.3). Characters that are not allowed in it become '_'.
 std::string quoted(std::string_view name) {
   std::string text = "\"";
   for (const char c : name) text += c < 0x20 || c > 0x7e || c == '"' || c == '\\' ? '_' : c;

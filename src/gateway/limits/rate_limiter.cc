@@ -50,7 +50,7 @@ core::Async<RateLimiter::Verdict> RateLimiter::take(const Key& key) {
       if (loan->left != 0) --loan->left;
       return Verdict{.left = loan->left};
     }
-    // The owner has sent this time, and an account never fills earlier than predicted.
+    // The owner has sent this time. An account never fills earlier than predicted.
     if (const std::int64_t at = reactor_.now().time_since_epoch().count(); at < loan->refused_until) {
       return Verdict{.answer = Answer::refused, .wait_ns = std::max(loan->token_at, loan->refused_until) - at};
     }
@@ -76,7 +76,7 @@ RateLimiter::Verdict RateLimiter::grant(const Key& key, unsigned asker, std::uin
   room -= interval;
   std::int64_t left = room / interval;
   if (wanted != 0) {
-    // Lend at most half of the tokens in total, however many cores ask, so that some are left for the next one.
+    // Lend at most half of the tokens in total, however many cores ask, so that some tokens are left for the next core.
     const auto more = static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, left / (2 * port_.size())));
     auto send = [shared = shared_, key, more](core::MeshPort& there) {
       if (const auto part = shared->part<RateLimiter>(there.core())) part->receive(key, more);
@@ -126,7 +126,7 @@ core::Task<RateLimiter::Verdict> RateLimiter::serve(std::shared_ptr<Shared> shar
   co_return self->grant(key, asker, 0);
 }
 
-// ---- The others ----
+// ---- The other cores ----
 
 core::Task<RateLimiter::Verdict> RateLimiter::ask(Key key) {
   const Instant begin = reactor_.now();
@@ -139,7 +139,7 @@ core::Task<RateLimiter::Verdict> RateLimiter::ask(Key key) {
   std::uint32_t wanted = 0;
   if (loan != nullptr) {
     if (loan->lent != 0) repay(*loan);
-    // A core that asks once gets no loan, because it would only have to return it.
+    // A core that asks rarely gets no loan, because it would have to return the loan unused.
     const bool is_often = loan->asked_at >= 0 && at - loan->asked_at < Duration(loan_time).count();
     wanted = loan->wanted = is_often ? std::min(longest_loan, std::max(1u, loan->wanted * 2)) : 0;
     loan->asked_at = at;

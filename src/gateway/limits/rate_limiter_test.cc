@@ -15,7 +15,6 @@ using Answer = RateLimiter::Answer;
 
 constexpr Rate ten_per_s{.interval_ns = 100'000'000, .burst = 10};
 
-// A limit on several cores.
 class Limit {
  public:
   explicit Limit(unsigned cores, const Rate& rate, std::uint32_t keys = 1000, std::size_t ring_capacity = 256)
@@ -217,9 +216,8 @@ TEST(RateLimiter, APartThatHasEndedSaysSo) {
   EXPECT_EQ(taking.verdict->answer, Answer::alone);
 }
 
-// With any interleaving of requests, turns and time: of the requests that begin and end between two moments, at most as
-// many are allowed as the burst and the tokens of that time. No tokens are lost: after a pause the whole burst is
-// available.
+// With any interleaving of requests, turns and time, the requests allowed between two moments are at most the burst
+// plus the tokens of that time. No tokens are lost: after a pause the whole burst is available.
 void interleave(std::uint64_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);

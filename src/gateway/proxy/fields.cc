@@ -59,10 +59,10 @@ bool is_ours(std::string_view name) {
 
 bool is_forwarded(std::string_view name) { return name.size() >= 12 && same_name(name.substr(0, 12), "x-forwarded-"); }
 
-// CGI, WSGI and Rack do not distinguish X_Forwarded_For from X-Forwarded-For. So such a name is treated like the other.
+// CGI, WSGI and Rack do not distinguish X_Forwarded_For from X-Forwarded-For, so both are treated alike.
 bool imitates_ours(std::string_view name) {
   if (!name.contains('_')) return false;
-  std::array<char, 32> dashed{};  // longer than all those names; for longer ones only the prefix matters
+  std::array<char, 32> dashed{};  // longer than all names of is_ours(); of longer names only the prefix matters
   const std::string_view start = name.substr(0, dashed.size());
   std::ranges::replace_copy(start, dashed.data(), '_', '-');
   const std::string_view read(dashed.data(), start.size());
@@ -144,9 +144,8 @@ bool fits_a_tunnel(std::string_view protocols) {
   return fits;
 }
 
-// Whether a server could find a segment "." or ".." here, and so another path than the one that policies have seen.
-// This is possible for a server that takes an encoded slash or a backslash as a separator, or that removes `;...` from
-// segments.
+// Whether a server could read a segment "." or ".." here, and so a different path than policies have seen. A server
+// could do so if it takes an encoded slash or a backslash as a separator, or removes `;...` from segments.
 bool may_lead_elsewhere(std::string_view segments) {
   constexpr std::string_view unusual("\\;\0", 3);
   constexpr std::string_view separators("/\\\0", 3);

@@ -55,7 +55,7 @@ TEST(ForwardedRequest, SaysWhomItComesFrom) {
   EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nx-forwarded-host: b\r\n"
                     "X-Forwarded-Port: 1\r\nForwarded: for=6.6.6.6\r\n\r\n"),
             forward("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
-  // Also not with underscores, which CGI, WSGI and Rack do not distinguish.
+  // The same holds for names with underscores, which CGI, WSGI and Rack do not distinguish.
   EXPECT_EQ(
       forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 6.6.6.6\r\nx-forwarded_proto: https\r\n"
               "X_FORWARDED_Some_Name_That_Is_Longer_Than_All_Others: 1\r\nX-Real-IP: 6.6.6.6\r\nX_Real-IP: 6.6.6.6\r\n"
@@ -192,7 +192,8 @@ TEST(ForwardedRequest, HasThePathThatWasMatched) {
   EXPECT_EQ(line_of("http://a"), "/");
 }
 
-// Routes and policies have decided about request.segments, so a server must find the same in the path that it gets.
+// Routes and policies have decided about request.segments, so a server must find the same segments in the path that it
+// gets.
 TEST(ForwardedRequest, EverySpellingStaysThePathThatWasMatched) {
   constexpr std::string_view pieces[] = {"/", "/", ".", "..", "%2e", "%2F", "a", "%61", "%2B", "+", "!", "%25", "b%20"};
   std::mt19937 random(1);

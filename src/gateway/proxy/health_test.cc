@@ -80,7 +80,7 @@ TEST_F(HealthTest, EveryTransition) {
       {up, {fail_1, fail_1, pass_1}, {up, up, ejected, up, up, up, up, up, up, up}},
       {up, {probe_fails}, {up, up, ejected, up, ejected, up, up, up, up, up}},
       {up, {probe_fails, probe_passes}, {up, up, ejected, up, up, up, up, up, up, up}},
-      // Not before its time has passed and its probes have passed.
+      // The server leaves the state only after its time is over and its probes have passed.
       {ejected, {fail_3}, {ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected}},
       {ejected,
        {fail_3, time_10s, probe_passes},
@@ -91,7 +91,7 @@ TEST_F(HealthTest, EveryTransition) {
       {ejected,
        {fail_3, probe_passes, probe_passes, probe_fails, time_10s},
        {ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected, ejected}},
-      // Reports are about requests that were sent before.
+      // Reports have no effect, because they are about requests sent before the ejection.
       {probing,
        {fail_3, probe_passes, probe_passes, time_10s},
        {probing, probing, probing, probing, probing, slow_start, ejected, probing, probing, probing}},

@@ -15,7 +15,7 @@ constexpr int groups = 10;  // `\0` to `\9`
 
 bool is_visible(char c) { return c > ' ' && c < '\x7f'; }
 
-// Decodes the character at `at`, and moves `at` behind it. An encoded slash is read as a NUL, as in Request::segments.
+// Decodes the character at `at`, and moves `at` past it. An encoded slash is read as a NUL, as in Request::segments.
 char read_character(std::string_view path, std::size_t& at) {
   if (path[at] != '%' || path.size() - at < 3) return path[at++];
   const char c = static_cast<char>(hex_digit(path[at + 1]) << 4 | hex_digit(path[at + 2]));

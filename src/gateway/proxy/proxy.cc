@@ -47,7 +47,7 @@ std::string cause_of(const Error& error, const http::client::Connection& connect
   return error.text();
 }
 
-// The text for the log.
+// The reason for the log.
 std::string describe_failure(const Error& error, const http::client::Connection& connection) {
   const bool is_invalid = connection.tls_failure().empty() && connection.reason() != http::h1::Reason::none;
   return (is_invalid ? "it gave no valid response: " : "it gave no response: ") + cause_of(error, connection);
@@ -77,14 +77,14 @@ bool is_ours(const Error& error) {
 bool is_agreed(const http::Request& request, const ResponseHead& head, std::string_view websocket_key) {
   if (!http::lists_token(request.upgrade, head.upgrade)) return false;
   if (!http::same_name(head.upgrade, "websocket")) return true;
-  // With a wrong accept value no WebSocket has begun: the client may have made some other program return the 101.
+  // With a wrong accept value no WebSocket has begun: the client may have made another program return a 101.
   return !websocket_key.empty() &&
          find(head.fields, "sec-websocket-accept") == http::websocket::accept_for(websocket_key);
 }
 
 }  // namespace
 
-// A server's response: holds what its fields refer to, and streams the body.
+// A server's response: keeps the memory that its fields refer to, and streams the body.
 class Proxy::Responding final : public http::BodySource {
  public:
   Responding(Upstream::Attempt attempt, Pool::Lease lease) : attempt_(std::move(attempt)), lease_(std::move(lease)) {}

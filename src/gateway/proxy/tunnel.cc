@@ -74,7 +74,7 @@ core::Task<void> Tunnel::carry(net::Duplex& from, net::Duplex& to, Running& runn
   try {
     whole = co_await carry_all(from, to, running);
   } catch (const std::bad_alloc&) {
-    // Ends like a lost connection.
+    // Lack of memory ends the tunnel like a lost connection.
   }
   if (whole) ++running.ended;
   running.broken |= !whole;

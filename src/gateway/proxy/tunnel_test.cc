@@ -100,7 +100,6 @@ class TunnelTest : public testing::Test {
     pass(50ms);
     return server;
   }
-  // Opens a tunnel of bytes and returns both ends.
   std::pair<End*, End*> open() {
     End& client = ask(echo_request);
     End& server = accepted();

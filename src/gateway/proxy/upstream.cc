@@ -148,7 +148,7 @@ std::string authority_of(const Origin& origin) {
 
 }  // namespace
 
-// ---- What all cores share ----
+// ---- The part that all cores share ----
 
 std::string SharedUpstream::name_of(const Origin& origin) {
   if (!origin.path.empty()) return "unix:" + origin.path;
@@ -201,7 +201,7 @@ std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_t
   return std::unexpected(TlsProblem{position.line != 0 ? position : options.position, made.error().text});
 }
 
-// ---- Which servers there are ----
+// ---- The list of servers ----
 
 struct Upstream::Owner {
   Owner(const UpstreamOptions& options, unsigned cores) : health(health_options(options, cores)), is_behind(cores) {}
@@ -299,13 +299,13 @@ Upstream::Server* Upstream::find(std::uint64_t id) const {
   return found != servers_.end() ? found->get() : nullptr;
 }
 
-// ---- Which one a request is sent to ----
+// ---- The choice of a server ----
 
 Upstream::Server* Upstream::choose_permitted(std::optional<std::uint64_t> key) {
   for (const auto& server : servers_) {
     if (!server->has_permit) continue;
     if (!key) return server.get();
-    // Only for a request whose key belongs to the server.
+    // The permit is only for a request whose key belongs to the server.
     const auto share = std::exchange(server->share, 100);
     const Candidate* const chosen = Choice(candidates_, {}).hash(*key);
     server->share = share;
@@ -330,7 +330,7 @@ std::vector<Candidate*> Upstream::earlier_candidates(const SharedUpstream& of) {
     }
     candidates.push_back(server);
   }
-  wake_at(reactor_.now());  // those which are not chosen go again
+  wake_at(reactor_.now());  // releases the servers that are not chosen
   return candidates;
 }
 
@@ -388,7 +388,7 @@ void Upstream::Attempt::leave() noexcept {
   if (server_->is_gone) upstream_->wake_at(upstream_->reactor_.now());
 }
 
-// ---- What a core tells the owner, and hears from it ----
+// ---- Messages between a core and the owner ----
 
 void Upstream::wake_at(Instant when) {
   if (!tick_.armed() || when < tick_.when()) reactor_.timers().schedule(tick_, when);

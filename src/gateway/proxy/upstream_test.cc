@@ -56,7 +56,6 @@ class UpstreamTest : public testing::Test {
       for (const auto& port : ports_) port->awake();
     }
   }
-  // Sends a request from that core to that server. It passes or fails.
   void send(unsigned core, const std::string& server, bool passes) {
     for (int i = 0; i < 20; ++i) {
       Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, request_);
@@ -226,7 +225,7 @@ TEST_F(UpstreamTest, AReloadKeepsWhatStays) {
   EXPECT_EQ(used(1).size(), 3u);
 }
 
-// A request that has waited while another configuration came, and one that is sent again then.
+// One request has waited while the configuration changed; another is sent again after the change.
 TEST_F(UpstreamTest, ARequestGoesToServersOfItsOwnConfiguration) {
   list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3"});
   start();
@@ -282,7 +281,7 @@ TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
   const auto server_of = [&](const http::Request& request) {
     return upstreams_[0]->begin(*shared_, request).server().address;
   };
-  // Whether requests that differ only in this way go to several servers, and each of them always to the same one.
+  // Whether requests that differ only by `change` go to several servers, and equal requests to the same server.
   const auto goes_by = [&](const std::string& hash, auto change) {
     for (auto& one : upstreams_) one.reset();
     shared_.reset();
