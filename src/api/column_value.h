@@ -10,12 +10,12 @@
 namespace sluice::api {
 
 struct ColumnUse {
-  bool is_stored = true;      // the column stores the value; false if it is only compared with it
-  bool allows_texts = false;  // a text that is not a value of the column's type stays a text
+  bool is_stored = true;      // the statement stores the value in the column; false if it only compares the two
+  bool allows_texts = false;  // a text that is not a value of the column's type is bound as text
 };
 
-// Converts a request's value, which is neither missing nor null, to an argument for a column. It accepts the form in
-// which answers show the column's values. An error completes the sentence "must be ...".
+// Converts a request's value to an argument for a column. Accepts the notation in which answers show the column's
+// values. An error says what the value must be: "must be JSON". Precondition: the value is neither missing nor null.
 [[nodiscard]] std::expected<sql::Argument, std::string_view> column_value(sql::ColumnKind kind, const Value& value,
                                                                           ColumnUse use = {});
 

@@ -58,8 +58,7 @@ struct EndpointPlan {
 // the database returns at once is sent whole with its length. A longer one is streamed.
 class Endpoint final : public http::Handler {
  public:
-  // `trouble`: the log for a database that cannot be reached. If null, each request that fails for this reason is
-  // logged.
+  // `trouble`: the log for a database that cannot be reached. If null, each such failure is logged.
   Endpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,
            TroubleLog* trouble = nullptr)
       : plan_(std::move(plan)),
@@ -101,8 +100,8 @@ class Endpoint final : public http::Handler {
   Failures failure_;
   Binder binder_;
   std::vector<sql::Argument> arguments_;  // until they are bound
-  // Layouts for columns that differ from the plan's because the table has changed since the start. One per column list
-  // of the database. The lists live as long as the database.
+  // Layouts for columns that differ from the plan's because the table has changed since the server started. Each entry
+  // belongs to one column list. The database owns the lists.
   std::vector<Changed> changed_;
 };
 

@@ -12,8 +12,7 @@
 
 namespace sluice::api {
 
-// The rules of [errors] and [endpoint.errors] for the database's error codes. Created at start, immutable, shared by
-// all cores.
+// The rules of [errors] and [endpoint.errors] for the database's error codes. Immutable, shared by all cores.
 class ErrorMap {
  public:
   // Null if there are no rules. `own` takes precedence over `common`, and a whole code over its class.

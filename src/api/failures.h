@@ -22,11 +22,12 @@ enum class Failed : std::uint8_t {
 };
 
 // The log entry for an error. A message may repeat the statement's values, even in changed form. It is therefore
-// omitted if the statement takes a credential. `credential`: that value's name; empty if the statement takes none.
+// omitted if the statement takes a credential. `credential`: its name, from credential_of(); empty without a
+// credential.
 [[nodiscard]] std::string log_text(const sql::Error& error, std::string_view credential);
 
-// Answers of one endpoint to errors of its database. The SQLSTATE determines the status (RFC 9457). The database's own
-// message goes only to the log, unless [errors] says otherwise.
+// Makes one endpoint's answers to database errors, as problem details (RFC 9457). The SQLSTATE determines the status.
+// The database's own message goes only to the log, unless [errors] says otherwise.
 class Failures {
  public:
   // `path`, `errors` and `credential` must outlive this. `trouble`: the log for a database that cannot be reached; if

@@ -9,12 +9,11 @@
 
 namespace sluice::api {
 
-// Checks the columns of a GET that answers with a file: the first is the hash, and further ones are named `type` and
+// Checks the columns of a GET that answers with a file: the first is the hash, and the others may only be `type` and
 // `name`. Returns what is wrong with them, or an empty string.
 [[nodiscard]] std::string check_file_columns(std::span<const sql::Column> columns);
 
-// One core's handler of a GET that answers with a file. The statement returns the file's hash, and the store has the
-// file.
+// One core's handler of a GET that answers with a file. The statement returns the file's hash; the store has the file.
 class FileEndpoint final : public http::Handler {
  public:
   FileEndpoint(std::shared_ptr<const EndpointPlan> plan, sql::Database& database, core::Reactor& reactor,

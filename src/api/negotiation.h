@@ -21,7 +21,7 @@ struct Preference {
 };
 
 // Chooses the format by the path's extension, or else by Accept. `formats`: the available formats. Returns nullopt if
-// the client accepts none of them; not_acceptable() is the answer to that.
+// the client accepts none of them; the caller then answers with not_acceptable().
 [[nodiscard]] std::optional<Preference> preference_of(const http::Request& request, sql::FormatSet formats = {});
 [[nodiscard]] http::Response not_acceptable(sql::FormatSet formats = {});
 

@@ -23,7 +23,7 @@ namespace sluice::api {
 // Where a value comes from.
 enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body, upload };
 
-// Returns what is wrong with the text of a `from`; empty if nothing is.
+// Checks the text of a `from`. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_source(std::string_view text);
 
 enum class Returns : std::uint8_t { rows, object, file };
@@ -32,9 +32,9 @@ inline NameOf<Returns> names_of(Returns) {
   return {{"rows", Returns::rows}, {"object", Returns::object}, {"file", Returns::file}};
 }
 
-// Parses a `max_deleted` such as "1000" or "10%". Returns nothing if the text is neither a number nor a share.
+// Parses a `max_deleted` such as "1000" or "10%". Returns nullopt if the text is neither a number nor a share.
 [[nodiscard]] std::optional<sql::DeletionLimit> parse_deletion_limit(std::string_view text);
-// Returns what is wrong with the text of a `max_deleted`; empty if nothing is.
+// Checks the text of a `max_deleted`. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_deletion_limit(std::string_view text);
 
 // [endpoint.params.NAME]: a parameter of the endpoint's statements.
@@ -401,8 +401,7 @@ struct EndpointOptions {
   }
 };
 
-// The limits of one method's requests, in bytes: the method's own limit, else the endpoint's, else the server's or the
-// default.
+// The limits of a method's requests, in bytes: the method's own, else the endpoint's, else the server's or the default.
 inline std::uint64_t body_limit(const EndpointOptions& endpoint, const MethodOptions& method, std::uint64_t server) {
   if (method.body_limit) return method.body_limit->value.bytes;
   return endpoint.body_limit ? endpoint.body_limit->value.bytes : server;

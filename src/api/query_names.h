@@ -31,7 +31,6 @@ class QueryNames {
     return refuse(request.query);
   }
 
-  // All known names.
   [[nodiscard]] std::vector<std::string_view> all() const {
     std::vector<std::string_view> all;
     for (const Name& name : names_) all.push_back(name.text);

@@ -20,12 +20,12 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
 
 // 404: the statement found no row.
 [[nodiscard]] http::Response refuse_missing(const http::Request& request);
-// Reads the whole body of a request, at most `limit` bytes. The bytes count `copies` times against the server's limit
-// for bodies. Precondition: the request has a body. A returned answer is a refusal.
+// Reads the whole body of a request, at most `limit` bytes. The bytes count `copies` times against the server's memory
+// limit for bodies. Returns the refusal if reading fails. Precondition: the request has a body.
 [[nodiscard]] core::Task<std::optional<http::Response>> read_whole(const http::Request& request, std::uint64_t limit,
                                                                    unsigned copies, std::string& into);
-// For a handler that takes no body. If the request has one, answers 400, unless the body is empty or `{}`, which some
-// clients always send. Then the handler gets the request without it.
+// Calls a handler that takes no body. Answers 400 if the request's body is neither empty nor `{}`. Some clients always
+// send one of these; the handler gets the request without the body.
 [[nodiscard]] core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler);
 // Whether a body of this format can contain rows of this shape. `format` is empty if it is unknown.
 [[nodiscard]] bool takes(const Shape& shape, std::optional<BodyFormat> format);
@@ -35,9 +35,9 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
 [[nodiscard]] bool announces_more(const http::Request& request, std::uint64_t limit);
 // 413.
 [[nodiscard]] http::Response refuse_length();
-// 400 for a PUT with Content-Range, because its body would be mistaken for the whole (RFC 9110, 14.4).
+// 400 for a PUT with Content-Range, because its body would be taken for the whole content (RFC 9110, 14.4).
 [[nodiscard]] std::optional<http::Response> refuse_part(const http::Request& request);
-// The body is incomplete, or there was no memory for it: 413, 408, 503 or 400.
+// 413, 408, 503 or 400: the body could not be read to its end.
 [[nodiscard]] http::Response refuse_body(const Error& error);
 // 400: the body does not parse as its Content-Type.
 [[nodiscard]] http::Response refuse_unreadable(std::span<const RowFault> faults);
@@ -45,7 +45,7 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
 [[nodiscard]] http::Response refuse_row_count(std::size_t count);
 // 422: "errors" lists the faults of each row.
 [[nodiscard]] http::Response refuse_rows(std::span<const RowFault> faults);
-// 409: rows exist that the request may not change.
+// 409: the body has rows that exist but that the request may not change.
 [[nodiscard]] http::Response refuse_outside(std::span<const RowFault> faults);
 // The member "errors" of a problem.
 [[nodiscard]] std::string errors_member(std::span<const RowFault> faults);

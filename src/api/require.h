@@ -61,15 +61,16 @@ inline constexpr std::uint32_t exists_statement_offset = 15;
 // The prepared requirements of one method. Immutable, shared by all cores.
 class Guards {
  public:
-  // Appends the requirement of `options`, and the queries of its exists() to `queries`. They are prepared in that
-  // order. A source that is in `declared` too is read in the way declared there. Precondition: the expression parses.
+  // Adds the requirement of `options`, and appends the queries of its exists() to queries(). The caller prepares them
+  // in that order. A source that is also in `declared` gets the type, default and trimming declared there.
+  // Precondition: the expression parses.
   void add(const RequireOptions& options, const http::Pattern& pattern, std::span<const Source> declared = {});
   struct Query {
     const Requirement* written = nullptr;
     const RequireOptions* options = nullptr;  // until it is prepared
     sql::Statement statement;
     std::vector<Source> sources;
-    bool must_hold = false;  // only and() encloses it, so a false result refuses the request
+    bool must_hold = false;  // only and() encloses the query, so a false result refuses the request
   };
   [[nodiscard]] std::vector<Query>& queries() { return queries_; }
   [[nodiscard]] const std::vector<Query>& queries() const { return queries_; }
@@ -91,8 +92,7 @@ class Guards {
   // `known`: the results of the queries so far, or empty.
   [[nodiscard]] Verdict judge(const http::Request& request, std::span<const std::optional<bool>> known) const;
 
-  // Judges the request and runs the queries that it needs. An answer is a refusal; nullopt means that all requirements
-  // hold.
+  // Judges the request and runs the queries that it needs. Returns the refusal, or nullopt if all requirements hold.
   [[nodiscard]] core::Task<std::optional<http::Response>> ask(const http::Request& request, sql::Database& database,
                                                               const sql::QueryOptions& options,
                                                               const Failures& failures) const;

@@ -18,7 +18,7 @@ namespace sluice::api {
 // `settings` of [database.NAME]. Created at start, immutable, shared by all cores.
 struct RolePlan {
   std::optional<Source> source;
-  std::string anonymous;         // used if the source has no value; if it is empty, such a request is refused
+  std::string anonymous;         // the role if the source has no value; if empty, such a request is refused
   std::vector<Source> settings;  // each source is named after its setting
 
   // Whether requests run under a role. If not, they run as the login, with the settings.
@@ -36,7 +36,7 @@ struct RolePlan {
 
 // The settings of one transaction: `role`, and those that policies and functions read with current_setting():
 // `request.jwt.claims` (the payload of the verified token as JSON; "" without one), `request.method`, `request.path`,
-// `request.client_address`, and the configured ones. On error returns the answer.
+// `request.client_address`, and the configured ones. An error is the answer.
 [[nodiscard]] std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
                                                                                    const http::Request& request);
 

@@ -22,7 +22,7 @@
 
 namespace sluice::api {
 
-// A prepared PUT or PATCH of a set: the body's rows become the contents of a part of a table. Immutable, shared by all
+// A prepared PUT or PATCH of a set: the body's rows become the content of a part of a table. Immutable, shared by all
 // cores.
 struct SetWritePlan {
   // Takes the columns and their sources from `options`. `set` has been prepared with set_options().
@@ -61,8 +61,8 @@ struct SetWritePlan {
                                           const http::Pattern& pattern);
 
 // One core's handler of a set. It reads the body as it arrives and keeps only the beginning of a long one in memory.
-// The rows wait in the database until the last one has arrived, and are then written in one transaction. With
-// `?dry-run` the answer says what would change. `?max-deleted` limits how many rows the request may delete.
+// The database stages the rows until the last one has arrived, and then writes them in one transaction. With `?dry-run`
+// the answer says what would change. `?max-deleted` limits how many rows the request may delete.
 class SetEndpoint final : public http::Handler {
  public:
   SetEndpoint(std::shared_ptr<const SetWritePlan> plan, sql::Database& database, core::Reactor& reactor,

@@ -31,27 +31,25 @@ class SetRows {
   // Whether the body has had no row so far.
   [[nodiscard]] bool empty() const { return empty_; }
 
-  // Takes rows until the reader needs more bytes. Returns true if the batch is full; it then has at most `most_rows`
-  // rows.
+  // Takes rows until the reader needs more bytes, the body ends or the batch is full. Returns true if the batch is
+  // full. It never has more than `most_rows` rows.
   [[nodiscard]] bool take(std::uint64_t most_rows = UINT64_MAX);
   // The values of the batch. The views last until the next take().
   [[nodiscard]] std::span<const sql::StagedValue> values();
-  // The number of rows in the batch.
   [[nodiscard]] std::size_t pending() const { return lines_.size(); }
   // Roughly how many bytes of the body are held here, including copies.
   [[nodiscard]] std::size_t held() const {
     return reader_->held() + texts_.capacity() + values_.capacity() * sizeof(sql::StagedValue);
   }
-  // Discards the batch.
   void clear();
   // Passes the batch to the database and clears it. Does not pass it if there are faults.
   [[nodiscard]] core::Task<sql::Result<void>> hand_over(sql::Staging& staging);
 
-  // The database's faults in staged rows, with the positions in the body as the reader names them.
+  // Converts the database's faults in staged rows. The reader determines the notation of their positions in the body.
   [[nodiscard]] std::vector<RowFault> located(std::span<const sql::StagedFault> faults) const;
-  // The same with column names as positions.
+  // The same, but with column names as positions.
   [[nodiscard]] static RowFault fault_of(const sql::StagedFault& fault) {
-    // Names the line, which the client can find in its file. The row number counts only within a batch.
+    // Names the line, because the row number counts only within a batch.
     const std::string twin = "has the same key as line " + std::to_string(fault.twin_line);
     return {.line = fault.line,
             .row = fault.row,

@@ -25,7 +25,7 @@ namespace sluice::api {
 // The property of an uploaded file that a parameter takes.
 enum class UploadField : std::uint8_t { hash, size, type, name };
 
-// A file of the request that is in its store. Texts without a value are NULL.
+// A file of the request that has been stored. A property that is nullopt is bound as NULL.
 struct Upload {
   std::optional<std::string> hash;  // nullopt if the request has no such file
   std::optional<std::string> size;
@@ -43,7 +43,7 @@ struct Source {
   std::size_t upload_index =
       0;  // From::upload: index of the file; `key` is the name of its part, or "" for the whole body
   UploadField upload_field = UploadField::hash;  // From::upload
-  std::string store;                             // From::upload, for the hash
+  std::string store;                             // From::upload with UploadField::hash: the store's name
   bool asks_presence = false;  // From::body, From::upload: the value is "true" if the field is present, else "false"
   bool required = false;
   bool trim = false;
@@ -58,11 +58,11 @@ struct Source {
   bool is_array = false;                                // write a list as PostgreSQL's array literal, not as JSON
 };
 
-// The name of the first source whose value is a credential, according to the name of the parameter or of its source.
-// Empty if absent.
+// The name of the first source whose value is a credential, judging by the name of the parameter or its source. May be
+// empty.
 [[nodiscard]] std::string_view credential_of(std::span<const Source> sources);
 
-// Parses "path.slug" and the like. An error says what is wrong with the text, for the configuration's reader.
+// The result of parsing "path.slug" and the like. An error says what is wrong with the text, for the operator.
 struct SourceName {
   From from{};
   std::string key;
@@ -78,14 +78,14 @@ struct SourceName {
 // The source of a column's value. By default it is the body's field of the same name.
 [[nodiscard]] Source column_source(const Named<ColumnOptions>& column, const http::Pattern& pattern);
 
-// All sources that the configuration declares for one method; null means GET. Requirements must read the same values in
-// the same way.
+// All sources that the configuration declares for one method; null means GET. Requirements read these values in the
+// same way.
 [[nodiscard]] std::vector<Source> declared_sources(const EndpointOptions& endpoint, const MethodOptions* method,
                                                    const http::Pattern& pattern, bool in_body);
 
-// Takes PostgreSQL's type of the statement's parameter with this index.
+// Sets what follows from PostgreSQL's type of the statement's parameter with this index.
 void take_type(Source& source, const sql::Statement& statement, std::size_t parameter);
-// Takes the properties of the column that stores the value.
+// Sets what follows from the column that stores the value.
 void take_column(const sql::TableColumn& column, Source& source);
 
 // The types declared for parameters, for Database::prepare(): `{name:int}` in the path and [endpoint.params].
@@ -100,13 +100,12 @@ void take_column(const sql::TableColumn& column, Source& source);
 // nullopt if the text is not a value of the type.
 [[nodiscard]] std::optional<std::string> canonical(sql::ParameterType type, std::string_view text);
 
-// An invalid value.
 struct ValueFault {
   const Source* source = nullptr;
   std::string reason;  // "must be an integer"
 };
 
-// Without the blanks that the option `trim` removes.
+// The text without blanks at both ends, which the option `trim` removes.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
 // The arguments of one statement, from a request and, if sources name the body, from one of its rows. The views point
@@ -136,7 +135,7 @@ struct Echo {
                                                         std::span<const Value> row);
 inline constexpr std::string_view differing_echo_reason = "is not what the path says";
 
-// The body's value that these columns are about: its index in Shape::names, or SIZE_MAX if it is not exactly one value.
+// The index in Shape::names of the only body value for these columns; SIZE_MAX if it is not exactly one.
 [[nodiscard]] std::size_t field_of(std::span<const std::string> columns, std::span<const Source> sources);
 
 // "The parameter \"id\" must be an integer."

@@ -10,8 +10,8 @@
 #include "http/router.h"
 #include "sql/set/table.h"
 
-// Statements for a method that names a table and its columns instead of SQL. A column's value is the parameter
-// sql::shared_parameter(). The parameter presence_parameter() says whether the body has the column.
+// Makes the statements of a method that configures a table and its columns instead of SQL. Each column's value is the
+// parameter sql::shared_parameter(). The parameter presence_parameter() says whether the body has the column.
 namespace sluice::api {
 
 struct TableSql {
@@ -26,7 +26,7 @@ struct TableSql {
                                                                   const http::Pattern& pattern, sql::Dialect dialect,
                                                                   const sql::Table& table);
 
-// The source of a parameter of such a statement. Returns nullopt if it has no such parameter.
+// The source of a parameter of such a statement. Returns nullopt if the statement does not have this parameter.
 [[nodiscard]] std::optional<Source> table_source(std::string_view parameter, const MethodOptions& options,
                                                  const http::Pattern& pattern);
 

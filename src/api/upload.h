@@ -28,7 +28,7 @@ struct UploadPlan {
   std::vector<File> files;
   bool whole = false;                          // the whole body is the only file
   std::string fault;                           // what is wrong in the configuration; empty if nothing is
-  std::size_t field_bytes = most_field_bytes;  // names and values of the other parts together, as received
+  std::size_t field_bytes = most_field_bytes;  // limit of all names and values of the other parts, as received
 
   [[nodiscard]] bool empty() const { return files.empty(); }
 };

@@ -15,12 +15,12 @@
 #include "sql/database.h"
 #include "sql/encode/format.h"
 
-// Optimistic locking (RFC 9110, 8.8.3 and 13). The state of an endpoint's one row is sent as an ETag. A write sends it
-// back as its condition.
+// Optimistic locking (RFC 9110, 8.8.3 and 13). The state of an endpoint's only row is sent as an ETag. Clients send it
+// back as the condition of a write.
 //
 // A tag is `"STATE"`, `"STATE;csv"`, `"STATE;csv;gzip"` and so on. The part after the first semicolon distinguishes
-// representations of one state, whose bytes differ. A write depends only on the state: all representations of one state
-// become outdated together. So the part after the semicolon is not compared.
+// representations of one state, because their bytes differ. The condition of a write compares only the state, because
+// all representations of a state become outdated together.
 namespace sluice::api {
 
 // `version` of an endpoint: the column that distinguishes one state of the row from another.
@@ -29,10 +29,9 @@ class Version {
   // Stands for all columns, even if one of them has this name.
   static constexpr std::string_view whole_row = "*";
 
-  // Returns nullopt if there is no such column.
+  // Returns nullopt if the column does not exist.
   [[nodiscard]] static std::optional<Version> of(std::string_view column, std::span<const sql::Column> columns);
-  // The state of a block's first row, as tags contain it. Returns nullopt if the version is NULL or its column no
-  // longer exists.
+  // The state of a block's first row, as tags contain it. Returns nullopt if it is NULL or the column no longer exists.
   [[nodiscard]] std::optional<std::string> state(const sql::Block& block) const;
   [[nodiscard]] bool is_whole_row() const { return column_ == none; }
 
@@ -62,16 +61,16 @@ class Conditions {
     known,  // If-None-Match is false
     malformed,
   };
-  // For an existing row before it is written. The row may have no state.
+  // Judges a write to an existing row. `state`: nullopt if the row has none.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state) const;
-  // For the representation with this tag, which is about to be sent. If-Match compares only its state.
+  // Judges the representation with this tag before it is sent. If-Match compares only the state.
   [[nodiscard]] Verdict judge(const std::optional<std::string>& state, std::string_view tag) const;
-  // For a row that does not exist.
+  // Judges a write to a row that does not exist.
   [[nodiscard]] Verdict judge_nothing() const {
     return malformed_ ? Verdict::malformed : match_ ? Verdict::stale : Verdict::proceed;
   }
-  // The strong form of the tag in If-None-Match that matches the given one, either exactly or in a content coding that
-  // the client accepts. Empty if absent.
+  // The tag of If-None-Match, without W/, that equals `tag` or adds a content coding that the client accepts. May be
+  // empty.
   [[nodiscard]] std::string_view known_tag(std::string_view tag) const;
 
  private:
@@ -91,9 +90,9 @@ class Conditions {
 struct CurrentRow {
   sql::Statement statement;  // the statement of GET, which runs in a transaction
   std::vector<Source> sources;
-  // PostgreSQL: the same statement with FOR UPDATE, so that nobody else changes the row before the transaction ends. It
-  // is missing if the statement cannot lock (GROUP BY and the like), or if its role may lack the permission. The
-  // transaction is then serializable. SQLite does not need it, because the transaction has the only writer.
+  // PostgreSQL: the same statement with FOR UPDATE, so that nobody else changes the row before the transaction ends.
+  // nullopt if the statement cannot lock (GROUP BY and the like), or if its role may lack the permission; the
+  // transaction is then serializable. SQLite does not need it, because it has only one writer at a time.
   std::optional<sql::Statement> lock;
   Version version;
   bool required = false;  // a write without a condition gets a 428

@@ -32,7 +32,7 @@ namespace sluice::api {
 // The Location of a created resource: "/films/{slug}", with columns of the returned row.
 class LocationPattern {
  public:
-  // An error says what is wrong with the text, for the configuration's reader.
+  // An error says what is wrong with the text, for the operator.
   [[nodiscard]] static std::expected<LocationPattern, std::string> parse(std::string_view text,
                                                                          std::span<const sql::Column> columns);
   // The Location for a block's first row. Returns nullopt if a value is NULL or would lead to another path.
@@ -102,18 +102,18 @@ struct WritePlan {
   std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
   std::shared_ptr<const schema::Schema> schema;         // of each row; null if absent
   std::shared_ptr<const CurrentRow> current;            // null if the endpoint has no `version`
-  std::optional<Version> returned;                      // from the columns of the main statement, if they contain it
+  std::optional<Version> returned;                      // in the columns of the main statement; nullopt if they lack it
 };
 
 // One core's handler of a writing method: reads the body's rows, runs the statements in one transaction and answers
-// with the returned rows. The body is held in memory, at most WritePlan::body_limit bytes. Uploaded files are not: they
-// go to their stores before the transaction begins, and stay there if it fails.
+// with the returned rows. The body is held in memory, at most WritePlan::body_limit bytes. Uploaded files are written
+// to their stores before the transaction begins, and stay there if it fails.
 class WriteEndpoint final : public http::Handler {
  public:
-  // Whether the endpoint retries after a conflict. The caller does so if it owns the transaction.
+  // Whether the endpoint retries after a conflict, or its caller, which then owns the transaction.
   enum class Retries : std::uint8_t { own, callers };
 
-  // `stores`: of the plan's uploads, in the same order. They outlive this.
+  // `stores`: the stores of the plan's uploads, in the same order. They outlive this.
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
                 TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {},
                 Retries retries = Retries::own)
@@ -133,7 +133,7 @@ class WriteEndpoint final : public http::Handler {
   [[nodiscard]] core::Task<http::Response> run(http::Request& request, Preference preference);
   [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
-  // An answer is a refusal. nullopt means that the write may go on. An error means that the transaction has failed.
+  // Returns the refusal, or nullopt if the write may go on. An error means that the transaction has failed.
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
                                                                                const Conditions& conditions,
                                                                                sql::Transaction& transaction) const;

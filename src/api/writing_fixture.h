@@ -194,7 +194,7 @@ class Body final : public http::BodyReader {
   std::optional<Errc> broken_;
 };
 
-// The handler's answer. Runs the event loop until it is there.
+// Runs the event loop until the handler has answered.
 inline http::Response answer_of(core::Reactor& reactor, core::Async<http::Response> answer) {
   if (answer.ready()) return answer.take();
   std::optional<http::Response> late;

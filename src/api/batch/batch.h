@@ -29,7 +29,7 @@ struct Plan {
     std::string host = {};                    // the route's host; empty for every host
     std::shared_ptr<const EndpointPlan> get;  // null if it has no GET
     std::vector<std::shared_ptr<const WritePlan>> writes;
-    std::vector<std::shared_ptr<const SetWritePlan>> sets;  // sets, which cannot be called
+    std::vector<std::shared_ptr<const SetWritePlan>> sets;  // PUT and PATCH of sets, which a batch cannot call
     const EndpointOptions* options = nullptr;
     std::uint16_t id = 0;  // the route's own id, for counters
   };
@@ -42,9 +42,9 @@ struct Plan {
   std::shared_ptr<const ErrorMap> errors;  // for errors of the commit; null if codes get the default answers
 };
 
-// POST of several calls of endpoints, which succeed together or not at all. Each call is handled as if it were a
-// request of its own, but all run in one transaction, and the client's credentials are those of the batch's request.
-// Used by one core.
+// POST of several calls of endpoints, which succeed together or not at all. Each call is handled like a separate
+// request, but all run in one transaction, and the client's credentials are those of the batch's request. Used by one
+// core.
 class Batch final : public http::Handler {
  public:
   // `filters`: the filters of each route, in the order of the routes. `trouble` and `write_trouble`: as for Endpoint

@@ -18,9 +18,9 @@
 //    {"method": "PUT", "path": "/films/${film.slug}/tags", "headers": {"Prefer": "..."}, "body": [...]}]
 //
 // `${id.a.0.b}` stands for a value of an earlier call's answer. `id` is the id of that call, or its index from 0, and
-// the rest is a path into its body. In the path of a call the value is escaped. A string of the body that consists only
-// of the reference becomes the value itself. In a longer string the value's text replaces the reference. `$${` stands
-// for `${`.
+// the rest is a path into its body. In the path of a call the value is escaped. If a string of the body consists only
+// of a reference, the value replaces the whole string and keeps its type. In a longer string the value's text replaces
+// the reference. `$${` stands for `${`.
 namespace sluice::api::batch {
 
 struct Call {
@@ -45,8 +45,8 @@ struct CallLimits {
 };
 
 // Parses a whole body. Checks everything that can be checked before the calls run: methods, names, ids, fields, and
-// references to calls that do not come earlier. `own`: fields in lower case that belong to the batch and that no call
-// may set, in addition to those of the connection and the credentials.
+// references to calls that do not come earlier. `own`: the result of own_fields(). No call may set these header fields,
+// nor those of the connection and the credentials.
 [[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                                       std::span<const std::string> own = {});
 

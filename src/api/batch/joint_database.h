@@ -12,9 +12,9 @@
 
 namespace sluice::api::batch {
 
-// A database that runs everything in one transaction of another database, for all its users. A commit here takes effect
-// only after commit() has succeeded. Statements must have been prepared by prepare_writing() of the other database. It
-// serves one batch at a time and runs its statements sequentially.
+// Runs the statements of all calls of a batch in one transaction of another database. A call's own commit takes effect
+// only after commit() has succeeded. The other database's prepare_writing() must have prepared the statements. Serves
+// one batch at a time and runs its statements sequentially.
 class JointDatabase final : public sql::Database {
  public:
   explicit JointDatabase(sql::Database& inner) : inner_(inner) {}
@@ -67,7 +67,7 @@ class JointDatabase final : public sql::Database {
 
   [[nodiscard]] core::Task<sql::Result<std::unique_ptr<sql::Cursor>>> read(const sql::Statement& statement,
                                                                            Values values, Settings settings);
-  // `settings`: null if the statement keeps those of the previous one. `reads`: as for renew().
+  // `settings`: nullopt to keep those of the previous statement. `reads`: as for renew().
   [[nodiscard]] core::Task<sql::Result<sql::Written>> run(const sql::Statement& statement, Values values,
                                                           std::optional<Settings> settings, bool reads = false);
   [[nodiscard]] sql::Error failed(sql::Error error);

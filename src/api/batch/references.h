@@ -13,7 +13,7 @@
 #include "api/batch/call.h"
 
 // References of calls to the answers of earlier calls. All references are known before the first call, so each answer
-// is read only once, however many references it has.
+// is read only once, however many references name it.
 namespace sluice::api::batch {
 
 // Cuts "a${film.id}b$${c" into pieces, each with literal text and the reference that follows.
@@ -36,7 +36,7 @@ class Cutter {
   [[nodiscard]] Piece piece(std::size_t end, std::size_t next);
 
   std::string_view text_;
-  std::size_t done_ = 0;  // everything before it is in pieces: done_ <= at_
+  std::size_t done_ = 0;  // next() has returned everything before it: done_ <= at_
   std::size_t at_ = 0;
   std::size_t end_;  // the end of the string that is being cut
   bool is_json_;
@@ -57,7 +57,7 @@ inline constexpr std::string_view unended_reference = "a \"${\" without its \"}\
 // The parts of the calls' answers that references need.
 class Results {
  public:
-  // `calls` outlive it.
+  // `calls` outlives this.
   explicit Results(std::span<const Call> calls);
 
   // Adds the next call's answer: JSON, or empty. advance() must have read it before the next call is resolved.
@@ -107,15 +107,15 @@ class Results {
   std::size_t at_ = 0;
   std::size_t skipped_ = 0;  // nesting depth of `at_` within a value that is not wanted
   std::vector<Level> levels_;
-  std::size_t first_ = 0;  // the next value is wanted by [first_, last_), through `prefix_` bytes of their paths
+  std::size_t first_ = 0;  // the wanted values at or within the next value are [first_, last_)
   std::size_t last_ = 0;
-  std::size_t prefix_ = 0;
+  std::size_t prefix_ = 0;  // see Level::prefix
 };
 
 // A text of one call, in which references are replaced by their values.
 class Resolution {
  public:
-  // `read_target`: of a GET, where an extension would choose a format.
+  // `read_target`: the target of a GET, in which an extension would choose the format.
   enum class Form : std::uint8_t { read_target, target, json, text };
 
   // All arguments outlive this. `most`: the maximum size of the result in bytes.

@@ -21,7 +21,7 @@ class RecordScan {
   void clear() { *this = RecordScan(delimiter_); }
 
   [[nodiscard]] bool in_quotes() const { return state_ == State::quoted; }
-  // The offset at which the last quoted field that run() has reached begins; `none` if it has reached none.
+  // The offset of the last quoted field that run() has reached; `none` if it has not reached any.
   static constexpr std::size_t none = SIZE_MAX;
   [[nodiscard]] std::size_t quote() const { return quote_; }
   void forget_quote() { quote_ = none; }

@@ -22,7 +22,7 @@ class FieldTree {
     std::uint32_t slot = none;   // index of its value if the node itself is named
     bool plain = false;          // its name has no escapes in JSON
     bool open = false;           // its members may have any name, because it or an enclosing object is named
-    std::uint32_t first = none;  // the child and the sibling that came next in the last row, as a guess
+    std::uint32_t first = none;  // guesses from the last row: its first child, and the sibling after it
     std::uint32_t next = none;
     std::uint64_t seen = 0;               // the last row that contained it
     std::vector<std::uint32_t> children;  // sorted by name
@@ -35,11 +35,11 @@ class FieldTree {
   [[nodiscard]] bool allows_unknown() const { return allow_unknown_; }
   [[nodiscard]] Node& root() { return nodes_[0]; }
   [[nodiscard]] Node& at(std::uint32_t index) { return nodes_[index]; }
-  // Returns none if it has no such child.
+  // Returns `none` if the node has no child of this name.
   [[nodiscard]] std::uint32_t child_of(const Node& node, std::string_view name) const;
   // The node of a column: the root's child of this name, or the node at its path ("a.b").
   [[nodiscard]] std::uint32_t find(std::string_view name) const;
-  // The same for a text format, which cannot contain objects: finds only nodes that are named themselves.
+  // The same for a text format, which cannot contain objects: finds only nodes with a slot.
   [[nodiscard]] std::uint32_t column(std::string_view name) const;
 
   // Begins a row, in which all values are missing.

@@ -9,7 +9,7 @@
 
 namespace sluice::api {
 
-// Finds the end of an array's element that is possibly malformed. Looks at each byte only once. The end is after the
+// Finds the end of an array element, even of a malformed one. Looks at each byte only once. The end is after the
 // closing bracket of the element, or before the comma or bracket that follows it.
 class ElementScan {
  public:

@@ -13,8 +13,8 @@ namespace sluice::api {
 
 // Reads JSON values into a row, in one pass. Values are views into the text, or into separate memory if escapes had to
 // be decoded. It follows RFC 8259 strictly and refuses what PostgreSQL refuses in JSON: strings must be valid UTF-8
-// without lone surrogates, also in objects and arrays that are passed on unread. Numbers are checked but not converted,
-// so they may have any size. simdjson does not fit here: it converts numbers to doubles and integers, and cannot report
+// without lone surrogates, also in objects and arrays that are kept as text. Numbers are checked but not converted, so
+// they may have any size. simdjson does not fit here: it converts numbers to doubles and integers, and cannot report
 // the position of an error in a row. It is used only to check the UTF-8.
 class JsonRow {
  public:
@@ -75,7 +75,7 @@ class JsonRow {
   const char* end_ = nullptr;
   bool ran_out_ = false;
   bool is_syntax_ = false;
-  std::uint64_t row_ = 0;  // distinguishes the stamps of rows
+  std::uint64_t row_ = 0;  // number of the current row, for Node::seen
   std::size_t depth_ = 0;
   Buffer decoded_;  // values are views into it, so it never moves within a row
   Buffer name_;

@@ -12,8 +12,7 @@
 
 namespace sluice::api {
 
-// A value of the body, in valid UTF-8. A decoded JSON string may contain NUL, which JSON allows but a database text
-// does not.
+// A value of the body, in valid UTF-8. A decoded JSON string may contain NUL, which databases do not accept.
 struct Value {
   enum class Kind : std::uint8_t {
     missing,  // the row does not contain the name
@@ -42,7 +41,7 @@ struct Shape {
 struct RowFault {
   std::uint64_t line = 0;    // 1-based line of the fault in the body
   std::uint64_t row = 0;     // 0-based
-  std::string pointer;       // RFC 6901 from the root of the body (ndjson: line): "/3/slug"; else the column's name
+  std::string pointer;       // json, ndjson: "/3/slug", RFC 6901 from the body or the line; else the column's name
   std::string reason;        // valid UTF-8; long names are cut
   std::string constraint{};  // name of the database constraint that the row violates; mostly empty
   bool is_syntax = false;    // the row does not parse
@@ -55,9 +54,9 @@ struct RowLimits {
 };
 
 // Reads the rows of one request body. Call feed() with received bytes, next() until it returns need_more, and finish()
-// at the end of the body. Each row is returned as soon as it is complete, so memory is one row and the bytes of one
-// feed(). It does no I/O, and allocates nothing per row once its memory fits the longest row. How the body was cut does
-// not affect the results of next().
+// at the end of the body. Each row is returned as soon as it is complete, so the reader holds only one row and the
+// bytes of one feed(). It does no I/O, and allocates nothing per row once its memory fits the longest row. How the body
+// was cut does not affect the results of next().
 class RowReader {
  public:
   enum class Next : std::uint8_t {

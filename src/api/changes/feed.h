@@ -28,8 +28,8 @@ struct Counters {
 };
 
 // One core's view of the changes of one endpoint: the last events, which each client reads at its own pace, and the
-// clients that wait for the next event. Clients have no queues of their own. A client that has missed an event which is
-// no longer kept gets a reset.
+// clients that wait for the next event. Clients have no queues of their own. A client gets a reset if it has missed an
+// event that is no longer kept.
 //
 //  first() <= number of each kept event <= last();  first() == last() + 1 if none is kept
 class Feed : core::TurnHook {
@@ -51,7 +51,7 @@ class Feed : core::TurnHook {
 
   // Adds the next event; its number is last() + 1.
   void add(std::shared_ptr<const Event> event);
-  // Wakes the waiting clients after one or more add(), the first of them at once.
+  // Wakes the waiting clients: some at once, the others in the next turns. Call it after one or more add().
   void wake_all();
   // The server is shutting down: readers must end.
   void drain();

@@ -39,8 +39,8 @@ struct Resource {
   const EndpointPlan* get = nullptr;  // null if it has no GET
   std::span<const std::shared_ptr<const WritePlan>> writes;
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
-  std::span<const std::pair<http::Method, sql::Table>> tables;             // of the methods that name one
-  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // of the columns of each method, where known
+  std::span<const std::pair<http::Method, sql::Table>> tables;             // only for methods that name a table
+  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // by column, for methods where it is known
   std::vector<Security> security;
   const changes::Plan* changes = nullptr;  // null if it has no changes
 };
@@ -54,7 +54,6 @@ struct ResidentResource {
   std::vector<Security> security;
 };
 
-// The batch route.
 struct BatchResource {
   std::string path;
   std::size_t calls = 0;  // maximum number of calls

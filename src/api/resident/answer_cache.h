@@ -27,7 +27,7 @@ class AnswerCache {
 
   // Returns null if there is no answer. Counts a hit or a miss.
   [[nodiscard]] const std::shared_ptr<const Answer>* find(std::string_view key);
-  // Whether to store an answer of that size: its query has come before, as far as this is remembered.
+  // Whether to store an answer of this size: true if it is small enough and its query has recently come before.
   [[nodiscard]] bool admits(std::string_view key, std::uint64_t size);
   void store(std::string_view key, std::shared_ptr<const Answer> answer);
   void clear();

@@ -54,7 +54,7 @@ class Delta {
   const TableShape shape_;
   const std::shared_ptr<const Table> old_;
   TableBuilder changed_;
-  std::vector<std::size_t> places_;  // of the table's columns in the changes
+  std::vector<std::size_t> places_;  // the place of each of the table's columns in the changes
   std::size_t version_ = 0;          // place of the version column in the changes
   std::optional<std::size_t> deleted_;
   std::vector<std::uint32_t> gone_;  // deleted rows of the old table

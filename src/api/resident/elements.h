@@ -9,8 +9,7 @@
 namespace sluice::api::resident {
 
 // Calls `each` with every element that is not NULL of an array in PostgreSQL's text form (`{a,"b c",NULL}`), in all
-// dimensions. Quoted elements are unescaped in `scratch`. Returns false if `each` returns false or the text is not an
-// array.
+// dimensions. Quoted elements are unescaped in `scratch`. Returns false if `each` does or the text is not an array.
 template <class Each>
 bool each_array_element(std::string_view text, char delimiter, std::string& scratch, Each each) {
   if (const std::size_t bounds = text.find("]={"); text.starts_with('[') && bounds != text.npos) {

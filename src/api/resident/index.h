@@ -40,9 +40,9 @@ class Index {
   // Sorts the values after all rows have been added. May take long and may run on any thread.
   void build();
 
-  // Makes the index of a table that consists of rows of two others, without sorting. For each row of such a
-  // table, its places give the row in the new table, or Dictionary::none if the row was removed. Rows of `old` keep
-  // their order. Both indexes have the same type. Returns null if the values exceed 4 GiB.
+  // Makes the index of a table of `rows` rows that come from two other tables, without sorting. The places map a row of
+  // each old table to its row in the new table, or to Dictionary::none if it was removed. Rows of `old` keep their
+  // order. Both indexes have the same type. Returns null if the values exceed 4 GiB.
   [[nodiscard]] static std::unique_ptr<Index> merged(const Index& old, std::span<const std::uint32_t> old_places,
                                                      const Index& other, std::span<const std::uint32_t> other_places,
                                                      std::uint32_t rows);
@@ -88,7 +88,7 @@ class Index {
   std::vector<std::uint32_t> starts_;  // start of each id in rows_, and the end; empty if each id is its row
   std::vector<std::uint32_t> rows_;
   std::vector<std::uint32_t> order_;      // rank to id; empty if they are the same number
-  std::vector<std::uint32_t> row_ranks_;  // one of the three, by the number of values; none if the rank is the row
+  std::vector<std::uint32_t> row_ranks_;  // only one of the three is used; none if each rank is its row
   std::vector<std::uint16_t> row_ranks16_;
   std::vector<std::uint8_t> row_ranks8_;
 };

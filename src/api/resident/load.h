@@ -32,8 +32,7 @@ struct Loaded {
                                                                 core::BlockingPool& threads);
 
 // The same, but from the previous version and the rows that have changed since. Returns the previous version itself if
-// nothing has changed.
-// Precondition: plan.changes, since.known().
+// nothing has changed. Precondition: plan.changes and since.known().
 [[nodiscard]] core::Task<std::expected<Loaded, LoadError>> load_changes(const Plan& plan,
                                                                         std::shared_ptr<const Table> old, Since since,
                                                                         sql::Database& database, core::Reactor& reactor,

@@ -30,7 +30,7 @@ class Words {
  private:
   Dictionary texts_{false};  // each entry: one byte with the sql::Form, then the text
   std::size_t bytes_ = 0;
-  std::uint64_t tried_ = 0;  // since there is no more room
+  std::uint64_t tried_ = 0;  // lookups since the room ran out
   std::uint64_t found_ = 0;
   std::string scratch_;
 };

@@ -121,7 +121,7 @@ class Helpers {
   // Asks another core to help, a different one each time. Returns false if all others are busy or shutting down.
   [[nodiscard]] bool ask(const std::shared_ptr<RowsWork>& work);
   [[nodiscard]] unsigned count() const { return mesh_.size() - 1; }
-  // A turn among this core's errands.
+  // Await it to continue in a later turn of the loop (see core::Errands).
   [[nodiscard]] core::Errands::Turn turn() { return mesh_.errands().turn(); }
   // Reserves chunks for one answer. Returns how many it may keep, or 0 if none are left. Call release() for them later.
   [[nodiscard]] std::size_t reserve();
@@ -143,7 +143,7 @@ class Helpers {
   core::TaskGroup tasks_;  // the tasks use all members above
 };
 
-// The body of such an answer. Precondition: the table is packed.
+// The body of a long answer. Precondition: the table is packed.
 class ParallelRows final : public http::BodySource {
  public:
   // `owner` owns the memory that the answer's fields point into. The body keeps it alive.

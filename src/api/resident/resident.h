@@ -104,8 +104,8 @@ class Resident {
  private:
   using Tags = std::array<std::string, 8>;  // by format, with or without a header line
   // The table with its ETags. Each core has its own reference count, because requests on several cores would contend
-  // for a shared one. Answers that contain no bytes of the table hold only the tags, so the table can be freed before
-  // them.
+  // for a shared one. Answers that contain no bytes of the table hold only the tags, so the table can be freed while
+  // they are sent.
   struct Version {
     std::shared_ptr<const Table> table;
     std::shared_ptr<const Tags> tags;
@@ -145,7 +145,6 @@ class Resident {
   std::shared_ptr<Helpers> helpers_;  // null without other cores; shared with the answers
 };
 
-// The handlers of the two routes.
 class ListHandler final : public http::Handler {
  public:
   explicit ListHandler(Resident& resident) : resident_(resident) {}

@@ -25,7 +25,7 @@ namespace sluice::api::resident {
 //  copied and not yet added:  two pieces, each up to piece_bytes plus one block
 class RowFeed {
  public:
-  static constexpr std::size_t piece_bytes = 1024 * 1024;  // handing over costs as much as copying some KiB
+  static constexpr std::size_t piece_bytes = 1024 * 1024;  // giving it to a thread costs as much as copying a few KiB
   // Runs on a thread, never concurrently. It owns the object that it adds to. Errors are sentences for the log.
   using Add = std::function<std::expected<void, std::string>(const sql::Block&)>;
 
@@ -33,14 +33,13 @@ class RowFeed {
   RowFeed(Add add, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads)
       : add_(std::make_shared<Add>(std::move(add))), errands_(reactor), mailbox_(mailbox), threads_(threads) {}
 
-  // Adds a block, whose views may be freed afterwards. All blocks have the same columns. An error may come from an
-  // earlier block.
+  // Adds a block, whose views may be freed afterwards. All blocks have the same columns. Errors may be of earlier
+  // blocks.
   [[nodiscard]] core::Task<std::expected<void, std::string>> give(const sql::Block& block);
   // Waits until all blocks have been added. Call it once, at the end.
   [[nodiscard]] core::Task<std::expected<void, std::string>> finish();
 
  private:
-  // Copied rows.
   struct Piece {
     std::shared_ptr<const std::vector<sql::Column>> columns;
     std::vector<sql::Field> fields;

@@ -9,8 +9,7 @@
 
 namespace sluice::api::resident {
 
-// Rows as adjacent texts in one block of memory, so that consecutive rows are one view. Needs 4 bytes per row in
-// addition to the texts.
+// Rows as adjacent texts in one block of memory, so that consecutive rows are one view. Adds 4 bytes per row.
 class RowStore {
  public:
   RowStore() = default;

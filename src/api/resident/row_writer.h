@@ -24,7 +24,7 @@ class RowWriter {
   RowWriter(const Table& table, Wanted wanted);
 
   void begin(Buffer& out) const;
-  // The next row is not the first row of the answer.
+  // Call it if rows of the answer have been written elsewhere: the next row is then not the first.
   void follow() { first_ = false; }
   void row(std::uint32_t row, Buffer& out);
   void end(Buffer& out) const;

@@ -13,7 +13,7 @@ namespace sluice::api::resident {
 // The greatest version among the rows that have been read. Later changes have greater versions.
 class Since {
  public:
-  // Returns false if the value is not of the type, which must be ordered. NULL is ignored.
+  // Returns false if the value is not of this type. NULL is ignored. Precondition: the type is ordered.
   [[nodiscard]] bool note(const ValueType& type, const sql::Field& field);
 
   // Whether any row had a version.

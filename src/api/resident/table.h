@@ -28,11 +28,10 @@ struct TableShape {
   std::uint64_t memory_limit = 0;    // bytes of one version, as memory() counts them
 };
 
-// Query parameters, which therefore cannot be names of columns.
+// Names of query parameters. The key and columns with an index cannot have them.
 inline constexpr std::string_view reserved_parameters[] = {"sort", "limit", "offset", "fields"};
 
-// Checks the shape against these columns. Returns what is wrong, worded as an error of the configuration, or an empty
-// string.
+// Checks the shape against these columns. Returns what is wrong, for the operator, or an empty string.
 [[nodiscard]] std::string check_shape(const TableShape& shape, std::span<const sql::Column> columns);
 
 // How the rows are sorted by key.
@@ -40,7 +39,7 @@ enum class KeyOrder : std::uint8_t { none, ascending, descending };
 
 // One version of a resident table: its rows and their indexes. Immutable, shared by all cores.
 //
-// An encoded row is kept as `,{"id":1,"name":"a"}\n`. So consecutive rows are one view of a JSON array's inside, and
+// An encoded row is kept as `,{"id":1,"name":"a"}\n`. So consecutive rows are one view, the inside of a JSON array, and
 // each row without its comma is a line of NDJSON. Alternatively, rows are kept packed and are encoded on demand.
 // RowWriter writes the same text in both cases.
 class Table {
@@ -73,7 +72,7 @@ class Table {
   void cut(std::uint32_t row, std::span<std::string_view> values) const { text_.cut(object(row), values); }
   [[nodiscard]] const RowText& text() const { return text_; }
 
-  // 32 hexadecimal digits, which depend only on the rows, not on the process that loaded them.
+  // 32 hexadecimal digits, for the ETag. They depend only on the columns and rows, not on the process that loaded them.
   [[nodiscard]] const std::string& state() const { return state_; }
   // Size of the rows as JSON, even if they are kept packed.
   [[nodiscard]] std::uint64_t json_bytes() const { return json_bytes_; }

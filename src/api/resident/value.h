@@ -12,10 +12,10 @@
 namespace sluice::api::resident {
 
 enum class Kind : std::uint8_t {
-  integer,       // 64 bits
-  number,        // any decimal: 1.5 equals 1.50; NaN is the greatest, as in PostgreSQL
-  boolean,       // false < true
-  date,          //
+  integer,  // 64 bits
+  number,   // any decimal: 1.5 equals 1.50; NaN is the greatest, as in PostgreSQL
+  boolean,  // false < true
+  date,
   timestamp,     // microseconds
   timestamp_tz,  // microseconds, in UTC
   text,          // compared by bytes
@@ -30,7 +30,7 @@ struct ValueType {
     array,  // PostgreSQL's text form: {a,b}
     json,   // elements of a JSON array, or one scalar, compared as texts; rows of a SQLite column may have either
   };
-  // Additional notations of a kind's values.
+  // How a column's values are written, if not in the usual notation of their kind.
   enum class Spelling : std::uint8_t {
     plain,
     padded,    // char(n): trailing blanks are ignored
@@ -69,7 +69,7 @@ struct Key {
 };
 
 // Makes the key of a value's text in the notations of databases and clients: ISO 8601 with `T` or a blank. Returns
-// false if the text is not such a value. `dynamic` takes a text that looks like a number for a number.
+// false if the text is not such a value. For `dynamic`, a text that looks like a number is a number.
 [[nodiscard]] bool make_key(Kind kind, std::string_view text, std::string& scratch, Key& key);
 // The same for a field of a block. `type` is its column's type, a scalar. For `dynamic` the field's own form decides.
 [[nodiscard]] bool make_key(const ValueType& type, const sql::Field& field, std::string& scratch, Key& key);

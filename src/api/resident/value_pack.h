@@ -10,8 +10,7 @@
 // databases' usual notation. A text is packed only if unpacking gives exactly the same text.
 namespace sluice::api::resident {
 
-// The first byte of a packed value: its type, and often its length. PackedRows handles what is shared by a whole column
-// (words).
+// The first byte of a packed value: its type, and often its length. PackedRows handles words.
 //
 //   00          NULL
 //   01          text: its size as 4 bytes, and its bytes
@@ -50,7 +49,7 @@ inline constexpr unsigned char short_text = 0x80;
 // The maximum size of an unpacked value, except for texts.
 inline constexpr std::size_t most_unpacked = 48;
 
-// A whole number or a decimal of up to 18 digits. Returns false, and appends nothing, if the text is not one.
+// Packs a whole number or a decimal of up to 18 digits. Returns false, and appends nothing, for any other text.
 [[nodiscard]] bool append_packed_number(std::string_view text, std::string& out);
 // The same for a date, a timestamp or a UUID.
 [[nodiscard]] bool append_packed_time_or_uuid(std::string_view text, std::string& out);

@@ -11,15 +11,14 @@
 
 namespace sluice::api::schema {
 
-// Checks the rows of one request against a schema. For csv, csj and forms, a row is an object with its columns as
-// members.
+// Checks the rows of one request against a schema. A row of csv, csj or a form becomes an object.
 class RowCheck {
  public:
   // The arguments outlive this.
   RowCheck(const Schema& schema, const Shape& shape, BodyFormat format);
 
-  // Whether the last row of the reader is valid, in the form in which it will be written, that is, after trimming.
-  // Appends its faults until there are `most`.
+  // Whether the reader's last row is valid after trimming, that is, as it will be written. `faults` gets at most
+  // `most`.
   [[nodiscard]] bool holds(RowReader& reader, std::size_t most, std::vector<RowFault>& faults);
 
  private:

@@ -24,7 +24,7 @@ struct Compiled;
 // Compiles a schema and checks that it can be fully enforced: JSON Schema draft 7, and keywords of later drafts with
 // the same meaning. It refuses keywords and formats that are unknown and would be silently ignored, a $ref that does
 // not begin with "#", and endless recursion (a subschema that applies itself to the same value). Regular expressions
-// are RE2's, which need no exponential time.
+// are RE2's, which take linear time.
 [[nodiscard]] std::expected<std::unique_ptr<const Compiled>, std::vector<Fault>> compile(std::string_view json);
 
 // Rewrites the schema for use in another document at `place` ("#/components/schemas/Film"), in draft 2020-12, as

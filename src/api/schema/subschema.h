@@ -88,8 +88,8 @@ struct Subschema {
 
   Count min_items;
   Count max_items;
-  Schemas first_items;                       // items that is a list
-  const Subschema* other_items = &anything;  // items that is a schema, or additionalItems; null: none are allowed
+  Schemas first_items;                       // `items`, if it is a list
+  const Subschema* other_items = &anything;  // `items`, if it is a schema, or additionalItems; null: none allowed
   const Subschema* contains = nullptr;
   bool unique_items = false;
 
