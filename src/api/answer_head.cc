@@ -13,7 +13,7 @@ http::Response AnswerHead::not_modified(const Conditions& conditions, std::strin
   http::Response response;
   response.status = 304;
   if (!tag.empty()) {
-    // The client's own tag, which may be that of a compressed form.
+    // The tag that the client sent, which may be the tag of a compressed representation.
     const std::string_view known = conditions.known_tag(tag);
     response.fields.add_owned("ETag", std::string(known.empty() ? tag : known));
     response.tag_takes_suffix = true;

@@ -105,7 +105,7 @@ Converted no_value(ColumnKind kind, std::string_view text, ColumnUse use) {
 
 bool is_infinity(std::string_view text) { return text == "Infinity" || text == "-Infinity"; }
 
-// Returns "true" or "false", or an empty string. Accepts the notation of answers in any case.
+// Returns "true" or "false", or an empty string. Ignores case.
 std::string_view boolean(std::string_view text) {
   const auto is = [&](std::string_view word) {
     return std::ranges::equal(text, word, {}, [](char c) { return static_cast<char>(c | 0x20); });

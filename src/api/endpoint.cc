@@ -30,7 +30,7 @@ EndpointPlan::EndpointPlan(const EndpointOptions& options, const http::Pattern& 
     take_type(sources.back(), statement, i);
   }
   if (statement.parallel) {
-    // Values from the client are ignored: the database supplies them. In a batch they cover the whole table.
+    // The database supplies these values; the client's are ignored. In a batch, the range covers the whole table.
     const auto set = [&](std::size_t index, std::string_view all) {
       Source& source = sources[index] = {};
       source.name = statement.parameters[index].name;
@@ -55,7 +55,7 @@ std::string_view EndpointPlan::credential() const {
 // The rows after the first block, which are read as fast as the client takes them.
 class Endpoint::RowsBody final : public http::BodySource {
  public:
-  // `layout` is the endpoint's or its plan's. Like the cursor's database, both outlive the connections.
+  // `layout` belongs to the endpoint or its plan, which outlive the connections, as the cursor's database does.
   // `with_trailers`: the client accepts trailers.
   RowsBody(std::shared_ptr<const EndpointPlan> plan, const sql::Layout& layout, Cursor cursor, bool with_trailers)
       : plan_(std::move(plan)), encoder_(layout), cursor_(std::move(cursor)), with_trailers_(with_trailers) {}

@@ -74,7 +74,7 @@ http::Response try_again(int status, std::string_view detail) {
 
 std::string log_text(const sql::Error& error, std::string_view credential) {
   const std::string code = error.sqlstate + (error.sqlstate.empty() ? "" : " ");
-  // Other errors concern the server, a deadline or another transaction.
+  // The messages of other errors contain no values.
   const bool has_values = error.failure == sql::Failure::statement || error.failure == sql::Failure::bad_argument ||
                           error.failure == sql::Failure::not_allowed;
   if (credential.empty() || !has_values) return code + error.message;

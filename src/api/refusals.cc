@@ -90,7 +90,7 @@ core::Task<http::Response> handle_without_body(http::Request& request, http::Han
 
 namespace {
 
-// Whether a value is the whole row as JSON, which other formats cannot provide.
+// Whether a name stands for the whole row, which only json and ndjson provide.
 bool takes_whole_row(const Shape& shape) {
   return std::ranges::any_of(shape.names, [](const std::string& name) { return name.empty(); });
 }

@@ -131,8 +131,7 @@ class Parser {
     return true;
   }
 
-  // Reads to the closing parenthesis. `claim.sub` becomes a parameter of the same length, so that the database reports
-  // correct positions.
+  // Reads to the closing parenthesis. `claim.sub` becomes a parameter of the same length, to keep positions.
   bool sql(Requirement& into) {
     into.offset = at_;
     std::size_t open = 1;
@@ -292,9 +291,9 @@ struct Compared {
   bool is_ours = false;                                // from the configuration
 };
 
-// If the type of one side is known, notations of the same value are equal. The other side must then be in the type's
-// canonical notation unless it comes from the configuration: a database may read "2e0" as 2, but an issuer of names
-// treats them as two names. Returns nullopt if a value is invalid or not canonical.
+// Whether the values are equal. If the type of one side is known, notations of the same value are equal. The other side
+// must then be in the type's canonical notation unless it comes from the configuration: a database may read "2e0" as 2,
+// but an issuer of names treats them as two names. Returns nullopt if a value is invalid or not canonical.
 std::optional<bool> same(const Compared& a, const Compared& b) {
   using sql::ParameterType;
   if (a.type == ParameterType::text && b.type == ParameterType::text) return a.text == b.text;

@@ -374,8 +374,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
         if (claim == nullptr || claim->kind == http::Claim::Kind::null) break;
         text = claim->text;
-        // The issuer of a token treats "2", "02" and "2e0" as three different names, so they must not become equal
-        // here.
+        // The issuer of a token treats "2", "02" and "2e0" as three different names, so they stay different.
         const bool is_integral = source.integral || source.column == sql::ColumnKind::integer;
         const auto read_as = source.checked ? source.type : is_integral ? sql::ParameterType::integer : type;
         if (claim->kind == http::Claim::Kind::string && read_as != sql::ParameterType::text && !sql::is_list(read_as)) {
@@ -438,7 +437,7 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     const bool is_default = !text && !is_null && source.default_text;
     if (is_default) text = *source.default_text;
-    // PostgreSQL and SQLite would each refuse it in their own way. The body's reader has already checked this.
+    // PostgreSQL and SQLite would report different errors. The body's reader has already checked the body's values.
     if (text && source.from != From::body && !is_utf8(*text)) return refuse("is not UTF-8");
     if (text && source.checked && !sql::is_list(source.type)) {
       if (!sql::fits(source.type, *text)) return refuse("must be " + std::string(name_of(source.type)));

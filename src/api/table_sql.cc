@@ -10,8 +10,8 @@ namespace {
 using sql::Dialect;
 using sql::quoted_identifier;
 
-// A type for casts that do not truncate, unlike casts to varchar(3), char(3) and bit(3). The column then refuses a
-// value that is too long.
+// A type for casts that do not truncate, unlike casts to varchar(3), char(3) and bit(3). The column then refuses longer
+// values.
 std::string uncut(const std::string& type) {
   const auto open = type.find('(');
   if (open == type.npos || !(type.starts_with("character") || type.starts_with("bit"))) return type;

@@ -62,13 +62,12 @@ http::Response refuse_file(const UploadPlan::File& file, std::string_view type, 
   }
 }
 
-// Receives one file.
 class Receiver {
  public:
   Receiver(const UploadPlan::File& file, http::BlobStore& store, std::string media_type)
       : file_(file), store_(store), type_(std::move(media_type)) {}
 
-  // An answer is a refusal. The caller must await it immediately.
+  // Returns the refusal, or nullopt. The caller must await the task immediately.
   core::Task<std::optional<http::Response>> write(std::string_view bytes) {
     if (!writer_) {
       if (!store_.takes(type_)) co_return refuse_media_type(file_, type_);
@@ -147,7 +146,6 @@ core::Task<std::expected<Received, http::Response>> receive_whole(const http::Re
   co_return received;
 }
 
-// Receives the parts of a form.
 class Form {
  public:
   Form(const UploadPlan& plan, std::span<http::BlobStore* const> stores, http::BodyReader& body)
@@ -310,7 +308,7 @@ UploadPlan plan_uploads(std::span<Source* const> sources, bool has_fields) {
 core::Task<std::expected<Received, http::Response>> receive_uploads(const http::Request& request,
                                                                     const UploadPlan& plan,
                                                                     std::span<http::BlobStore* const> stores) {
-  // For an empty request the connection makes no body. Only Content-Length: 0 shows that an empty file is meant.
+  // If the request has no content, the connection creates no body reader. Content-Length: 0 means an empty file.
   const bool is_empty_file = plan.whole && request.field("content-length") == "0";
   if (request.body == nullptr && !is_empty_file) {
     if (!plan.whole && !form_data_boundary(request.field("content-type"))) {

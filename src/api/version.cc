@@ -98,7 +98,7 @@ std::optional<std::string> Version::state(const sql::Block& block) const {
       const sql::Column& column = block.columns[i];
       hash.add(column.name);
       const bool dynamic = column.type != nullptr && column.type->form == sql::Form::dynamic;
-      // 1 and '1' have the same notation in CSV.
+      // Distinguishes 1 from '1', whose texts are the same.
       hash.add(row[i].is_null() ? std::uint8_t{0xFF}
                : dynamic        ? static_cast<std::uint8_t>(row[i].form)
                                 : std::uint8_t{0});

@@ -22,7 +22,7 @@ bool begins_with_insert(std::string_view sql) {
          std::ranges::equal(sql.substr(0, word.size()), word, {}, [](char c) { return static_cast<char>(c | 0x20); });
 }
 
-// Roughly the memory of a row's answer.
+// Roughly the memory that a statement's result takes.
 std::size_t memory_of(const sql::Written& written) {
   constexpr std::size_t block = 512;
   if (!written.owner) return sizeof written;
@@ -138,7 +138,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   }
   uploads = plan_uploads(sources, !shape.names.empty());
   if (!uploads.empty()) {
-    // Fields of a received form are written in a longer notation; their size has been checked before.
+    // receive_uploads() limits the fields as received. The form that it makes of them may be longer.
     uploads.field_bytes = std::min(most_field_bytes, std::exchange(row_limits.row_bytes, SIZE_MAX));
   }
   main = std::move(before.back());
@@ -307,7 +307,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       co_return answer(request, preference, *outcome);
     }
-    // A retry would have found a row inserted meanwhile, so another row has the same unique value.
+    // Not a conflict after a retry, which would have found a row inserted meanwhile: another row has the unique value.
     if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
       outcome.error().failure = sql::Failure::statement;
     }
@@ -522,8 +522,7 @@ core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(co
   if (auto bound = binder.bind(current.sources, request, {}, arguments); !bound) {
     co_return std::optional(refuse_value(bound.error()));
   }
-  // Lock the row before reading it. This waits for a concurrent writer; its change is then visible or causes a
-  // conflict.
+  // Lock the row before reading it. A concurrent writer's change is then visible or causes a conflict.
   if (current.lock && !conditions.has_none_match()) {
     auto locked = co_await transaction.execute(*current.lock, arguments);
     if (!locked) co_return std::unexpected(std::move(locked.error()));

@@ -82,7 +82,7 @@ class Unavailable final : public http::Handler {
 
 class TextBody final : public http::BodyReader {
  public:
-  // Memory kept for it counts as that of the batch's request.
+  // Memory that is kept for the body counts toward the batch's own request.
   TextBody(std::string_view text, http::BodyReader& outer) : text_(text), outer_(outer) {}
   core::Task<Result<std::string_view>> read() override {
     if (text_.size() > limit_) co_return fail(Errc::limit);
@@ -97,7 +97,6 @@ class TextBody final : public http::BodyReader {
   std::uint64_t limit_ = UINT64_MAX;
 };
 
-// Appends a member to a call's JSON answer.
 void append_member(Buffer& out, std::string_view name, std::string_view text) {
   out.push_back('"');
   append_json_escaped(out, name);

@@ -141,7 +141,7 @@ class Parser {
     return (seen & body) == 0 || take_body(call);
   }
 
-  // A string is the body itself, with another type than JSON.
+  // If the Content-Type is not JSON, the body is a string with the actual content.
   bool take_body(Call& call) {
     const auto type = std::ranges::find(call.fields, "content-type", &std::pair<std::string, std::string>::first);
     const std::string named = type == call.fields.end() ? "application/json" : to_lower(type->second);

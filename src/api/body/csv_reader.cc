@@ -113,7 +113,6 @@ RowReader::Next CsvReader::refused(const char* at, std::string_view reason, std:
   return has_header_ ? bad_row(at, reason, name) : broken(at, reason, name);
 }
 
-// Handles a parsed record.
 RowReader::Next CsvReader::taken(const char* begin) {
   text_.use_to(after_);
   scan_.clear();
@@ -204,8 +203,7 @@ CsvReader::Parsed CsvReader::bad(const char* at, const char* reason) {
   return Parsed::bad;
 }
 
-// Finds special bytes sixteen at a time, including a line end that follows the text. Each byte is examined once, in
-// order.
+// Finds special bytes sixteen at a time, including a line end that follows the text. Examines each byte once.
 CsvReader::Parsed CsvReader::parse(const char* begin, const char* end) {
   const char delimiter = delimiter_;
   const char* base = begin;

@@ -208,7 +208,7 @@ std::optional<FormDataReader::Next> FormDataReader::read_header() {
   const std::string_view all = buffer_.view();
   const bool none = all.starts_with("\r\n");
   const auto end = none ? 0 : all.find("\r\n\r\n");
-  // If the end of the header is not there yet, the first position where it may be.
+  // The end of the header or, if it has not arrived, the first position where it may be.
   if (std::min(end, all.size() - std::min<std::size_t>(all.size(), 3)) > limits_.header_bytes) {
     return break_off("a part's header is longer than " + std::to_string(limits_.header_bytes) + " bytes");
   }

@@ -25,7 +25,6 @@ std::string ndjson(std::string_view body, const std::vector<std::string>& names 
   return said(BodyFormat::ndjson, names, body, limits);
 }
 
-// Reads one value of a row.
 std::string value(std::string_view text) {
   std::string result = json("{\"a\":" + std::string(text) + "}", {"a"});
   if (result.ends_with("\nend of one")) return result.substr(0, result.size() - 11);

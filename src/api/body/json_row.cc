@@ -226,7 +226,7 @@ bool JsonRow::value(std::uint32_t field) {
   return true;
 }
 
-// Skips a value that is ignored or passed on unread.
+// Skips a value that is ignored or kept as text.
 bool JsonRow::skip_value() {
   open_.clear();
   for (;;) {
@@ -328,7 +328,6 @@ bool JsonRow::string(Text& text) {
   return true;
 }
 
-// Checks the escape and skips it.
 bool JsonRow::escape(const char*& at) {
   if (at[1] != 'u') {
     if (meaning(at[1]) == 0) return fail(at[1] == '\0' ? at + 1 : at, "an invalid escape");

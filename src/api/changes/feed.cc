@@ -40,7 +40,7 @@ void Feed::add(std::shared_ptr<const Event> event) {
 }
 
 void Feed::wake_all() {
-  // Clients that wait again meanwhile wait for the next event.
+  // Clients that begin to wait while others are woken wait for the next event.
   woken_.append_all(waiters_);
   if (!pending()) wake_some();
 }

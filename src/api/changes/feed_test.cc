@@ -138,8 +138,7 @@ TEST_F(FeedTest, WaitsAreWokenOnceByNewsByTimeAndByTheEnd) {
   EXPECT_EQ(woken, 6);
 }
 
-// A burst of events does not block the core: each turn wakes only a limited number of clients, in the order of their
-// arrival.
+// A burst of events does not block the core: each turn wakes only some of the clients, in order of arrival.
 TEST_F(FeedTest, ManyWaitersAreWokenInTurns) {
   constexpr std::size_t clients = 3 * Feed::clients_a_turn + 5;
   int woken = 0;

@@ -58,14 +58,12 @@ Object object_of(Object properties, Array required) {
   if (!required.empty()) schema.emplace_back("required", std::move(required));
   return schema;
 }
-// An object without other members.
 Object closed_object(Object properties, Array required) {
   Object schema = object_of(std::move(properties), std::move(required));
   schema.emplace_back("additionalProperties", false);
   return schema;
 }
 
-// A member of "content".
 Json::Member content(std::string_view media_type, Json schema) {
   return {std::string(media_type), {{"schema", std::move(schema)}}};
 }
@@ -302,7 +300,6 @@ class Maker {
     if (tags_.insert(name).second) tag_list_.push_back({{"name", name}});
   }
 
-  // The configured summary and description of a method.
   struct Words {
     std::string_view summary, description;
   };
@@ -377,8 +374,7 @@ class Maker {
     into.emplace_back("security", std::move(either));
   }
 
-  // The type of a value comes from the configuration, the table's column, PostgreSQL, or the SQLite column that it is
-  // compared with.
+  // A value's type comes from the configuration, the table's column, PostgreSQL, or the compared SQLite column.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
     const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
@@ -686,7 +682,6 @@ class Maker {
     return found == resource.tables.end() ? nullptr : &found->second;
   }
 
-  // The number of rows in a body.
   enum class Taken : std::uint8_t { one, list, either };
 
   // The body in every accepted format. `given`: the configured schema of the object, or null.
@@ -860,7 +855,6 @@ class Maker {
   }
   static Json::Member problem_content() { return content("application/problem+json", reference("schemas", "Problem")); }
 
-  // The problem details of RFC 9457.
   static Json problem_schema() {
     const Json string = of_type("string");
     const Json integer = of_type("integer");

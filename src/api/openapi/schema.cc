@@ -47,7 +47,7 @@ constexpr std::array known{
     Known{2950, [] { return string("uuid"); }},
 };
 
-// Array types whose elements have more properties than their form.
+// Array types whose elements' OIDs say more than their form: the OIDs of the array and of its elements.
 constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 6> elements{
     {{1005, 21}, {1007, 23}, {1016, 20}, {1182, 1082}, {1185, 1184}, {2951, 2950}}};
 

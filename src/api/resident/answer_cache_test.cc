@@ -37,7 +37,7 @@ TEST(ResidentAnswerCache, WhatIsTooLargeIsNeverKept) {
   EXPECT_EQ(none.counters().bytes, 0u);
 }
 
-// Queries that come only once displace each other from the remembered ones. None of their answers is stored.
+// Queries that come only once overwrite each other's hashes. None of their answers is stored.
 TEST(ResidentAnswerCache, QueriesThatComeOnceStayOutside) {
   AnswerCache cache(1 << 20);
   for (int i = 0; i < 20'000; ++i) ASSERT_FALSE(cache.admits("q" + std::to_string(i), 100)) << i;

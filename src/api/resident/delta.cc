@@ -155,7 +155,7 @@ std::vector<Delta::Edit> Delta::find_edits(const Table& changed, KeyOrder order)
     }
     const std::uint32_t before = *keys.rows_of(id).begin();
     const bool same = comparison.same(before, row);
-    // Also if the row is the same, so that it is not deleted.
+    // An unchanged row gets an edit too, which keeps it from being deleted below.
     edits.push_back({.position = before, .inserts = false, .changed = same ? none : row, .turn = 0});
   }
   const auto less = [](const Edit& a, const Edit& b) { return a.position < b.position; };
@@ -204,7 +204,7 @@ std::expected<std::shared_ptr<const Table>, std::string> Delta::apply() {
   table->key_order_ = order;
   std::vector<std::uint32_t> old_places(old_->size(), none);
   std::vector<std::uint32_t> changed_places(changed.size(), none);
-  std::optional<PackedRows::Reader> reader;  // for the changed rows, which have other words
+  std::optional<PackedRows::Reader> reader;  // for the changed rows, whose words have other numbers
   if (old_->packed_) {
     table->packed_ = PackedRows::with_words_of(*old_->packed_);
     reader.emplace(*changed.packed_);

@@ -14,8 +14,7 @@ constexpr std::uint32_t most_words = 4096;
 constexpr std::size_t most_word_bytes = 64 * 1024;
 // Longer texts are not stored as words.
 constexpr std::size_t longest_word = 256;
-// When the words are full, this many more values are looked up. If fewer than one in four of them is found, lookups
-// stop.
+// When the words are full, this many more values are looked up. If fewer than one in four is found, lookups stop.
 constexpr std::uint64_t trial = 1024;
 constexpr std::uint64_t worthwhile = 4;
 
@@ -100,7 +99,7 @@ void PackedRows::append(std::span<const sql::Field> fields) {
   rows_.append(row_);
 }
 
-// In a column whose fields have their own form, a packed number is a number, and other packed values except words are
+// In a column whose fields have their own form, packed numbers are numbers. Other packed values, except words, are
 // text.
 void PackedRows::pack(std::size_t column, const sql::Field& field) {
   if (field.is_null()) {

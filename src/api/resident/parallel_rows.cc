@@ -135,11 +135,11 @@ std::size_t Helpers::reserve() {
 }
 
 core::Task<void> Helpers::help(unsigned core, std::shared_ptr<RowsWork> work) {
-  // The call has no deadline, because no answer waits for it: chunks that the other core has not claimed are encoded
-  // here. Until the other core drops the call it must count as busy. Otherwise calls could pile up there without bound.
+  // The call has no deadline, because no answer waits for it: this core encodes chunks that the helper has not claimed.
+  // The helper counts as busy until it drops the call. Otherwise calls could pile up there without bound.
   (void)co_await mesh_.call(core, never, EncodeThere{.helping = Helping(work), .home = mesh_.core()});
   --busy_[core];
-  work->wake();  // it may have ended without reporting that it is done
+  work->wake();  // the helper may have ended without sending Wake
 }
 
 ParallelRows::ParallelRows(std::shared_ptr<const void> owner, std::shared_ptr<Helpers> helpers,
@@ -212,7 +212,7 @@ http::BodySource::Progress ParallelRows::begin(Buffer& out) {
   return encode(out);
 }
 
-// Encodes the rest of the chunk's rows, up to a piece.
+// Encodes the rest of the chunk's rows, up to piece_bytes.
 http::BodySource::Progress ParallelRows::encode(Buffer& out) {
   if (row_ != 0) writer_.follow();
   for (const std::size_t begin = out.size(); row_ < mine_ && out.size() < begin + piece_bytes; ++row_) {

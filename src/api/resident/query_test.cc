@@ -259,7 +259,7 @@ TEST(ResidentQuery, RefusalsNameTheParameterAndWhatIsPossible) {
   EXPECT_LT(long_field.error().detail.size(), 200u);
 }
 
-// An interval, whose order is not that of its text, and a UUID.
+// An interval, which does not sort like its text, and a UUID.
 TEST(ResidentQuery, TypesThatOnlyTheDatabaseCanOrder) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("span", sql::Form::text, 1186),
                  column_of("code", sql::Form::text, 2950)});

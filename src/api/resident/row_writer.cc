@@ -111,7 +111,7 @@ void RowWriter::csv(std::uint32_t row, Buffer& out) {
   const std::string_view line = table_.csv(row, row + 1);
   if (all_) return out.append(line);
   cut_csv(line, values_);
-  // Alone in a line it would end a COPY.
+  // A line that consists only of `\.` would end a COPY.
   if (wanted_.fields.size() == 1 && values_[wanted_.fields.front()] == "\\.") return out.append("\"\\.\"\n");
   for (std::size_t i = 0; i < wanted_.fields.size(); ++i) {
     if (i != 0) out.push_back(',');

@@ -51,7 +51,6 @@ std::string written(const Table& table, const RowWriter::Wanted& wanted, const s
   return std::string(out.view());
 }
 
-// The answer is what the encoder writes for these rows and columns.
 TEST(ResidentRowWriter, WritesWhatTheEncoderWrites) {
   const auto table = table_of({.csv = true}, rows_of(every_field, {0, 1, 2, 3}));
   for (const std::vector<std::uint32_t>& fields :

@@ -19,7 +19,6 @@
 namespace sluice::api::resident {
 namespace {
 
-// The cost of a query is known before it runs.
 TEST(ResidentSelection, Effort) {
   TestRows rows({column_of("id", sql::Form::number, 23), column_of("seen", sql::Form::boolean, 16)});
   rows.row({"10", "t"}).row({"11", "f"}).row({"12", nullptr}).row({"13", "t"}).row({"14", "f"});

@@ -153,8 +153,7 @@ bool make_moment(Kind kind, std::string_view text, std::uint64_t& number) {
   return text.empty();
 }
 
-// Accepts PostgreSQL's notations: optional braces, and a hyphen after any group of four digits. Appends the canonical
-// form.
+// Accepts PostgreSQL's notations: optional braces, and a hyphen after any group of four digits.
 bool append_canonical_uuid(std::string_view text, std::string& out) {
   if (text.starts_with('{')) {
     if (!text.ends_with('}')) return false;
@@ -202,9 +201,8 @@ bool append_mac(std::string_view text, std::size_t octets, std::string& out) {
 constexpr std::uint32_t uuid_oid = 2950;
 constexpr std::uint32_t uuids_oid = 2951;
 
-// PostgreSQL types whose order is that of their texts: "char", name, text, macaddr, macaddr8, char(n), varchar, time,
-// bit(n), bit varying, and literals of unknown type. Not among them: interval, timetz, money, inet, enums, ranges, and
-// types of extensions.
+// PostgreSQL types that sort like their texts: "char", name, text, macaddr, macaddr8, char(n), varchar, time, bit(n),
+// bit varying, and literals of unknown type. Not included: interval, timetz, money, inet, enums, ranges.
 bool orders_as_text(std::uint32_t oid) {
   static constexpr std::uint32_t oids[] = {0, 18, 19, 25, 705, 774, 829, 1042, 1043, 1083, 1560, 1562};
   return std::ranges::find(oids, oid) != std::end(oids);

@@ -211,7 +211,6 @@ TEST(ResidentValue, DatesThroughAllOfHistory) {
                               " BC"});
 }
 
-// The test counts the days one by one.
 TEST(ResidentValue, EachDayIsOneMoreThanTheDayBefore) {
   static constexpr int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   std::optional<std::uint64_t> before;

@@ -21,7 +21,7 @@ enum class Kind : std::uint8_t {
   annotation,  // does not affect validity
   text,        // an annotation that is a string
   subschema,
-  others,        // a schema for what other keywords do not name
+  others,        // a schema for items or members that other keywords do not name
   items,         // a schema, or a list of them
   list,          // a list of schemas
   properties,    // an object of schemas
@@ -426,7 +426,6 @@ class Compiler {
   std::vector<Fault> faults_;
 };
 
-// Rewrites a schema for another place.
 class Relocation {
  public:
   explicit Relocation(std::string_view place) : place_(place) {}

@@ -191,7 +191,7 @@ class Validator::Application {
     }
     return good;
   }
-  // Takes one step into the value for as long as `act` runs.
+  // Appends a step to the pointer while `act` runs.
   template <class Act>
   bool below(std::string_view step, const Act& act) {
     const std::size_t size = pointer_.size();
@@ -573,7 +573,7 @@ Validator::~Validator() = default;
 bool Validator::validate(std::string_view json, Scalars scalars, std::size_t most, std::vector<Fault>& faults) {
   element value;
   if (const auto error = state_->parser.parse(json.data(), json.size()).get(value); error != simdjson::SUCCESS) {
-    // The row reader has accepted it, because it accepts numbers of any size.
+    // The row reader accepts numbers of any size, but simdjson does not.
     if (faults.size() < most) faults.push_back({"", "holds a number that is out of range"});
     return false;
   }
