@@ -50,9 +50,9 @@ TEST_F(AlarmTest, RungBeforeSomebodyWaits) {
   alarm_.ring();
   alarm_.ring();
   tasks_.spawn(wait(reactor_, alarm_, reactor_.now() + 5s, log_));
-  ASSERT_EQ(log_.size(), 1u);  // at once
+  ASSERT_EQ(log_.size(), 1u);
   EXPECT_TRUE(log_[0].rung);
-  // It is remembered once.
+  // Both rings together are remembered as one.
   const Instant until = reactor_.now() + 1s;
   tasks_.spawn(wait(reactor_, alarm_, until, log_));
   EXPECT_EQ(log_.size(), 1u);
@@ -66,13 +66,13 @@ TEST_F(AlarmTest, RungWhileSomebodyWaits) {
   tasks_.spawn(wait(reactor_, alarm_, start + 1h, log_));
   run_until(start + 1s);
   alarm_.ring();
-  EXPECT_TRUE(log_.empty());  // not from within
+  EXPECT_TRUE(log_.empty());  // ring() itself resumes nothing
   alarm_.ring();
   run_until(start + 2s);
   ASSERT_EQ(log_.size(), 1u);
   EXPECT_TRUE(log_[0].rung);
   EXPECT_LT(log_[0].at, start + 2s);
-  // Nothing is left of the hour, nor of the second ring.
+  // Neither the first deadline nor the second ring ends the next wait.
   tasks_.spawn(wait(reactor_, alarm_, start + 2h, log_));
   run_until(start + 90min);
   EXPECT_EQ(log_.size(), 1u);
@@ -96,7 +96,7 @@ TEST_F(AlarmTest, WhoWaitsMayBeDestroyed) {
   run_until(start + 2s);
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(reactor_.timers().size(), 0u);
-  // Somebody else can wait now.
+  // Another coroutine can wait now.
   tasks_.spawn(wait(reactor_, alarm_, start + 10s, log_));
   alarm_.ring();
   run_until(start + 3s);
@@ -123,7 +123,7 @@ Task<void> wait_again_and_again(Reactor& reactor, Alarm& alarm, std::vector<Woke
   }
 }
 
-// A ring takes the place of the end that was waited for; the next wait has a whole one again.
+// A ring ends only the current wait early; the next one lasts until its own deadline.
 TEST_F(AlarmTest, InALoop) {
   const Instant start = reactor_.now();
   tasks_.spawn(wait_again_and_again(reactor_, alarm_, log_));

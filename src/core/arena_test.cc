@@ -18,7 +18,7 @@ TEST(Arena, blocks_are_aligned_and_do_not_overlap) {
   };
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < 500; ++i) {
-    const std::size_t bytes = (i * 37) % 600;  // shared chunks, and chunks of their own
+    const std::size_t bytes = (i * 37) % 600;  // some share a chunk, others get their own
     const std::size_t alignment = std::size_t{1} << (i % 8);
     auto* at = static_cast<unsigned char*>(arena.allocate(bytes, alignment));
     ASSERT_NE(at, nullptr);

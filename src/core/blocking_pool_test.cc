@@ -15,7 +15,7 @@
 namespace sluice::core {
 namespace {
 
-// A core of the test's own: its thread is the test's. It outlives the pool, whose threads may still be waking it.
+// A core that runs on the test's thread. It outlives the pool, whose threads may still be waking it.
 struct Home {
   std::unique_ptr<Reactor> reactor = make_epoll_reactor();
   Mailbox mailbox{*reactor};
@@ -35,7 +35,7 @@ Task<void> run(BlockingPool& pool, Home& home, Work work, std::optional<Result<V
   out.emplace(co_await pool.run(home.mailbox, std::move(work)));
 }
 
-// Holds a pool thread until it is let go.
+// Blocks a pool thread until `let_go` is counted down.
 struct Plug {
   std::latch running{1};
   std::latch let_go{1};
@@ -124,7 +124,7 @@ TEST(BlockingPool, abandoned_work_leaves_the_queue) {
     EXPECT_EQ(captured.use_count(), 1);
     EXPECT_FALSE(never_set.has_value());
   }
-  home.tasks.spawn(run(pool, home, [] { return 4; }, next));  // the place is free again
+  home.tasks.spawn(run(pool, home, [] { return 4; }, next));  // the queue has room again
   plug.let_go.count_down();
   home.run_until([&] { return running && next; });
   EXPECT_EQ(next->value(), 4);
@@ -185,7 +185,7 @@ TEST(BlockingPool, a_home_that_has_ended_leaks_nothing) {
   EXPECT_FALSE(second.has_value());
 }
 
-// Cores that start and abandon work as fast as they can, bounded in time.
+// For half a second, cores start and cancel work as fast as they can.
 TEST(BlockingPool, stress) {
   std::atomic<int> alive = 0;
   struct Token {
@@ -221,7 +221,7 @@ TEST(BlockingPool, stress) {
         }
         EXPECT_GT(done, 0);
         if (seed != 1) home.run_until([&] { return home.tasks.empty(); });
-        // The first one gives up with work in the pool.
+        // The first core cancels its tasks while their work is still in the pool.
         home.tasks.cancel();
         while (alive.load() != 0) home.mailbox.deliver();
       });

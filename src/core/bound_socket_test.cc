@@ -12,7 +12,7 @@
 namespace sluice::core {
 namespace {
 
-// 0, or why nobody can connect.
+// Returns 0, or the errno of a failed connect().
 int connect_error(const Address& address) {
   const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int error = ::connect(fd, address.get(), address.size()) == 0 ? 0 : errno;
@@ -28,7 +28,7 @@ TEST(BoundSocket, AnAddressIsClaimedAloneAndNobodyListensThere) {
 
   const auto fd = bind_socket(*free, true, false);
   ASSERT_TRUE(fd);
-  EXPECT_EQ(connect_error(*free), ECONNREFUSED);  // as it is for the while that claim() has it
+  EXPECT_EQ(connect_error(*free), ECONNREFUSED);  // the same as while claim() holds the address
   ASSERT_EQ(::listen(*fd, 1), 0);
   EXPECT_EQ(connect_error(*free), 0);
   const auto taken = claim(*free);
@@ -42,7 +42,7 @@ TEST(BoundSocket, AUnixSocketMakesRoomWhenNobodyListens) {
   const std::string path = testing::TempDir() + "/claimed-" + std::to_string(::getpid());
   const Address address = *Address::from_path(path);
   ASSERT_TRUE(claim(address));
-  EXPECT_EQ(connect_error(address), ECONNREFUSED);  // its file is left
+  EXPECT_EQ(connect_error(address), ECONNREFUSED);  // the socket's file still exists
   const auto fd = bind_socket(address, false, false);
   ASSERT_TRUE(fd);
   ASSERT_EQ(::listen(*fd, 1), 0);

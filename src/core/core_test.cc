@@ -129,8 +129,8 @@ TEST_P(CoresThatWake, foreign_threads_post_until_the_end) {
   EXPECT_EQ(delivered.load(), accepted.load());
 }
 
-// Every core posts to and calls every other, through rings that are much too small, until it is stopped in the middle.
-// Every accepted message ran; every call came back or was cancelled with its core.
+// Cores post to and call each other through rings that are much too small, and are stopped in the middle of it. Every
+// accepted message must run, and every call must return or be cancelled with its core.
 TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
   for (int round = 0; round < 6; ++round) {
     std::atomic<std::uint64_t> accepted = 0;
@@ -183,7 +183,7 @@ TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
       if (round % 2 == 0) {
         cores.stop();
       } else {
-        cores.core(1).stop();  // the others go on without it
+        cores.core(1).stop();  // the others continue without it
         std::this_thread::sleep_for(20ms);
       }
     }
@@ -193,7 +193,7 @@ TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
   }
 }
 
-// Two cores that sleep whenever they can: a lost wake-up would stop the game.
+// Both cores sleep whenever they can, so a lost wake-up would stop the sequence of calls.
 TEST_P(CoresThatWake, no_wake_up_is_lost) {
   Cores cores({.count = 2, .back_end = back_end()});
   std::promise<int> done;

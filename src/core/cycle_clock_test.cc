@@ -8,7 +8,7 @@
 namespace sluice::core {
 namespace {
 
-// It stays beside the real clock: between what that says before and after, but for what the rate is misjudged.
+// An estimate lies between the readings of the real clock before and after it, except for the error of the rate.
 TEST(CycleClock, StaysBesideTheRealClock) {
   CycleClock clock;
   for (int i = 0; i < 20; ++i) {

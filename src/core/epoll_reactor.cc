@@ -44,7 +44,7 @@ class EpollReactor final : public SocketReactor {
     return {};
   }
 
-  // Joins the epoll set only here, because epoll reports a hang-up for a socket that is merely bound.
+  // The socket joins the epoll set only here, because epoll reports a hang-up for a socket that is merely bound.
   Result<void> start_listening(Handle& handle, int backlog) override {
     if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
     return attach(handle, std::exchange(handle.fd, -1), EPOLLIN | EPOLLET);

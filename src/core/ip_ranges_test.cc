@@ -86,7 +86,6 @@ TEST(IpRanges, MergesWhatOverlaps) {
   EXPECT_FALSE(contains(all, "11.0.1.0"));
 }
 
-// Against the bits themselves.
 TEST(IpRanges, AgreesWithMasks) {
   std::mt19937 random(7);
   struct Mask {

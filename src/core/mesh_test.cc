@@ -16,7 +16,7 @@
 namespace sluice::core {
 namespace {
 
-// Cores that the test steps by hand, on its own thread.
+// Two cores that the test steps by hand, on its own thread.
 class Pair {
  public:
   explicit Pair(std::size_t ring_capacity = 4, std::unique_ptr<Reactor> (*make)() = make_epoll_reactor)
@@ -43,14 +43,14 @@ class Pair {
   Core b_;
 };
 
-// The same with a virtual clock for each.
+// The same, but each core has a virtual clock.
 class SimulatedPair : public Pair {
  public:
   explicit SimulatedPair(std::size_t ring_capacity)
       : Pair(ring_capacity, +[]() -> std::unique_ptr<Reactor> { return std::make_unique<SimulatedReactor>(1); }) {}
   Instant a_now() { return core(0).reactor().now(); }
   std::size_t a_timers() { return core(0).reactor().timers().size(); }
-  // A alone goes on; its timers fire at most a tick late.
+  // Steps only A. Its timers fire at most a tick late.
   void pass(Instant until) {
     while (a_now() < until + 2ms) core(0).step(until + 2ms);
   }
@@ -118,7 +118,7 @@ TEST(Mesh, a_full_ring_makes_the_sender_wait_and_keeps_the_order) {
   EXPECT_EQ(accepted, 4);
   EXPECT_FALSE(pair.a().try_post(1, [&log] { log.push_back(-1); }));
   pair.step_b();
-  EXPECT_FALSE(pair.a().try_post(1, [&log] { log.push_back(-1); }));  // there is room, but others come first
+  EXPECT_FALSE(pair.a().try_post(1, [&log] { log.push_back(-1); }));  // there is room, but waiting messages go first
   pair.settle();
   EXPECT_EQ(accepted, 11);
   EXPECT_EQ(log, (std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
@@ -232,7 +232,7 @@ TEST(Mesh, an_answer_for_a_caller_that_is_gone_is_dropped) {
     TaskGroup given_up;
     given_up.spawn(call(pair.a(), 1, [counted] { return ++*counted, counted; }, gone));
   }
-  // Takes the same slot; the late answer must not be mistaken for its own.
+  // This call gets the same slot. It must not receive the late answer of the first call.
   pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
   pair.settle();
   EXPECT_EQ(*counted, 1);
@@ -255,7 +255,7 @@ TEST(Mesh, a_call_ends_at_its_deadline_and_the_late_answer_is_dropped) {
   EXPECT_EQ(late->error().code, Errc::timed_out);
   EXPECT_TRUE(pair.a_tasks().empty());
   EXPECT_EQ(*counted, 0);
-  // Takes the same slot; the late answer must not be mistaken for its own.
+  // This call gets the same slot. It must not receive the late answer of the first call.
   pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
   pair.settle();
   EXPECT_EQ(*counted, 1) << "what was sent runs";
@@ -369,14 +369,14 @@ TEST(Mesh, a_core_that_never_was_is_not_waited_for) {
 
 TEST(Mesh, a_sleeping_core_is_woken_and_an_awake_one_does_not_fall_asleep) {
   Pair pair(64);
-  // Both have stepped, so neither sleeps: a burst wakes nobody, and B still finds it.
+  // After a step, neither core is asleep. So the burst wakes none, and B still finds it.
   pair.settle();
   int ran = 0;
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(pair.a().try_post(1, [&] { ++ran; }));
   EXPECT_FALSE(pair.b().prepare_to_sleep());
   pair.step_b();
   EXPECT_EQ(ran, 10);
-  // B says that it is going to sleep; then the burst wakes it, and its turn returns at once.
+  // B prepares to sleep. Then the burst wakes it, so its turn returns at once.
   ASSERT_TRUE(pair.b().prepare_to_sleep());
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(pair.a().try_post(1, [&] { ++ran; }));
   pair.step_a();
@@ -386,7 +386,7 @@ TEST(Mesh, a_sleeping_core_is_woken_and_an_awake_one_does_not_fall_asleep) {
   EXPECT_EQ(ran, 20);
 }
 
-// A reactor without sockets that counts what wakes it.
+// A reactor without sockets that counts the calls of wake().
 class CountingReactor final : public Reactor {
  public:
   CountingReactor() : Reactor(Instant{}) {}
@@ -429,12 +429,12 @@ TEST(Mesh, a_burst_wakes_a_sleeper_once_and_an_awake_core_never) {
 
   ASSERT_TRUE(b.prepare_to_sleep());
   burst();
-  EXPECT_EQ(b_reactor.wakes, 0);  // the turn is not over
+  EXPECT_EQ(b_reactor.wakes, 0);  // A's turn has not ended
   a_reactor.turn(never);
   EXPECT_EQ(b_reactor.wakes, 1);
   burst();
   a_reactor.turn(never);
-  EXPECT_EQ(b_reactor.wakes, 1);  // it is on its way already
+  EXPECT_EQ(b_reactor.wakes, 1);  // B has already been woken
   b.awake();
   b.drain();
   EXPECT_EQ(ran, 30);

@@ -181,7 +181,6 @@ class Reactor {
   [[nodiscard]] bool next_turn_is_due() const { return next_turn_ != nullptr || due_ != nullptr; }
   [[nodiscard]] std::size_t timers_armed() const { return timers_.size(); }
 
-  // The end of the first lull.
   [[nodiscard]] Instant next_lull() const { return lulls_ == nullptr ? never : lulls_->end_; }
   // Removes a lull that is over, sets its handle's may_read and returns the handle; null if no lull is over.
   [[nodiscard]] Handle* take_due_lull();

@@ -71,7 +71,7 @@ struct SimulatedReactor::Socket : std::enable_shared_from_this<Socket> {
   bool fin_sent = false;
   bool is_reset = false;
   bool reset_on_close = false;
-  bool no_room = false;   // a send found the buffer full: only then the kernel announces room
+  bool no_room = false;   // a send found the buffer full; the kernel announces room only then
   bool vanished = false;  // by a fault: nothing more arrives
   bool is_quiet = false;  // arriving bytes give no edge
 
@@ -401,7 +401,7 @@ Io SimulatedReactor::send(Handle& handle, std::span<const iovec> parts) {
   return {.bytes = bytes};
 }
 
-// May be short without EAGAIN if the pipe behind sendfile is full: only EAGAIN means that the socket has no room.
+// The count may be short without EAGAIN if the pipe behind sendfile is full. Only EAGAIN means that the socket is full.
 Io SimulatedReactor::send_file(Handle& handle, int file, std::uint64_t offset, std::size_t size) {
   Socket& socket = socket_of(handle);
   bool refused = false;
@@ -465,7 +465,7 @@ void SimulatedReactor::transmit(Socket& from, std::string bytes) {
     }
     std::string rest;
     if (bytes.size() > 1 && happens(faults_.split)) {
-      // A cut after a single byte is the one that most parsers fail on.
+      // Cuts after a single byte reveal the most errors in parsers.
       const std::size_t cut = happens(0.3) ? 1 : 1 + below(bytes.size() - 1);
       rest = bytes.substr(cut);
       bytes.resize(cut);

@@ -15,7 +15,7 @@
 namespace sluice::core {
 namespace {
 
-// One end of a connection that keeps to the contract: tries while a flag says so, waits for an edge otherwise.
+// One end of a connection. It tries an operation while the flag for it is set, and otherwise waits for an edge.
 class Endpoint {
  public:
   explicit Endpoint(Reactor& reactor) : reactor_(reactor), reader_(*this), writer_(*this) {}
@@ -116,7 +116,7 @@ std::string noise(std::size_t size, std::uint32_t seed = 1) {
   return result;
 }
 
-// Everything but what ends connections.
+// Faults that delay and split bytes but end no connection.
 Faults rough_weather() {
   return {.short_read = 0.3, .short_write = 0.3, .would_block = 0.3, .split = 0.3, .stall = 0.01, .buffer = 5000};
 }
@@ -396,7 +396,7 @@ TEST_P(ReactorContract, WhatIsNotReadIsNotAnnouncedAgain) {
     int calls = 0;
   } counter;
   char byte = 0;
-  run_for(20ms);  // the event of the registration
+  run_for(20ms);  // until the event of the registration has passed
   ASSERT_TRUE(reactor->recv(server.handle, &byte, 1).would_block());
   server.handle.reader = &counter;
   client.start();
@@ -415,11 +415,11 @@ TEST_P(ReactorContract, WhatIsNotReadIsNotAnnouncedAgain) {
   server.handle.reader = nullptr;
 }
 
-// io_uring's may say something in a lull.
+// The io_uring reactor may still wake the reader during a lull.
 TEST_P(ReactorContract, ALullIsQuietUntilItsEndAndThenTellsOfAllThatHasCome) {
   Endpoint client(*reactor), server(*reactor);
   join(client, server);
-  run_for(20ms);  // the events of the registration
+  run_for(20ms);  // until the events of the registration have passed
   server.start();
   client.start();
   Lull lull(server.handle);
@@ -443,7 +443,7 @@ TEST_P(ReactorContract, ALullIsQuietUntilItsEndAndThenTellsOfAllThatHasCome) {
     EXPECT_EQ(server.received, "ab");
     server.received.clear();
   }
-  // It stays quiet until set_quiet(false), which reports bytes that have arrived meanwhile.
+  // The handle stays quiet until end_lull(), which reports bytes that have arrived meanwhile.
   const int before = server.wake_ups;
   client.send("c");
   run_for(10ms);
@@ -468,7 +468,7 @@ TEST_P(ReactorContract, ALullInWhichNothingComesEndsToo) {
   run_until([&] { return !lull.pending(); });
   EXPECT_EQ(server.wake_ups, before + 1);
   EXPECT_FALSE(server.handle.may_read);
-  // Broken off, it is over at once.
+  // end_lull() ends a lull at once.
   reactor->begin_lull(lull, 1h);
   reactor->end_lull(lull);
   EXPECT_FALSE(lull.pending());
@@ -715,7 +715,7 @@ TEST_P(ReactorContract, WhatIsPutOffUntilTheNextTurnRunsInItOnceAndKeepsItFromWa
   EXPECT_EQ(once.runs, 1);
 }
 
-// However many have put something off, a turn takes a bounded time.
+// A turn takes a bounded time, however many hooks are deferred.
 TEST_P(ReactorContract, WhatIsPutOffTakesItsTimeOfATurnAndTheRestWaits) {
   struct Long : TurnHook {
     Long(Reactor& reactor, std::vector<int>& log, int word)
@@ -739,14 +739,14 @@ TEST_P(ReactorContract, WhatIsPutOffTakesItsTimeOfATurnAndTheRestWaits) {
   reactor->at_next_turn(first);
   reactor->at_next_turn(second);
   for (std::size_t turns = 1; turns <= 3; ++turns) {
-    reactor->turn(reactor->now() + (turns < 3 ? 10s : 0s));  // after the third nothing is due
+    reactor->turn(reactor->now() + (turns < 3 ? 10s : 0s));  // the third turn would wait, because no hook is left
     ASSERT_EQ(log.size(), turns);
     if (turns == 1) reactor->at_next_turn(third);
   }
   EXPECT_EQ(log.back(), 3) << "it has asked last";
 }
 
-// A hook that asks for a turn while it runs comes after the others, and after handles that became ready meanwhile.
+// A hook of at_turn_end() runs in the turn in which it was registered, a hook of at_next_turn() in the following one.
 TEST_P(ReactorContract, WhatIsPutOffWaitsForItsTurn) {
   struct Hook : TurnHook {
     Hook(std::vector<int>& log, int word)
@@ -806,7 +806,7 @@ INSTANTIATE_TEST_SUITE_P(BackEnds, ReactorContract,
                                                        }}),
                          name_of);
 
-// ---- What only the simulated one has ----
+// ---- Features of the simulated reactor ----
 
 struct Outcome {
   std::uint64_t history = 0;
@@ -818,7 +818,7 @@ struct Outcome {
   SimulatedReactor::Counters counters;
 };
 
-// A client sends `bytes` and ends, a server sends them back and ends.
+// A client sends `bytes` and ends its side. The server sends them back and ends its side too.
 Outcome echo(std::uint64_t seed, const Faults& faults, const std::string& bytes) {
   SimulatedReactor reactor(seed, faults);
   const Instant start = reactor.now();
@@ -933,7 +933,7 @@ TEST(SimulatedReactor, AConnectionThatVanishesIsAWaitWithoutEnd) {
 TEST(SimulatedReactor, SeesThatNothingCanEverHappen) {
   SimulatedReactor reactor(1);
   EXPECT_TRUE(reactor.deadlocked());
-  reactor.turn(never);  // returns
+  reactor.turn(never);  // returns instead of blocking forever
   reactor.wake();
   EXPECT_FALSE(reactor.deadlocked());
   reactor.turn(never);
@@ -958,7 +958,8 @@ TEST(SimulatedReactor, AConsumerThatReadsTooLittleHangs) {
         : Waiter([](Waiter& waiter) noexcept {
             auto& self = static_cast<Lazy&>(waiter);
             char byte = 0;
-            self.count += self.reactor.recv(self.handle, &byte, 1).bytes;  // and waits for more with the rest unread
+            self.count +=
+                self.reactor.recv(self.handle, &byte, 1).bytes;  // leaves the rest unread and waits for an edge
           }),
           reactor(reactor),
           handle(handle) {}

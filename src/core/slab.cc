@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t granule = slab_granule;
 constexpr std::size_t chunk_stride = 64 * 1024;
-constexpr std::size_t chunk_bytes = chunk_stride - granule;  // leaves malloc room for its own words between two of them
+constexpr std::size_t chunk_bytes = chunk_stride - granule;  // leaves room for malloc's own data between two chunks
 
 constexpr std::size_t blocks_of_chunk(std::size_t index) { return (chunk_bytes - granule) / (index * granule); }
 

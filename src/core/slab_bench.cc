@@ -18,7 +18,7 @@ struct Malloc {
   static void free(void* block, std::size_t) { std::free(block); }
 };
 
-// One block of a size, taken and given back: a coroutine frame that comes and goes.
+// Allocates and frees one block, as for a short coroutine.
 template <class Allocator>
 void one_block(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -31,7 +31,7 @@ void one_block(benchmark::State& state) {
 BENCHMARK(one_block<Slab>)->Arg(64)->Arg(512)->Arg(4096);
 BENCHMARK(one_block<Malloc>)->Arg(64)->Arg(512)->Arg(4096);
 
-// A thousand blocks of mixed sizes alive, one replaced at a time in no order: frames of many connections.
+// Replaces random ones of a thousand blocks of mixed sizes, as for the coroutine frames of many connections.
 template <class Allocator>
 void many_alive(benchmark::State& state) {
   struct Block {

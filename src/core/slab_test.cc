@@ -34,7 +34,7 @@ TEST(Slab, BlocksOfAllSizesDoNotOverlap) {
 }
 
 TEST(SlabLists, AWarmSizeNeedsNoNewMemory) {
-  static SlabLists lists;  // keeps what is not free as a whole
+  static SlabLists lists;  // static, because a SlabLists never frees its last chunks
   std::set<void*> first;
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(lists.allocate(300));
@@ -49,12 +49,12 @@ TEST(SlabLists, AWarmSizeNeedsNoNewMemory) {
 }
 
 TEST(SlabLists, GivesBackWhatIsFreeAsAWhole) {
-  static SlabLists lists;  // keeps what is not free as a whole
+  static SlabLists lists;  // static, because a SlabLists never frees its last chunks
   constexpr std::size_t size = 3000;
   std::vector<void*> blocks;
   for (int i = 0; i < 2000; ++i) blocks.push_back(lists.allocate(size));
   EXPECT_EQ(lists.trim(size), 0u);
-  // One in a hundred stays: the others' memory is not free as a whole everywhere.
+  // Every hundredth block stays allocated, so the chunks of these blocks cannot be freed.
   std::set<void*> kept;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (i % 100 == 0) {
@@ -100,7 +100,7 @@ TEST(SlabLists, RunningOutOfMemoryGivesNoBlockTwice) {
   for (const std::size_t size : {slab_max_bytes, slab_granule}) {
     EXPECT_THROW((void)lists.allocate(size), std::bad_alloc);
   }
-  // The class goes on where it stopped, and another one has memory of its own.
+  // The class can allocate again, and another class gets its own chunk.
   chunks_left = 2;
   for (const std::size_t size : {slab_max_bytes, slab_granule}) {
     auto* const block = static_cast<char*>(lists.allocate(size));

@@ -101,7 +101,6 @@ TEST(TimerWheel, ACallbackMayDestroyItsNeighbour) {
   EXPECT_EQ(wheel.size(), 0u);
 }
 
-// Compared with a plain vector, from a printed seed.
 TEST(TimerWheel, AgreesWithASimpleModel) {
   const unsigned seed = 20261121;
   SCOPED_TRACE(seed);

@@ -42,7 +42,7 @@ class Bounds : public OnReactor {
     const Instant end = reactor->now() + time;
     while (reactor->now() < end) reactor->turn(end);
   }
-  // Both ends of so many connections, in the order of their making.
+  // Opens `count` connections. `clients` and `servers` have the ends in the order of opening.
   void join(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       clients.push_back(std::make_unique<Handle>());
@@ -53,7 +53,7 @@ class Bounds : public OnReactor {
       run_until([&] { return *reactor->accept(listener, *servers.back(), nullptr); });
     }
   }
-  // Sends until the socket takes no more.
+  // Sends until the socket accepts no more.
   std::size_t send(Handle& handle, std::string_view bytes) {
     std::size_t sent = 0;
     while (handle.may_write && sent < bytes.size()) {
@@ -109,7 +109,7 @@ TEST_P(Bounds, WhatNobodyReadsStaysWithTheSender) {
     sent += send(*clients[0], bytes);
     run_for(2ms);
   }
-  // Both sockets' buffers, which the system bounds.
+  // Only the buffers of the two sockets hold bytes, and the system limits their size.
   EXPECT_LT(sent, 50'000'000u);
   EXPECT_FALSE(clients[0]->may_write);
   std::size_t received = 0;
@@ -180,7 +180,7 @@ TEST_P(Bounds, AnEndIsToldBehindBytesThatNobodyReads) {
   reactor->reset_on_close(*clients[1]);
   reactor->close(*clients[1]);
   run_until([&] { return servers[1]->failed; });
-  // The first one's can still be read.
+  // The bytes of the first connection can still be read.
   std::string got;
   run_until([&] { return (got += read(*servers[0])).size() >= bytes.size(); });
   EXPECT_TRUE(got == bytes);
@@ -215,7 +215,7 @@ TEST_P(Bounds, AWriterToAHalfClosedPeerSleepsUntilThereIsRoom) {
 TEST_P(Bounds, WhoeverWaitsToBeAcceptedIsAcceptedInTheEnd) {
   constexpr std::size_t count = 300;
   Handle first;
-  (void)reactor->accept(listener, first, nullptr);  // from now on somebody asks
+  (void)reactor->accept(listener, first, nullptr);  // the reactor now accepts connections
   for (std::size_t i = 0; i < count; ++i) {
     clients.push_back(std::make_unique<Handle>());
     ASSERT_TRUE(reactor->connect(*clients.back(), address));
@@ -268,7 +268,7 @@ TEST_P(Bounds, WhereDescriptorsRunOutWhoConnectsWaits) {
 TEST_P(Bounds, AnOperationNeverMeetsTheNextOwnerOfADescriptor) {
   join(1);
   for (int i = 0; i < 2000; ++i) {
-    // Closed in the turn in which it was opened, or in one after it.
+    // The client is closed in the turn in which it was opened, or in the next one.
     Handle client;
     ASSERT_TRUE(reactor->connect(client, address));
     if (i % 3 == 0) reactor->turn(reactor->now());

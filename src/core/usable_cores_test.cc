@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A cgroup file system of the test's own.
+// A cgroup file system in a temporary folder.
 class UsableCores : public testing::Test {
  protected:
   UsableCores() {

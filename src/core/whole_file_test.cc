@@ -32,7 +32,7 @@ TEST_F(WholeFileTest, RefusesWhatIsNotARegularFileWithoutWaitingForIt) {
   EXPECT_EQ(read_whole_file(path, 10).error(), "cannot be read: No such file or directory");
   EXPECT_EQ(read_whole_file(testing::TempDir(), 10).error(), "cannot be read: Is a directory");
   EXPECT_EQ(read_whole_file("/dev/zero", 10).error(), "is not a regular file");
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // nobody ever writes to it
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // no process ever writes to it
   EXPECT_EQ(read_whole_file(path, 10).error(), "is not a regular file");
 }
 

@@ -10,7 +10,6 @@
 namespace sluice::http {
 namespace {
 
-// Records its calls.
 class Witness final : public Filter {
  public:
   Witness(std::string name, std::string& told, Parts parts = Parts::all)

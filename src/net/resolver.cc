@@ -21,12 +21,12 @@ namespace sluice::net {
 // All members are guarded by the mutex.
 struct Resolver::Entry {
   Answer answer;
-  Instant until = Instant::min();  // then a new query is needed
+  Instant until = Instant::min();  // when a new query is needed
   std::vector<Wait*> waiting;
   bool asked = false;  // a query is in flight or queued
 };
 
-// One caller's wait. The caller frees it. Once it has been posted, its delivery frees it.
+// One caller's wait. The caller frees it; after it has been posted, its delivery frees it.
 struct Resolver::Wait : core::Letter {
   // Guarded by the mutex. `entry` is valid only in the first state; later the entry may be destroyed.
   enum class Place : std::uint8_t { entry, mailbox, refused };

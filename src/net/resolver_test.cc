@@ -184,7 +184,7 @@ TEST_F(ResolverTest, WhoWaitsMayBeDestroyed) {
   EXPECT_TRUE(done[0]);
   EXPECT_FALSE(done[1] || done[2]);
   EXPECT_EQ(server.queries("db.example"), 1);
-  // An answer that is still in the mailbox when its caller is destroyed.
+  // Here the answer is already in the mailbox when its caller is destroyed.
   server.set("other.example", {.addresses = {"192.0.2.2"}});
   const auto ask_other = [](Resolver& of, core::Mailbox& home, bool& finished) -> Task<void> {
     (void)co_await of.resolve(home, "other.example.", never);

@@ -94,7 +94,7 @@ TEST_P(StreamTest, AReadEndsAtItsDeadlineAndCanBeCancelled) {
     EXPECT_EQ(got, fail(Errc::timed_out));
     EXPECT_EQ(buffer.capacity(), 0u) << "waiting must cost no memory";
     finished = true;
-    co_await client.read(buffer, 100, never);  // destroyed with the group
+    co_await client.read(buffer, 100, never);  // cancelled with the group
     ADD_FAILURE() << "nothing can arrive";
   }(*this, done));
   run_until(done);
@@ -129,7 +129,7 @@ TEST_P(StreamTest, AWriteThatNobodyReadsRunsIntoItsDeadline) {
   run_until(done);
 }
 
-// Takes `most` bytes each `pause`, until it has all or is cut.
+// Reads up to `most` bytes after each `pause`, until it has `all` bytes or the stream ends.
 Task<void> sip(Stream& stream, std::size_t most, Duration pause, std::size_t all, std::size_t& taken) {
   Buffer buffer;
   (void)buffer.reserve(most);
@@ -142,8 +142,7 @@ Task<void> sip(Stream& stream, std::size_t most, Duration pause, std::size_t all
   }
 }
 
-// In `progress` it takes less than what the socket's buffer asks for before it has room again, and is no slower than it
-// may be.
+// In each `progress` the peer reads too little for the socket's buffer to get room, but is as fast as required.
 TEST_P(StreamTest, WhoTakesEnoughIsNotCut) {
   bool done = false;
   Stream slow(*reactor);
@@ -178,7 +177,7 @@ TEST_P(StreamTest, WhoTakesTooLittleIsCutAndLosesTheRest) {
     (void)rest.reserve(1'000'000);
     for (;;) {
       const auto got = co_await server.read(rest, 1'000'000, never);
-      EXPECT_NE(got, Result<std::size_t>(0));  // no end that could be taken for one
+      EXPECT_NE(got, Result<std::size_t>(0));  // the end must not look orderly
       if (!got || *got == 0) break;
       count += *got;
       rest.clear();
@@ -235,7 +234,6 @@ TEST_P(StreamTest, AWriteThatIsCutEndsAtOnceAndItsPeerCanTell) {
   run_until(done);
 }
 
-// Whether it is cut while there is something to read, or has been cut before.
 TEST_P(StreamTest, NothingOutlastsACut) {
   bool done = false;
   Stream server(*reactor);
@@ -249,7 +247,7 @@ TEST_P(StreamTest, NothingOutlastsACut) {
     EXPECT_TRUE(co_await stream.connect(test.address, test.reactor->now() + 5s));
     Buffer bytes;
     while (bytes.size() < 2) (void)co_await stream.read(bytes, 2, never);
-    // The deadline has come, and then there is an edge which brings nothing.
+    // The deadline has passed, and then an edge without new bytes arrives.
     struct Waiting : Operation<Waiting> {
       Waiting(Stream& on, Deadline& deadline) : Operation(on.handle(), on.handle().reader, deadline) {}
       bool attempt() noexcept { return false; }
@@ -356,7 +354,7 @@ TEST_P(StreamTest, WhoeverWatchesIsToldOfBytesOfTheDeadlineAndOfARecall) {
   run_until(done);
 }
 
-// Peers that take whatever is sent, so that no socket's buffer ever ends anything.
+// The peers accept everything at once, so only the shares limit how much is sent in a turn.
 TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
   constexpr std::uint64_t share = Stream::SendFile::share_bytes;
   constexpr std::size_t file_bytes = 7 * share / 2;  // four shares
@@ -388,7 +386,7 @@ TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
       ++count;
     }(*servers[i], ::fileno(file.get()), done));
   }
-  // A third peer, whose words are heard at once however busy the two keep the core.
+  // The bytes of a third peer must be read at once, even though two downloads keep the core busy.
   std::size_t heard = 0;
   tasks.spawn([](Stream& server, std::size_t& count) -> Task<void> {
     Buffer word;
@@ -407,11 +405,11 @@ TEST(StreamShares, LongFilesGoSideBySideAndLeaveTheCoreToOthers) {
     char byte = 'x';
     iovec part{&byte, 1};
     EXPECT_TRUE(reactor.send(clients[downloads]->handle(), {&part, 1}).ok());
-    EXPECT_TRUE(reactor.send(clients[0]->handle(), {&part, 1}).ok());  // no reason to give him more than his share
+    EXPECT_TRUE(reactor.send(clients[0]->handle(), {&part, 1}).ok());  // must not make its share larger
     const Instant before = reactor.now();
     reactor.turn(never);
     EXPECT_LT(reactor.now(), before + 1ms) << "it waited for the peers, who had nothing to say";
-    EXPECT_GE(heard + 1, turn);  // of several who are ready a turn may take some
+    EXPECT_GE(heard + 1, turn);  // a turn may serve only some of the ready handles
   }
   EXPECT_EQ(servers[0]->handle().sent, file_bytes);
   EXPECT_EQ(servers[1]->handle().sent, file_bytes);

@@ -65,7 +65,7 @@ class Channel::Turn {
     linked_ = false;
     (next_ != nullptr ? next_->previous_ : channel_.last_turn_) = previous_;
     (previous_ != nullptr ? previous_->next_ : channel_.first_turn_) = next_;
-    // Wakes the next one, whether this one got its turn or was cancelled.
+    // Wakes the next coroutine, whether this one got its turn or was cancelled.
     if (!channel_.writing_ && channel_.first_turn_ != nullptr) channel_.ask_for_pump();
   }
 

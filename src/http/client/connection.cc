@@ -92,7 +92,7 @@ core::Task<void> Connection::send_body(BodyReader& body, BodyFraming framing) {
 
 core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) {
   const bool chunked = framing.kind == BodyFraming::Kind::chunked;
-  // The head is sent with the first piece, if that is there already.
+  // The head is sent with the first piece, if that piece is available at once.
   for (;;) {
     waits_for_body_ = true;
     const auto piece = co_await body.read();

@@ -93,7 +93,6 @@ class ClientPool : public testing::Test {
     pass(50ms);
     return answer;
   }
-  // Sends this many requests at the same time.
   void ask_many(int count) {
     std::vector<std::string> answers(static_cast<std::size_t>(count));
     for (std::string& answer : answers) tasks_.spawn(ask(answer, 20ms, Pool::Which::any));
@@ -173,7 +172,6 @@ TEST_F(ClientPool, ANameLeadsNowhereWithoutAResolver) {
 
 Task<bool> is_reached(Pool& pool) { co_return (co_await pool.take(Pool::Which::fresh)).has_value(); }
 
-// If an address refuses, the pool tries the next one.
 TEST(ClientPoolByName, EveryAddressIsTried) {
   const std::vector<std::string> addresses = {"127.0.0.2", "127.0.0.3", "127.0.0.4"};
   net::testing::DnsServer dns;

@@ -575,7 +575,7 @@ TEST_F(ChangingServer, LimitsHoldFromTheNextRequestOfAConnection) {
   // The second of these requests arrives while the first is still being answered.
   busy->raw = "PUT " + longer + " HTTP/1.1\r\nHost: t\r\n\r\n";
   ASSERT_TRUE(run_until([&] { return lender->heard.ends_with(pattern(1, 3)); }));
-  auto borrower = connect(nullptr);  // this would reuse the workspace of that one
+  auto borrower = connect(nullptr);  // gets the workspace of `lender`
   EXPECT_EQ(ask(*borrower, longer).substr(0, 12), "HTTP/1.1 414");
   half->raw = "t: t\r\n\r\n";
   for (const auto& line : {&busy, &half}) EXPECT_TRUE(run_until([&] { return (*line)->ended; }));

@@ -22,7 +22,6 @@ class Allowance {
     spent_until_ += interval_;
     return spent_until_ <= now;
   }
-  // Gives `count` tokens back.
   void give(std::int64_t count, Instant now) {
     spent_until_ = std::max(spent_until_ - count * interval_, now - burst_ * interval_);
   }

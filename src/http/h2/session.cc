@@ -775,7 +775,7 @@ Instant Session::expire(Instant now) {
     }
     return next;
   }
-  // Streams whose window, or the connection's window, the client keeps closed.
+  // Resets streams that cannot send because the client keeps their window or the connection's window closed.
   const Duration patience = options().write_timeout;
   const bool connection_shut = nghttp2_session_get_remote_window_size(session_) <= 0;
   for (Stream* stream = newest_; stream != nullptr; stream = stream->next) {

@@ -66,7 +66,6 @@ std::expected<std::string, std::string> read_file(const std::string& path) {
   return text;
 }
 
-// Copies the text.
 Bio memory_of(std::string_view text) {
   Bio memory(BIO_new(BIO_s_secmem()));
   const auto size = static_cast<int>(text.size());
@@ -83,7 +82,6 @@ std::expected<Bio, std::string> open_file(const std::string& path) {
   return memory;
 }
 
-// A leaf certificate and the rest of its chain.
 struct CertificateChain {
   Certificate leaf;
   Chain rest;
@@ -192,8 +190,8 @@ std::string wire_format(const std::vector<std::string>& protocols) {
 // The common settings of servers and clients.
 void configure(SSL_CTX* context) {
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Idle connections hold no buffers. A record without data ends a read. So a peer that sends only such records can be
-  // distinguished from a silent one.
+  // Idle connections hold no buffers. A record without data ends a read, to distinguish a peer that sends only such
+  // records from a silent one.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_read_ahead(context, 1);

@@ -19,8 +19,8 @@ constexpr std::size_t record_bytes = 16 * 1024;  // the maximum size of one reco
 // The bytes encrypted before each system call. With the TLS overhead they fit into one kernel packet of 64 KiB
 // including headers.
 constexpr std::size_t batch_bytes = 4 * record_bytes - 512;
-// A peer may send only alerts, key updates and refused renegotiations, without data. Limits how many follow each other,
-// and how many bytes of answers to them may wait to be sent.
+// A peer may send only alerts, key updates and refused renegotiations, without data. These limit how many of them may
+// come in a row, and how many bytes of answers to them may wait to be sent.
 constexpr int most_reads_without_data = 32;
 constexpr std::size_t most_unsent = 4 * batch_bytes;
 

@@ -49,7 +49,7 @@ std::shared_ptr<const ClientContext> client_context(ClientOptions options = {}) 
   return made ? *made : nullptr;
 }
 
-// A listener, and a server's and a client's end of one connection.
+// A listener and the two ends of one connection.
 class Pair {
  public:
   explicit Pair(std::unique_ptr<core::Reactor> with) : reactor(std::move(with)), server(*reactor), client(*reactor) {
@@ -92,7 +92,7 @@ class Pair {
     outcome.result = co_await client.connect_tls(std::move(context), host, client_core, later(), resumption);
     outcome.done = true;
   }
-  // Both handshakes, to their end whatever it is. TLS 1.3's client is done before the server has judged it.
+  // Runs both handshakes to their end. In TLS 1.3 the client is done before the server has checked its certificate.
   void shake_hands(std::shared_ptr<const ServerContext> for_server, std::shared_ptr<const ClientContext> for_client,
                    const std::string& host = "localhost") {
     accepted = connected = {};
@@ -107,7 +107,6 @@ class Pair {
     EXPECT_TRUE(accepted.result) << server.tls()->failure_text();
     EXPECT_TRUE(connected.result) << client.tls()->failure_text();
   }
-  // The result of one read.
   Result<std::string> read(Stream& from) {
     bool done = false;
     Result<std::string> result;
@@ -222,7 +221,7 @@ TEST_P(TlsStream, MegabytesArriveWholeFromManyParts) {
   EXPECT_TRUE(received == sent);
 }
 
-// As an owner uses it that waits at the handle itself: with TLS and without.
+// The calls of an owner that waits at the handle itself, with and without TLS.
 TEST_P(TlsStream, AttemptsReturnAtOnceAndLoseNothing) {
   for (const bool with_tls : {false, true}) {
     Pair two(GetParam().make());
@@ -421,7 +420,7 @@ TEST(TlsHandshake, TheChainMustEndAtOneOfOurs) {
   EXPECT_TRUE(pair.connected.result) << "a chain is for any name";
 }
 
-// RFC 5929, 4.1: what both sides know of the server's certificate.
+// RFC 5929, 4.1.
 TEST(TlsHandshake, TheServersEndPointIsTheHashOfItsCertificate) {
   Pair pair(simulated());
   EXPECT_EQ(pair.client.tls(), nullptr);
@@ -642,9 +641,9 @@ TEST(TlsResumption, AShorterHandshakeTheNextTime) {
     EXPECT_EQ(pair.client.tls()->resumed(), i != 0);
     EXPECT_TRUE(pair.client.tls()->has_peer_certificate());
     EXPECT_TRUE(pair.write(pair.server, "x"));
-    EXPECT_EQ(pair.read(pair.client), "x");  // with the ticket before it
+    EXPECT_EQ(pair.read(pair.client), "x");  // reads the ticket too
     ASSERT_NE(resumption.get(), nullptr);
-    // It ends without a goodbye.
+    // The connection ends without close_notify.
   }
   Pair pair(simulated());
   pair.server_core.tickets = tls::TicketKeys::make();
@@ -653,7 +652,8 @@ TEST(TlsResumption, AShorterHandshakeTheNextTime) {
   EXPECT_FALSE(pair.client.tls()->resumed()) << "the server has forgotten";
 }
 
-// A client that is OpenSSL's own, for what ours does not do: it talks through a pair's plain end.
+// A client that calls OpenSSL directly, for actions that ours does not support. It sends through the plain client of a
+// Pair.
 class RawClient {
  public:
   RawClient(int version, SSL_SESSION* resume = nullptr) {
@@ -668,12 +668,12 @@ class RawClient {
     if (resume != nullptr) SSL_set_session(ssl, resume);
   }
   ~RawClient() {
-    SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);  // else its session could not be resumed
+    SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);  // otherwise its session could not be resumed
     SSL_free(ssl);
     SSL_CTX_free(context_);
   }
 
-  // Passes its output to the server, and the server's output to it.
+  // Passes the client's output to the server and the server's output to the client.
   void exchange(Pair& pair) {
     char block[20'000];
     for (int size = 0; (size = BIO_read(out_, block, sizeof block)) > 0;) {
@@ -686,7 +686,7 @@ class RawClient {
       BIO_write(in_, block, static_cast<int>(io.bytes));
     }
   }
-  // The session, with its ticket, for the next client. Owned by the caller; null: the handshake has failed.
+  // Returns the session with its ticket, which the caller owns; null: the handshake has failed.
   SSL_SESSION* shake_hands(Pair& pair, std::shared_ptr<const ServerContext> context) {
     pair.tasks.spawn(pair.accept(std::move(context), pair.accepted));
     for (int i = 0; i < 10; ++i) {
@@ -711,7 +711,7 @@ class TlsResumption : public testing::TestWithParam<int> {
  protected:
   ~TlsResumption() override { SSL_SESSION_free(session_); }
 
-  // Connects with the session of the connection before. True: it was resumed.
+  // Connects with the session of the previous connection. Returns true if it was resumed.
   bool connect(const std::shared_ptr<const ServerContext>& context, std::shared_ptr<const tls::TicketKeys> keys) {
     Pair pair(simulated());
     pair.server_core.tickets = std::move(keys);
@@ -757,7 +757,7 @@ TEST_P(TlsResumption, DoesNotOutliveTheKeysNorLetInWhoWasLetInElsewhere) {
 INSTANTIATE_TEST_SUITE_P(Versions, TlsResumption, testing::Values(TLS1_2_VERSION, TLS1_3_VERSION),
                          [](const auto& info) { return info.param == TLS1_3_VERSION ? "tls13" : "tls12"; });
 
-// Records that carry no data, which a peer could repeat endlessly.
+// A peer could send records without data endlessly.
 TEST(TlsSession, KeyUpdatesAreAnsweredAndARenegotiationIsNot) {
   for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
     Pair pair(simulated());
@@ -782,7 +782,7 @@ TEST(TlsSession, KeyUpdatesAreAnsweredAndARenegotiationIsNot) {
         EXPECT_EQ(SSL_read(client.ssl, block, sizeof block), 5);
         continue;
       }
-      // An alert refuses it, and the client ends the connection; nothing was renegotiated.
+      // An alert refuses the renegotiation, and the client ends the connection.
       bool done = false;
       Result<std::size_t> got = 0;
       pair.tasks.spawn([](Pair& all, Result<std::size_t>& into, bool& finished) -> Task<void> {
