@@ -38,7 +38,7 @@ class Exchange {
   ~Exchange() { end({}); }
 
   Request request;
-  // Keeps alive what the response needs until its body has been sent. An upgrade must keep alive what it needs itself.
+  // Keeps alive what the response needs until its body has been sent. An upgrade must itself keep alive what it needs.
   Pin pin;
   // The methods that the route accepts, as the value of an Allow field. Set before the first before().
   std::string_view allow;

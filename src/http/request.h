@@ -80,7 +80,7 @@ struct Request {
   std::string_view method_text;
   std::string_view target;  // as it was sent
   std::string_view path;    // decoded, without dot segments; begins with '/'. "*" for OPTIONS *, empty for CONNECT
-  // `path` for splitting into segments. The same bytes, except that each encoded slash (%2F), which is data, is a NUL.
+  // For splitting into segments: the bytes of `path`, but with a NUL for each encoded slash (%2F), which is data.
   // Paths contain no other NULs.
   std::string_view segments;
   bool has_empty_segment = false;  // the path as sent contains `//`, which `path` reduces to one slash

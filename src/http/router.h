@@ -107,12 +107,12 @@ class Router final : public Dispatcher {
   static Node& root_of(std::vector<Host>& hosts, std::string_view name);
   static const Node* find_root(const std::vector<Host>& hosts, std::string_view name);
   [[nodiscard]] const Terminal* find(Request& request) const;
-  // Whether a server could interpret the path as that of another route with other filters.
+  // Whether a server could interpret the path as the path of another route with other filters.
   [[nodiscard]] bool has_other_filters(const Terminal& found, Request& request) const;
   [[nodiscard]] const Terminal* find_by_host(Request& request) const;
   static const Terminal* find_below(const Node& root, Request& request);
   static const Terminal* find(const Node& node, std::string_view rest, std::size_t values, Request& request);
-  // Of the routes with the same path, the one for the request. Null if the conditions of none of them hold.
+  // Chooses among the routes with the same path. Returns null if no route's conditions hold.
   static const Terminal* choose(const Terminal* first, const Request& request);
   static const Terminal* choose_alternative(const Terminal* first, const Request& request);
 

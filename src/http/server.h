@@ -83,7 +83,7 @@ struct Listening {
   bool secure = false;
 };
 
-// The protocols that such a server offers by ALPN, the preferred one first.
+// The protocols that a server with these options offers by ALPN, the preferred one first.
 [[nodiscard]] std::vector<std::string> alpn_protocols(bool http1, bool http2);
 
 namespace h1 {

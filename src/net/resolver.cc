@@ -73,7 +73,7 @@ struct Resolver::State {
   Options options;
   const int wake;
   std::mutex mutex;
-  Entries entries;  // those with `asked` set are not moved or removed
+  Entries entries;  // entries with `asked` set are not moved or removed
   std::vector<Entries::value_type*> to_ask;
   bool ended = false;
 

@@ -23,7 +23,7 @@ namespace sluice::http::compress {
 // A filter that compresses responses with a coding that the client accepts. Belongs to one core. A response that could
 // be compressed has `Vary: Accept-Encoding`, whether it is compressed or not. The ETag of a compressed response is
 // weak, because the strong ETag identifies the uncompressed bytes (except with Response::tag_takes_suffix). The
-// response to HEAD has the same fields as that to GET, except the length, which is not known in advance.
+// response to HEAD has the same fields as the response to GET, except the length, which is not known in advance.
 //
 // Never compressed are:
 //   - responses that are already encoded or have a digest of their bytes;

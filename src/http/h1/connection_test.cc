@@ -33,7 +33,7 @@ class TestHandler final : public Handler {
   int begun = 0;
   int finished = 0;
   int alive = 0;
-  std::string seen;  // what the coroutine has recorded
+  std::string seen;  // recorded by the coroutine
 
  private:
   Task<Response> count(Request& request) {

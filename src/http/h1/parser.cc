@@ -407,7 +407,7 @@ inline Reason RequestParser::finish_target(const char* base) {
   return Reason::none;
 }
 
-// The four forms of RFC 9112, 3.2, except an origin-form that decoding would not change.
+// Handles the four forms of RFC 9112, 3.2, except an origin-form that decoding would not change.
 Reason RequestParser::finish_unusual_target(const char* base) {
   const std::string_view target = at_.target.in(base);
   if (target.empty()) return Reason::bad_target;

@@ -62,9 +62,9 @@ class FrameGuard {
   explicit FrameGuard(std::size_t header_limit)
       : most_header_block_(4 * header_limit + 16 * 1024), most_continuations_(most_header_block_ / 16'384 + 8) {}
 
-  // Inspects the next bytes and returns how many of them nghttp2 may process: all; or those before a frame that exceeds
-  // a limit or is invalid; or those before a question(). In the last case the caller lets nghttp2 process these bytes,
-  // calls settle(), and then passes the remaining bytes.
+  // Inspects the next bytes and returns how many of them nghttp2 may process: all of them, or only the bytes before an
+  // invalid frame, before a frame that exceeds a limit, or before a question(). After a question, the caller lets
+  // nghttp2 process these bytes, calls settle(), and then passes the remaining bytes.
   [[nodiscard]] std::size_t inspect(std::string_view bytes, Instant now);
   [[nodiscard]] Flood flood() const { return flood_; }
   // The code of a connection error (RFC 9113, 7); 0 if absent.

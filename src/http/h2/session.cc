@@ -523,7 +523,7 @@ void Session::answer_without_memory(Stream& stream) {
   stream.response.fields.add("Retry-After", "1");
 }
 
-// The gauge of active requests for requests like this one.
+// The gauge of active requests with this method.
 std::uint32_t& Session::active(const Request& request) {
   return engine_.counters.active[secure_ ? 1 : 0][static_cast<std::size_t>(request.method)];
 }

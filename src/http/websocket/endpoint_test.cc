@@ -582,8 +582,8 @@ TEST_F(ChannelTest, UnfinishedMessagesShareTheMemoryOfBodies) {
   EXPECT_EQ(server->counters().bodies.held, 0u);
 }
 
-// The echo of a message cannot be sent because its peer does not read. Others get the memory, and the connection is
-// cut.
+// The echo of a message cannot be sent because its peer does not read. Other messages get the memory, and the
+// connection is cut.
 TEST_F(ChannelTest, WholeMessagesWhosePeersTakeNothingMakeRoom) {
   server_options.body_memory = 400'000;
   start();
