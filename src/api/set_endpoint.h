@@ -49,9 +49,9 @@ struct SetWritePlan {
   std::vector<Source> staged;  // in the order of SetPlan::staged
   std::vector<Source> shared;  // in the order of SetPlan::parameters
   QueryNames query;
-  std::shared_ptr<const RolePlan> role;                 // null if it runs as the login
+  std::shared_ptr<const RolePlan> role;                 // null: the statements run as the connection's login
   std::shared_ptr<const Guards> guards;                 // null if nothing is required
-  std::shared_ptr<const ErrorMap> errors;               // null if codes get the default answers
+  std::shared_ptr<const ErrorMap> errors;               // null: all database errors get the default answers
   std::shared_ptr<const sql::Constraints> constraints;  // of the database; null if none are known
   std::shared_ptr<const schema::Schema> schema;         // of each row; null if absent
 };

@@ -71,7 +71,7 @@ class Site final : public http::Pinned {
     counting_.emplace_back([&counting] { return counting.counters().readings(); });
   }
 
-  // Parts of the plan; each is null if the site does not have it. Sites with the same part share it.
+  // The object that serves this part of the plan; null if the site has none. Sites may share the object.
   [[nodiscard]] std::shared_ptr<api::changes::Feed> feed(const Plan::Feed* feed) const;
   [[nodiscard]] std::shared_ptr<http::websocket::Endpoint> websocket(const Plan::WebSocket* websocket) const;
   [[nodiscard]] std::shared_ptr<api::resident::Resident> resident(const api::resident::Plan* resident) const;

@@ -1,4 +1,4 @@
-// Any bytes as the payload of an event, and as the id that a client comes back with.
+// Any bytes as the payload of an event, and as the Last-Event-ID of a client that reconnects.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -36,8 +36,8 @@ class Health {
 
   struct Server {
     State state = State::up;
-    std::uint32_t share = 100;  // percent of its requests; 0: none
-    Instant until{};            // ejected: the end of the ejection; slow_start: of the current step
+    std::uint32_t share = 100;  // percent of its weight that is in effect; 0: it gets no requests
+    Instant until{};            // when the ejection, or the current step of the slow start, ends
     Duration lasts{};           // duration of the last ejection
     Instant up_since{};
     std::uint32_t failures = 0;       // failed requests in a row, while up or in slow start

@@ -350,7 +350,7 @@ int Session::begin_headers(std::int32_t id) {
 }
 
 int Session::got_field(std::string_view name, std::string_view value, bool name_is_known) {
-  // A few bytes can repeatedly stand for a long field. More than any honest client sends counts as an attack.
+  // A few bytes of HPACK can decode to many long fields. More than decoded_factor times a limit is an attack.
   const std::size_t limit = limits_.size;
   if (in_head_ == nullptr) {
     trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;

@@ -279,7 +279,7 @@ TEST_F(SessionTest, ABodyThatNobodyReadsIsDroppedOrRefused) {
     EXPECT_TRUE(client.answers[id].closed);
     EXPECT_EQ(client.answers[id].error, 0u);
   }
-  // The connection's window is complete again.
+  // The unread bytes no longer count against the connection's window.
   const auto after = client.post("/echo", pattern(5, 100'000));
   talk(client);
   EXPECT_EQ(client.answers[after].body, pattern(5, 100'000));

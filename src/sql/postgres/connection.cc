@@ -323,7 +323,7 @@ std::span<const Column> Connection::step_columns(const Statement& statement) {
   return statement.columns;
 }
 
-// Cleans up a transaction or temporary tables that an abandoned conversation has left open.
+// Undoes what a conversation has left behind: an open transaction, a changed session, temporary tables.
 void Connection::clean_up() {
   const auto run = [this](std::string_view sql) {
     write_query(out_, sql);

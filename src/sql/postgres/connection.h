@@ -92,13 +92,13 @@ class Connection {
   enum class Received : std::uint8_t { bytes, nothing, broken };
 
   struct Piece {
-    std::span<const Column> columns;  // if there are rows, or if finished
+    std::span<const Column> columns;  // valid if there are rows, or if finished
     std::span<const Field> fields;
     std::size_t rows = 0;
     std::size_t bytes = 0;
     bool finished = false;               // ReadyForQuery has arrived
     bool failing = false;                // an error follows the rows
-    std::unique_ptr<ServerError> error;  // if finished
+    std::unique_ptr<ServerError> error;  // set only if finished; null: the statement succeeded
     bool stale = false;                  // if finished: the statement must be prepared again
     bool unusable = false;               // if finished: the result has no columns
   };

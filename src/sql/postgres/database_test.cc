@@ -736,7 +736,7 @@ class PostgresRolesTest : public PostgresTest {
 
 TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
   const Statement s = must_prepare("SELECT owner, n FROM notes WHERE n > :least::int ORDER BY n");
-  for (int i = 0; i < 12; ++i) {  // without settings, the statement would be shared by now
+  for (int i = 0; i < 12; ++i) {  // often enough that a statement without settings would run on a shared connection
     const std::string sub = i % 2 == 0 ? "ada" : "bob";
     const Rows rows = fetch_as(s, as("reader", sub), {"19990"});
     ASSERT_FALSE(rows.error) << rows.error->message;

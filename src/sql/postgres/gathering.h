@@ -13,7 +13,7 @@ namespace sluice::sql::postgres {
 // slowly, are read without a pause.
 class Gathering {
  public:
-  // Starts with the first request of a lease.
+  // Call it when a connection is leased.
   void begin(Instant now) { *this = Gathering(now); }
   void received(std::size_t bytes) {
     answer_ += bytes;

@@ -47,7 +47,7 @@ class Query final : public sql::Cursor {
         Use use);
   // Creates a conversation.
   Query(Pool& pool, Instant deadline);
-  // Creates a stream or a helper. It waits while the statement's columns are being looked up.
+  // Creates a stream or a helper. advance() returns false while the statement's columns are being looked up.
   Query(Pool& pool, const Statement& statement, Instant deadline, Use use);
   Query(const Query&) = delete;
   ~Query() override;

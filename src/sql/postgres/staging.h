@@ -72,7 +72,7 @@ class Staging final : public sql::Staging {
   };
   std::vector<Run> runs_;
   bool refused_rows_ = false;    // write() has failed because of the rows' values
-  bool updating_first_ = false;  // write() updated rows before it deleted any
+  bool updating_first_ = false;  // the failed UPDATE ran before any deletion
   Buffer chunk_;
 };
 

@@ -352,8 +352,8 @@ Error Connection::error(int code, std::string_view running) {
     const auto name = no_column.size() + 1;
     result.message = std::string(no_column) + result.message.substr(name, result.message.find('"', name) - name);
   }
-  // If the statement still compiles, the error is about the value that it was given. After a schema change, "no such
-  // column" may be about the statement.
+  // SQLite reports "no such column" for a bad argument, such as an FTS5 query, and for a statement that a schema change
+  // has broken. If the statement still compiles, the argument is at fault.
   const std::string_view of_value = sqlstate_of_value(result.message);
   if ((code & 0xFF) == SQLITE_ERROR && !running.empty() && !of_value.empty() && compiles(running)) {
     result.failure = Failure::bad_argument;
