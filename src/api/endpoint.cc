@@ -115,44 +115,47 @@ class Endpoint::RowsBody final : public http::BodySource {
   http::Field trailer_;
 };
 
-core::Async<http::Response> Endpoint::handle(http::Request& request) {
+core::Async<http::Response> Endpoint::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (request.body != nullptr) [[unlikely]]
-    return handle_without_body(request, *this);
+    return handle_without_body(exchange, *this);
   const auto preference = preference_of(request, plan_->formats);
   if (!preference) return not_acceptable(plan_->formats);
   bool asks_first = false;
   if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
+    auto verdict = plan_->guards->judge(exchange, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
     asks_first = verdict.wanted.has_value();
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  if (asks_first) return query_if_allowed(request, *preference);
-  return query(request, *preference);
+  if (asks_first) return query_if_allowed(exchange, *preference);
+  return query(exchange, *preference);
 }
 
-core::Task<http::Response> Endpoint::query_if_allowed(http::Request& request, Preference preference) {
+core::Task<http::Response> Endpoint::query_if_allowed(http::Exchange& exchange, Preference preference) {
+  http::Request& request = exchange.request;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
-    auto made = settings_of(*plan_->role, request);
+    auto made = settings_of(*plan_->role, exchange);
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
   auto refusal =
-      co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failure_);
+      co_await plan_->guards->ask(exchange, database_, {.deadline = deadline, .settings = settings}, failure_);
   if (refusal) co_return std::move(*refusal);
-  co_return co_await query(request, preference);
+  co_return co_await query(exchange, preference);
 }
 
-core::Async<http::Response> Endpoint::query(http::Request& request, const Preference& preference) {
+core::Async<http::Response> Endpoint::query(http::Exchange& exchange, const Preference& preference) {
+  http::Request& request = exchange.request;
   arguments_.clear();
-  if (auto bound = binder_.bind(plan_->sources, request, {}, arguments_); !bound) return refuse_value(bound.error());
+  if (auto bound = binder_.bind(plan_->sources, exchange, {}, arguments_); !bound) return refuse_value(bound.error());
 
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
-    auto made = settings_of(*plan_->role, request);
+    auto made = settings_of(*plan_->role, exchange);
     if (!made) return std::move(made.error());
     settings = std::move(*made);
   }

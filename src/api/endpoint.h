@@ -66,14 +66,14 @@ class Endpoint final : public http::Handler {
         reactor_(reactor),
         failure_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   class RowsBody;
   using Cursor = std::unique_ptr<sql::Cursor>;
 
-  [[nodiscard]] core::Async<http::Response> query(http::Request& request, const Preference& preference);
-  core::Task<http::Response> query_if_allowed(http::Request& request, Preference preference);
+  [[nodiscard]] core::Async<http::Response> query(http::Exchange& exchange, const Preference& preference);
+  core::Task<http::Response> query_if_allowed(http::Exchange& exchange, Preference preference);
   core::Task<http::Response> wait_for_cursor(Preference preference, core::Async<sql::Result<Cursor>> querying);
   core::Task<http::Response> wait_for_rows(Preference preference, Cursor cursor,
                                            core::Async<sql::Result<sql::Block>> reading);

@@ -109,12 +109,13 @@ class EndpointTest : public testing::Test {
   }
   http::Response get(std::string_view query = {}, std::vector<http::Field> fields = {}, std::string_view in_path = {},
                      std::string_view extension = {}) {
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     request.query = query;
     request.fields = fields;
     request.path_values[0] = in_path;
     request.extension = extension;
-    auto answer = endpoint->handle(request);
+    auto answer = endpoint->handle(exchange);
     if (answer.ready()) return answer.take();
     std::optional<http::Response> late;
     core::TaskGroup tasks;

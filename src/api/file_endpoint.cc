@@ -36,33 +36,35 @@ std::string check_file_columns(std::span<const sql::Column> columns) {
   return {};
 }
 
-core::Async<http::Response> FileEndpoint::handle(http::Request& request) {
+core::Async<http::Response> FileEndpoint::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (request.body != nullptr) [[unlikely]]
-    return handle_without_body(request, *this);
+    return handle_without_body(exchange, *this);
   if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
+    auto verdict = plan_->guards->judge(exchange, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  return run(request);
+  return run(exchange);
 }
 
-core::Task<http::Response> FileEndpoint::run(http::Request& request) {
+core::Task<http::Response> FileEndpoint::run(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
-    auto made = settings_of(*plan_->role, request);
+    auto made = settings_of(*plan_->role, exchange);
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
   if (plan_->guards) {
     auto refusal =
-        co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+        co_await plan_->guards->ask(exchange, database_, {.deadline = deadline, .settings = settings}, failures_);
     if (refusal) co_return std::move(*refusal);
   }
   Binder binder;
   std::vector<sql::Argument> arguments;
-  if (auto bound = binder.bind(plan_->sources, request, {}, arguments); !bound) co_return refuse_value(bound.error());
+  if (auto bound = binder.bind(plan_->sources, exchange, {}, arguments); !bound) co_return refuse_value(bound.error());
   const Failed failed = plan_->from_client ? Failed::reading : Failed::reading_alone;
   std::optional<http::BlobAnswer> file;
   {

@@ -24,10 +24,10 @@ class FileEndpoint final : public http::Handler {
         store_(store),
         failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
-  [[nodiscard]] core::Task<http::Response> run(http::Request& request);
+  [[nodiscard]] core::Task<http::Response> run(http::Exchange& exchange);
 
   std::shared_ptr<const EndpointPlan> plan_;
   sql::Database& database_;

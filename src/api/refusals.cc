@@ -72,7 +72,8 @@ core::Task<std::optional<http::Response>> read_whole(const http::Request& reques
   }
 }
 
-core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler) {
+core::Task<http::Response> handle_without_body(http::Exchange& exchange, http::Handler& handler) {
+  http::Request& request = exchange.request;
   constexpr std::string_view says_nothing = "{}";
   std::string body;
   while (body.size() <= says_nothing.size()) {
@@ -85,7 +86,7 @@ core::Task<http::Response> handle_without_body(http::Request& request, http::Han
     co_return http::problem(400, "The request has a body, and no value is taken from one here: leave it out.");
   }
   request.body = nullptr;
-  co_return co_await handler.handle(request);
+  co_return co_await handler.handle(exchange);
 }
 
 namespace {

@@ -26,7 +26,7 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
                                                                    unsigned copies, std::string& into);
 // Calls a handler that takes no body. Answers 400 if the request's body is neither empty nor `{}`. Some clients always
 // send one of these; the handler gets the request without the body.
-[[nodiscard]] core::Task<http::Response> handle_without_body(http::Request& request, http::Handler& handler);
+[[nodiscard]] core::Task<http::Response> handle_without_body(http::Exchange& exchange, http::Handler& handler);
 // Whether a body of this format can contain rows of this shape. `format` is empty if it is unknown.
 [[nodiscard]] bool takes(const Shape& shape, std::optional<BodyFormat> format);
 // 415, with the accepted types.

@@ -36,8 +36,8 @@ TEST(Refusals, OfBodies) {
 
 TEST(Refusals, OfABodyWhereNoneIsTaken) {
   struct Answering final : http::Handler {
-    core::Async<http::Response> handle(http::Request& request) override {
-      EXPECT_EQ(request.body, nullptr);
+    core::Async<http::Response> handle(http::Exchange& exchange) override {
+      EXPECT_EQ(exchange.request.body, nullptr);
       http::Response response;
       response.status = 204;
       return response;
@@ -46,9 +46,9 @@ TEST(Refusals, OfABodyWhereNoneIsTaken) {
   const auto reactor = core::make_epoll_reactor();
   const auto status = [&](std::string_view bytes, std::size_t step = SIZE_MAX, std::optional<Errc> broken = {}) {
     testing::Body body(bytes, step, broken);
-    http::Request request;
-    request.body = &body;
-    return testing::answer_of(*reactor, handle_without_body(request, handler)).status;
+    http::Exchange exchange;
+    exchange.request.body = &body;
+    return testing::answer_of(*reactor, handle_without_body(exchange, handler)).status;
   };
   EXPECT_EQ(status(""), 204);
   EXPECT_EQ(status("{}"), 204);

@@ -8,6 +8,7 @@
 
 #include "api/decimal.h"
 #include "base/json.h"
+#include "http/identity.h"
 
 namespace sluice::api {
 namespace {
@@ -323,7 +324,7 @@ bool is_exact(std::string_view text) {
 
 // The evaluation of one request. A query whose result cannot change the verdict is not requested.
 struct Guards::Case {
-  const http::Request& request;
+  const http::Exchange& exchange;
   std::span<const std::optional<bool>> known;
   Binder binder;
   std::optional<http::Response> refusal;  // for a value that cannot be read
@@ -331,7 +332,7 @@ struct Guards::Case {
 
   std::optional<Compared> value(const Source& source) {
     std::vector<sql::Argument> found;
-    if (auto bound = binder.bind({&source, 1}, request, {}, found); !bound) {
+    if (auto bound = binder.bind({&source, 1}, exchange, {}, found); !bound) {
       if (!refusal) refusal = refuse_value(bound.error());
       return std::nullopt;
     }
@@ -351,7 +352,8 @@ struct Guards::Case {
     return compared;
   }
   const http::Claim* claim_of(const Source& source) const {
-    return request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
+    const http::Claims* const claims = http::claims_of(exchange);
+    return claims != nullptr ? claims->find(source.key) : nullptr;
   }
   static Truth truth(std::optional<bool> holds) {
     if (!holds) return Truth::neither;
@@ -434,8 +436,8 @@ struct Guards::Case {
   }
 };
 
-Guards::Verdict Guards::judge(const http::Request& request, std::span<const std::optional<bool>> known) const {
-  Case one{.request = request, .known = known, .binder = {}, .refusal = {}, .wanted = {}};
+Guards::Verdict Guards::judge(const http::Exchange& exchange, std::span<const std::optional<bool>> known) const {
+  Case one{.exchange = exchange, .known = known, .binder = {}, .refusal = {}, .wanted = {}};
   std::optional<std::size_t> wanted;
   for (const Rule& rule : rules_) {
     one.wanted.reset();
@@ -461,18 +463,18 @@ bool says_yes(std::span<const sql::Field> row) {
 }
 }  // namespace
 
-core::Task<std::optional<http::Response>> Guards::ask(const http::Request& request, sql::Database& database,
+core::Task<std::optional<http::Response>> Guards::ask(const http::Exchange& exchange, sql::Database& database,
                                                       const sql::QueryOptions& options,
                                                       const Failures& failures) const {
   std::vector<std::optional<bool>> known(queries_.size());
   std::vector<sql::Argument> arguments;
   for (;;) {
-    Verdict verdict = judge(request, known);
+    Verdict verdict = judge(exchange, known);
     if (!verdict.wanted) co_return std::move(verdict.refusal);
     const Query& query = queries_[*verdict.wanted];
     arguments.clear();
     Binder binder;
-    if (auto bound = binder.bind(query.sources, request, {}, arguments); !bound) co_return refuse_value(bound.error());
+    if (auto bound = binder.bind(query.sources, exchange, {}, arguments); !bound) co_return refuse_value(bound.error());
     auto cursor = co_await database.query(query.statement, arguments, options);
     if (!cursor) co_return failures.answer(cursor.error(), Failed::reading, {}, query.sources);
     bool yes = false;
@@ -486,18 +488,18 @@ core::Task<std::optional<http::Response>> Guards::ask(const http::Request& reque
   }
 }
 
-core::Task<sql::Result<std::optional<http::Response>>> Guards::ask(const http::Request& request,
+core::Task<sql::Result<std::optional<http::Response>>> Guards::ask(const http::Exchange& exchange,
                                                                    sql::Transaction& transaction,
                                                                    std::span<const Source>& refused) const {
   std::vector<std::optional<bool>> known(queries_.size());
   std::vector<sql::Argument> arguments;
   for (;;) {
-    Verdict verdict = judge(request, known);
+    Verdict verdict = judge(exchange, known);
     if (!verdict.wanted) co_return std::move(verdict.refusal);
     const Query& query = queries_[*verdict.wanted];
     arguments.clear();
     Binder binder;
-    if (auto bound = binder.bind(query.sources, request, {}, arguments); !bound) {
+    if (auto bound = binder.bind(query.sources, exchange, {}, arguments); !bound) {
       co_return std::optional(refuse_value(bound.error()));
     }
     auto done = co_await transaction.execute(query.statement, arguments);

@@ -15,6 +15,7 @@
 #include "api/query_names.h"
 #include "api/source.h"
 #include "core/task.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
 #include "http/router.h"
@@ -90,15 +91,15 @@ class Guards {
     std::optional<std::size_t> wanted;
   };
   // `known`: the results of the queries so far, or empty.
-  [[nodiscard]] Verdict judge(const http::Request& request, std::span<const std::optional<bool>> known) const;
+  [[nodiscard]] Verdict judge(const http::Exchange& exchange, std::span<const std::optional<bool>> known) const;
 
   // Judges the request and runs the queries that it needs. Returns the refusal, or nullopt if all requirements hold.
-  [[nodiscard]] core::Task<std::optional<http::Response>> ask(const http::Request& request, sql::Database& database,
+  [[nodiscard]] core::Task<std::optional<http::Response>> ask(const http::Exchange& exchange, sql::Database& database,
                                                               const sql::QueryOptions& options,
                                                               const Failures& failures) const;
   // The same within a transaction. An error means that the transaction has failed; `refused` then gets the sources of
   // the failed query.
-  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> ask(const http::Request& request,
+  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> ask(const http::Exchange& exchange,
                                                                            sql::Transaction& transaction,
                                                                            std::span<const Source>& refused) const;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+
 namespace sluice::api {
 namespace {
 
@@ -20,13 +22,14 @@ class RequireTest : public testing::Test {
     options.that = that;
     options.environment = {{"env.TEAM", "red"}};
     guards.add(options, *http::Pattern::parse("/teams/{team}"), declared);
-    const auto verdict = guards.judge(request, known);
+    const auto verdict = guards.judge(exchange, known);
     if (verdict.refusal) return verdict.refusal->status == 403 ? "no" : std::to_string(verdict.refusal->status);
     return verdict.wanted ? "?" + std::to_string(*verdict.wanted) : "yes";
   }
   RequireTest() {
-    request.findings.claims =
-        http::Claims::parse(R"({"sub":"ada","n":7,"ok":true,"none":null,"roles":["admin",3,null],"app":{"x":"y"}})");
+    exchange.attributes.set(
+        http::Identity{.claims = http::Claims::parse(
+                           R"({"sub":"ada","n":7,"ok":true,"none":null,"roles":["admin",3,null],"app":{"x":"y"}})")});
     request.query = "q=a%20b&broken=%zz";
     request.path_values[0] = "red";
   }
@@ -39,7 +42,8 @@ class RequireTest : public testing::Test {
     source.trim = trim;
     declared.push_back(std::move(source));
   }
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   std::vector<Source> declared;
   Guards guards;
 };
@@ -148,8 +152,9 @@ TEST_F(RequireTest, OtherSpellingsOfAClaimNeitherHoldNorDiffer) {
   for (const Case& one : cases) {
     SCOPED_TRACE(std::string(one.query) + " " + one.claim);
     const std::string claim = one.claim;
-    request.findings.claims = http::Claims::parse("{\"v\":" + claim + ",\"all\":[null," + claim + "]}");
-    ASSERT_NE(request.findings.claims, nullptr);
+    exchange.attributes.set(
+        http::Identity{.claims = http::Claims::parse("{\"v\":" + claim + ",\"all\":[null," + claim + "]}")});
+    ASSERT_NE(http::claims_of(exchange), nullptr);
     request.query = one.query;
     const std::string value = "query." + std::string(request.query.substr(0, 1));
     const auto asked = [&](const std::string& that) { return holds(that.c_str()); };
@@ -188,7 +193,7 @@ TEST_F(RequireTest, AClaimOfADeclaredTypeHasOneSpelling) {
   source.default_text = "0";
   declared.push_back(source);
   const auto of = [&](const char* claims) {
-    request.findings.claims = http::Claims::parse(claims);
+    exchange.attributes.set(http::Identity{.claims = http::Claims::parse(claims)});
     return holds("in(claim.sub, 2, 0)");
   };
   EXPECT_EQ(of(R"({"sub":"2"})"), "yes");
@@ -196,7 +201,7 @@ TEST_F(RequireTest, AClaimOfADeclaredTypeHasOneSpelling) {
   EXPECT_EQ(of(R"({"sub":"02"})"), "no");
   EXPECT_EQ(of(R"({"sub":"2e0"})"), "no");
   EXPECT_EQ(of("{}"), "yes") << "its default";
-  request.findings.claims = nullptr;
+  exchange.attributes.clear();
   EXPECT_EQ(holds("eq(claim.sub, 0)"), "yes");
 }
 
@@ -210,7 +215,7 @@ TEST_F(RequireTest, WhatIsMissingEqualsNothing) {
   EXPECT_EQ(holds("present(claim.sub)"), "yes");
   EXPECT_EQ(holds("present(query.q)"), "yes");
   EXPECT_EQ(holds("present(header.x)"), "no");
-  request.findings.claims = nullptr;
+  exchange.attributes.clear();
   EXPECT_EQ(holds("eq(claim.sub, 'ada')"), "no");
   EXPECT_EQ(holds("contains(claim.roles, 'admin')"), "no");
 }
@@ -227,7 +232,7 @@ TEST_F(RequireTest, Lists) {
 TEST_F(RequireTest, ScopesAreAListOrWords) {
   for (const char* payload :
        {R"({"scope":"read write 3"})", R"({"scope":["read","write",3]})", R"({"scope":"  write  3 read "})"}) {
-    request.findings.claims = http::Claims::parse(payload);
+    exchange.attributes.set(http::Identity{.claims = http::Claims::parse(payload)});
     EXPECT_EQ(holds("contains(claim.scope, 'read')"), "yes") << payload;
     EXPECT_EQ(holds("contains(claim.scope, 'write')"), "yes") << payload;
     EXPECT_EQ(holds("contains(claim.scope, 3)"), "yes") << payload;
@@ -236,8 +241,8 @@ TEST_F(RequireTest, ScopesAreAListOrWords) {
     }
     EXPECT_EQ(holds("contains(claim.scp, 'read')"), "no");
   }
-  request.findings.claims =
-      http::Claims::parse(R"({"scope":"","scp":"read","app":{"scope":"read x"},"name":"a read"})");
+  exchange.attributes.set(http::Identity{
+      .claims = http::Claims::parse(R"({"scope":"","scp":"read","app":{"scope":"read x"},"name":"a read"})")});
   EXPECT_EQ(holds("contains(claim.scope, '')"), "no");
   EXPECT_EQ(holds("contains(claim.scp, 'read')"), "yes");
   EXPECT_EQ(holds("contains(claim.app.scope, 'read')"), "no");
@@ -268,7 +273,7 @@ TEST_F(RequireTest, AllMustHoldAndTheFirstThatDoesNotAnswers) {
   options.that = "eq(claim.sub, 'bob')";
   options.status = 404;
   guards.add(options, pattern);
-  const auto verdict = guards.judge(request, {});
+  const auto verdict = guards.judge(exchange, {});
   ASSERT_TRUE(verdict.refusal);
   EXPECT_EQ(verdict.refusal->status, 404);  // without a query to the database
   EXPECT_FALSE(verdict.wanted);

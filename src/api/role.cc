@@ -4,6 +4,7 @@
 
 #include "base/ascii.h"
 #include "base/utf8.h"
+#include "http/identity.h"
 
 namespace sluice::api {
 namespace {
@@ -101,12 +102,12 @@ std::shared_ptr<const RolePlan> role_plan(const sql::DatabaseOptions& options) {
 }
 
 std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
-                                                                     const http::Request& request) {
+                                                                     const http::Exchange& exchange) {
   Binder binder;
   std::vector<sql::Argument> found;
   std::string role = plan.anonymous;
   if (plan.source) {
-    if (auto bound = binder.bind({&*plan.source, 1}, request, {}, found); !bound) {
+    if (auto bound = binder.bind({&*plan.source, 1}, exchange, {}, found); !bound) {
       return std::unexpected(refuse_value(bound.error()));
     }
     if (found[0].text) role = *found[0].text;
@@ -115,19 +116,20 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   if (plan.takes_role() && (role.empty() || role == "none")) {
     return std::unexpected(http::problem(403, "This is not permitted."));
   }
+  const http::Request& request = exchange.request;
   if (!is_utf8(request.path)) {
     return std::unexpected(http::problem(400, "The path is not UTF-8."));
   }
   std::vector<sql::Setting> settings;
   settings.reserve(5 + plan.settings.size());
   if (plan.takes_role()) settings.push_back({"role", std::move(role)});
-  settings.push_back(
-      {"request.jwt.claims", request.findings.claims ? json_of(*request.findings.claims) : std::string{}});
+  const http::Claims* const claims = http::claims_of(exchange);
+  settings.push_back({"request.jwt.claims", claims != nullptr ? json_of(*claims) : std::string{}});
   settings.push_back({"request.method", std::string(request.method_text)});
   settings.push_back({"request.path", std::string(request.path)});
   settings.push_back({"request.client_address", std::string(request.peer)});
   found.clear();
-  if (auto bound = binder.bind(plan.settings, request, {}, found); !bound) {
+  if (auto bound = binder.bind(plan.settings, exchange, {}, found); !bound) {
     return std::unexpected(refuse_value(bound.error()));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {

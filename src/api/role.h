@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/source.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
 #include "sql/options.h"
@@ -38,6 +39,6 @@ struct RolePlan {
 // `request.jwt.claims` (the payload of the verified token as JSON; "" without one), `request.method`, `request.path`,
 // `request.client_address`, and the configured ones. An error is the answer.
 [[nodiscard]] std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
-                                                                                   const http::Request& request);
+                                                                                   const http::Exchange& exchange);
 
 }  // namespace sluice::api

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+
 namespace sluice::api {
 namespace {
 
@@ -12,17 +14,17 @@ std::shared_ptr<const RolePlan> plan_of(const char* role, const char* anonymous 
   return role_plan(options);
 }
 
-http::Request request_of(std::string_view claims = {}) {
-  http::Request request;
-  request.method_text = "GET";
-  request.path = "/a b";
-  request.peer = "192.0.2.7";
-  if (!claims.empty()) request.findings.claims = http::Claims::parse(claims);
-  return request;
-}
+struct Asked final : http::Exchange {
+  explicit Asked(std::string_view claims = {}) {
+    request.method_text = "GET";
+    request.path = "/a b";
+    request.peer = "192.0.2.7";
+    if (!claims.empty()) attributes.set(http::Identity{.claims = http::Claims::parse(claims)});
+  }
+};
 
 std::string role_of(const char* role, const char* anonymous, std::string_view claims) {
-  const auto settings = settings_of(*plan_of(role, anonymous), request_of(claims));
+  const auto settings = settings_of(*plan_of(role, anonymous), Asked(claims));
   if (!settings) return std::to_string(settings.error().status);
   EXPECT_EQ((*settings)[0].name, "role");
   return (*settings)[0].value;
@@ -49,7 +51,7 @@ TEST(Role, IsNeverTheLogins) {
 
 TEST(Role, ComesWithWhatStatementsMayAsk) {
   const std::string payload = R"({"a":{"b":[1.5,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
-  const auto settings = settings_of(*plan_of(nullptr, "guest"), request_of(payload));
+  const auto settings = settings_of(*plan_of(nullptr, "guest"), Asked(payload));
   ASSERT_TRUE(settings);
   ASSERT_EQ(settings->size(), 5u);
   EXPECT_EQ((*settings)[1].name, "request.jwt.claims");
@@ -58,8 +60,8 @@ TEST(Role, ComesWithWhatStatementsMayAsk) {
   EXPECT_EQ((*settings)[3].value, "/a b");
   EXPECT_EQ((*settings)[4].name, "request.client_address");
   EXPECT_EQ((*settings)[4].value, "192.0.2.7");
-  http::Request odd = request_of();
-  odd.path = "/\xff";
+  Asked odd;
+  odd.request.path = "/\xff";
   const auto refused = settings_of(*plan_of(nullptr, "guest"), odd);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, 400);
@@ -71,11 +73,12 @@ TEST(Role, SettingsNeedNone) {
   const auto plan = role_plan(options);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->takes_role());
-  http::Request request = request_of(R"({"sub":"ada"})");
+  Asked asked(R"({"sub":"ada"})");
+  http::Request& request = asked.request;
   const std::vector<http::Field> fields = {{"Time-Zone", "Asia/Tokyo"}};
   request.fields = fields;
   const auto text_of = [&] {
-    const auto settings = settings_of(*plan, request);
+    const auto settings = settings_of(*plan, asked);
     if (!settings) return std::to_string(settings.error().status);
     std::string text;
     for (const auto& [name, value] : *settings) text += name + "=" + value + ";";
@@ -84,7 +87,7 @@ TEST(Role, SettingsNeedNone) {
   const std::string own = "request.method=GET;request.path=/a b;request.client_address=192.0.2.7;";
   EXPECT_EQ(text_of(), "request.jwt.claims={\"sub\":\"ada\"};" + own + "TimeZone=Asia/Tokyo;app.user=ada;");
   request.fields = {};
-  request.findings.claims = nullptr;
+  asked.attributes.clear();
   EXPECT_EQ(text_of(), "request.jwt.claims=;" + own + "app.user=;");
   const std::vector<http::Field> odd = {{"Time-Zone", "\xff"}};
   request.fields = odd;

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <utility>
 
-#include "http/query_string.h"
 #include "api/refusals.h"
 #include "api/set_rows.h"
+#include "http/query_string.h"
 
 namespace sluice::api {
 std::optional<sql::DeletionLimit> parse_deletion_limit(std::string_view text) {
@@ -99,14 +99,15 @@ std::string_view SetWritePlan::credential() const {
   return guards ? guards->credential() : std::string_view{};
 }
 
-core::Async<http::Response> SetEndpoint::handle(http::Request& request) {
+core::Async<http::Response> SetEndpoint::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
   if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
+    auto verdict = plan_->guards->judge(exchange, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  return run(request);
+  return run(exchange);
 }
 
 namespace {
@@ -141,13 +142,14 @@ http::Response refuse_deletions(const sql::SetOutcome& outcome) {
 
 }  // namespace
 
-core::Task<http::Response> SetEndpoint::run(http::Request& request) {
+core::Task<http::Response> SetEndpoint::run(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   const SetWritePlan& plan = *plan_;
   sql::TransactionOptions options;
   options.isolation = plan.isolation;
   std::vector<sql::Setting> settings;
   if (plan.role) {
-    auto made = settings_of(*plan.role, request);
+    auto made = settings_of(*plan.role, exchange);
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
     options.settings = settings;
@@ -155,7 +157,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   if (plan.guards) {
     const Instant deadline = plan.timeout ? reactor_.now() + *plan.timeout : never;
     auto refusal =
-        co_await plan.guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+        co_await plan.guards->ask(exchange, database_, {.deadline = deadline, .settings = settings}, failures_);
     if (refusal) co_return std::move(*refusal);
   }
   std::string scratch;
@@ -176,7 +178,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   }
   Binder binder;
   std::vector<sql::Argument> shared;
-  if (auto bound = binder.bind(plan.shared, request, {}, shared); !bound) co_return refuse_value(bound.error());
+  if (auto bound = binder.bind(plan.shared, exchange, {}, shared); !bound) co_return refuse_value(bound.error());
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
   const auto format = body_format(request);
   if (!takes(plan.shape, format)) co_return refuse_type(plan.shape);
@@ -184,7 +186,7 @@ core::Task<http::Response> SetEndpoint::run(http::Request& request) {
   if (plan.more_body != 0) request.body->allow_more(plan.more_body);
 
   const auto staging = database_.stage(plan.set, options);
-  SetRows rows(plan, *format, request);
+  SetRows rows(plan, *format, exchange);
   std::uint64_t left = plan.body_limit;
   std::size_t kept = 0;
   bool gathering = plan.set.dialect == sql::Dialect::postgres;

@@ -72,10 +72,10 @@ class SetEndpoint final : public http::Handler {
         reactor_(reactor),
         failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
-  [[nodiscard]] core::Task<http::Response> run(http::Request& request);
+  [[nodiscard]] core::Task<http::Response> run(http::Exchange& exchange);
 
   std::shared_ptr<const SetWritePlan> plan_;
   sql::Database& database_;

@@ -57,13 +57,14 @@ class SetEndpointTest : public ::testing::Test {
       database.outcomes.push_back(
           sql::SetOutcome{.inserted = 1, .updated = 2, .deleted = 3, .unchanged = 4, .faults = {}});
     }
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     const std::vector<http::Field> fields{{"Content-Type", type}};
     request.fields = fields;
     request.body = body;
     request.query = query;
     request.path_values[0] = "heat";
-    return testing::answer_of(*reactor, handler->handle(request));
+    return testing::answer_of(*reactor, handler->handle(exchange));
   }
 
   sql::SetOptions set;

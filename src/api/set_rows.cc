@@ -12,8 +12,8 @@ constexpr std::size_t batch_bytes = 128 << 10;  // bytes of their values
 
 }  // namespace
 
-SetRows::SetRows(const SetWritePlan& plan, BodyFormat format, const http::Request& request)
-    : plan_(plan), request_(request), reader_(RowReader::make(format, plan.shape, plan.row_limits)) {
+SetRows::SetRows(const SetWritePlan& plan, BodyFormat format, const http::Exchange& exchange)
+    : plan_(plan), exchange_(exchange), reader_(RowReader::make(format, plan.shape, plan.row_limits)) {
   if (plan.schema) check_.emplace(*plan.schema, plan.shape, format);
 }
 
@@ -78,11 +78,11 @@ void SetRows::take_row() {
   if (check_ && !check_->holds(*reader_, most_faults, faults_)) return;
   arguments_.clear();
   const auto row = reader_->row();
-  if (auto bound = binder_.bind(plan_.staged, request_, row, arguments_); !bound) {
+  if (auto bound = binder_.bind(plan_.staged, exchange_, row, arguments_); !bound) {
     add_fault(reader_->fault_of(bound.error().source->body_index, std::move(bound.error().reason)));
     return;
   }
-  if (const auto differs = differing_echo(plan_.echoes, request_, row)) {
+  if (const auto differs = differing_echo(plan_.echoes, exchange_.request, row)) {
     add_fault(reader_->fault_of(*differs, std::string(differing_echo_reason)));
     return;
   }

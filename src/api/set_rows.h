@@ -13,6 +13,7 @@
 #include "api/schema/row_check.h"
 #include "api/set_endpoint.h"
 #include "api/source.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "sql/staging.h"
 
@@ -22,7 +23,7 @@ namespace sluice::api {
 class SetRows {
  public:
   // The arguments outlive this.
-  SetRows(const SetWritePlan& plan, BodyFormat format, const http::Request& request);
+  SetRows(const SetWritePlan& plan, BodyFormat format, const http::Exchange& exchange);
 
   [[nodiscard]] RowReader& reader() { return *reader_; }
   [[nodiscard]] const std::vector<RowFault>& faults() const { return faults_; }
@@ -64,7 +65,7 @@ class SetRows {
   }
 
   const SetWritePlan& plan_;
-  const http::Request& request_;
+  const http::Exchange& exchange_;
   std::unique_ptr<RowReader> reader_;
   std::optional<schema::RowCheck> check_;
   Binder binder_;

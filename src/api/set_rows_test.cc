@@ -47,7 +47,8 @@ class SetRowsTest : public ::testing::Test {
     rows.reader().finish();
   }
 
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   std::optional<SetWritePlan> plan;
   testing::FakeDatabase database;
 };
@@ -57,7 +58,7 @@ class SetRowsOfPatch : public SetRowsTest {
 };
 
 TEST_F(SetRowsTest, RowsAreGatheredAsTheyCome) {
-  SetRows rows(*plan, BodyFormat::json, request);
+  SetRows rows(*plan, BodyFormat::json, exchange);
   rows.reader().feed(R"([{"tag":"a","note":"x"},{"tag":)");
   EXPECT_FALSE(rows.take());
   EXPECT_FALSE(rows.ended());
@@ -76,7 +77,7 @@ TEST_F(SetRowsTest, RowsAreGatheredAsTheyCome) {
 TEST_F(SetRowsTest, ABatchIsBoundedByRows) {
   std::string csv = "tag,note\n";
   for (int i = 0; i < 2500; ++i) csv += std::to_string(i) + ",n\n";
-  SetRows rows(*plan, BodyFormat::csv, request);
+  SetRows rows(*plan, BodyFormat::csv, exchange);
   feed(rows, csv);
   std::vector<std::size_t> batches;
   while (rows.take()) {
@@ -91,14 +92,14 @@ TEST_F(SetRowsTest, ABatchIsBoundedByRows) {
 TEST_F(SetRowsTest, ABatchIsBoundedByBytes) {
   std::string csv = "tag,note\n";
   for (int i = 0; i < 5; ++i) csv += std::to_string(i) + "," + std::string(100'000, 'x') + "\n";
-  SetRows rows(*plan, BodyFormat::csv, request);
+  SetRows rows(*plan, BodyFormat::csv, exchange);
   feed(rows, csv);
   ASSERT_TRUE(rows.take());
   EXPECT_EQ(rows.pending(), 2u);
 }
 
 TEST_F(SetRowsTest, ABadRowStopsTheOthersFromBeingKept) {
-  SetRows rows(*plan, BodyFormat::json, request);
+  SetRows rows(*plan, BodyFormat::json, exchange);
   feed(rows, "[{\"tag\":\"a\"},\n{\"tag\":null},\n{\"note\":\"x\"},\n{\"tag\":\"b\"}]");
   EXPECT_FALSE(rows.take());
   ASSERT_EQ(rows.faults().size(), 2u);
@@ -113,7 +114,7 @@ TEST_F(SetRowsTest, ABadRowStopsTheOthersFromBeingKept) {
 TEST_F(SetRowsTest, FaultsEndAtTheirLimit) {
   std::string csv = "tag,note\n";
   for (int i = 0; i < 300; ++i) csv += ",n\n";
-  SetRows rows(*plan, BodyFormat::csv, request);
+  SetRows rows(*plan, BodyFormat::csv, exchange);
   feed(rows, csv);
   EXPECT_FALSE(rows.take());
   EXPECT_TRUE(rows.ended());
@@ -121,7 +122,7 @@ TEST_F(SetRowsTest, FaultsEndAtTheirLimit) {
 }
 
 TEST_F(SetRowsTest, ABodyThatIsNoneIsBroken) {
-  SetRows rows(*plan, BodyFormat::json, request);
+  SetRows rows(*plan, BodyFormat::json, exchange);
   feed(rows, R"([{"tag":null},{"tag":)");
   while (rows.take()) continue;
   EXPECT_TRUE(rows.ended());
@@ -130,7 +131,7 @@ TEST_F(SetRowsTest, ABodyThatIsNoneIsBroken) {
 }
 
 TEST_F(SetRowsTest, TheDatabaseGetsThemWithTheirLines) {
-  SetRows rows(*plan, BodyFormat::csv, request);
+  SetRows rows(*plan, BodyFormat::csv, exchange);
   feed(rows, "tag,note\na,x\n\"b\nc\",\nd,\"\"\n");
   EXPECT_FALSE(rows.take());
   const auto staging = database.stage(plan->set, {});
@@ -145,7 +146,7 @@ TEST_F(SetRowsTest, TheDatabaseGetsThemWithTheirLines) {
 }
 
 TEST_F(SetRowsOfPatch, WhatIsLeftOutIsTold) {
-  SetRows rows(*plan, BodyFormat::json, request);
+  SetRows rows(*plan, BodyFormat::json, exchange);
   feed(rows, R"([{"tag":"a"},{"tag":"b","note":null}])");
   EXPECT_FALSE(rows.take());
   EXPECT_EQ(text_of(rows), "a,-;b,NULL;");

@@ -11,6 +11,7 @@
 #include "base/credentials.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "http/identity.h"
 #include "http/query_string.h"
 #include "sql/json_literal.h"
 #include "sql/parameters.h"
@@ -335,8 +336,9 @@ void take_column(const sql::TableColumn& column, Source& source) {
   source.nested = column.nested;
 }
 
-std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Request& request,
+std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, const http::Exchange& exchange,
                                              std::span<const Value> row, std::vector<sql::Argument>& into) {
+  const http::Request& request = exchange.request;
   const http::QueryString query(request.query, scratch_);
   rewritten_.clear();
   for (const Source& source : sources) {
@@ -371,7 +373,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         if (!find_cookie(request, source.key, text)) return refuse("comes more than once");
         break;
       case From::claim: {
-        const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(source.key) : nullptr;
+        const http::Claims* const claims = http::claims_of(exchange);
+        const http::Claim* const claim = claims != nullptr ? claims->find(source.key) : nullptr;
         if (claim == nullptr || claim->kind == http::Claim::Kind::null) break;
         text = claim->text;
         // The issuer of a token treats "2", "02" and "2e0" as three different names, so they stay different.

@@ -12,6 +12,7 @@
 
 #include "api/body/row_reader.h"
 #include "api/options.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
 #include "http/router.h"
@@ -113,7 +114,7 @@ struct ValueFault {
 class Binder {
  public:
   // Appends to `into`, in the order of the sources.
-  [[nodiscard]] std::expected<void, ValueFault> bind(std::span<const Source> sources, const http::Request& request,
+  [[nodiscard]] std::expected<void, ValueFault> bind(std::span<const Source> sources, const http::Exchange& exchange,
                                                      std::span<const Value> row, std::vector<sql::Argument>& into);
   // Sets the request's files for sources that name them. The files must outlive the arguments.
   void take(std::span<const Upload> uploads) { uploads_ = uploads; }

@@ -24,13 +24,14 @@ class SourceTest : public ::testing::Test {
   }
   // Returns the value, "NULL", or what is wrong with it.
   std::string bound(const Source& one, std::vector<Value> row = {}) {
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     request.fields = fields;
     request.query = query;
     request.path_values[0] = "heat";
     request.path_values[1] = "7";
     arguments.clear();
-    if (auto done = binder.bind({&one, 1}, request, row, arguments); !done) return "! " + done.error().reason;
+    if (auto done = binder.bind({&one, 1}, exchange, row, arguments); !done) return "! " + done.error().reason;
     return arguments[0].text ? std::string(*arguments[0].text) : "NULL";
   }
 

@@ -124,9 +124,9 @@ TEST(TableSource, WhetherTheBodyHasAFieldIsNotCheckedAsTheFieldIs) {
 
   Binder binder;
   std::vector<sql::Argument> bound;
-  const http::Request request;
+  const http::Exchange exchange{};
   const Value number{Value::Kind::number, "1.5"};
-  ASSERT_TRUE(binder.bind({&*presence, 1}, request, {&number, 1}, bound));
+  ASSERT_TRUE(binder.bind({&*presence, 1}, exchange, {&number, 1}, bound));
   EXPECT_EQ(bound[0].text, "true");
 }
 

@@ -243,20 +243,22 @@ struct WriteEndpoint::Outcome {
   std::optional<http::Response> refusal;
 };
 
-core::Async<http::Response> WriteEndpoint::handle(http::Request& request) {
-  if (request.body != nullptr && !plan_->takes_body()) return handle_without_body(request, *this);
+core::Async<http::Response> WriteEndpoint::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
+  if (request.body != nullptr && !plan_->takes_body()) return handle_without_body(exchange, *this);
   const auto preference = preference_of(request, plan_->formats);
   if (!preference) return not_acceptable(plan_->formats);
   if (auto refusal = refuse_part(request)) return std::move(*refusal);
   if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
+    auto verdict = plan_->guards->judge(exchange, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  return run(request, *preference);
+  return run(exchange, *preference);
 }
 
-core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference preference) {
+core::Task<http::Response> WriteEndpoint::run(http::Exchange& exchange, Preference preference) {
+  http::Request& request = exchange.request;
   preference.trailers = false;
   Rows rows;
   const Conditions conditions(request);
@@ -270,7 +272,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference
                                                                   : plan_->retries;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
-    auto made = settings_of(*plan_->role, request);
+    auto made = settings_of(*plan_->role, exchange);
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
@@ -279,7 +281,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference
     if (plan_->guards) {
       const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
       auto refusal =
-          co_await plan_->guards->ask(request, database_, {.deadline = deadline, .settings = settings}, failures_);
+          co_await plan_->guards->ask(exchange, database_, {.deadline = deadline, .settings = settings}, failures_);
       if (refusal) co_return std::move(*refusal);
     }
     auto received = co_await receive_uploads(request, plan_->uploads, stores_);
@@ -302,7 +304,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference
   }
   core::BackOff back_off(reactor_, 2ms, 200ms);
   for (std::uint32_t tries = 0;; ++tries) {
-    auto outcome = co_await write(request, conditions, settings, rows);
+    auto outcome = co_await write(exchange, conditions, settings, rows);
     if (outcome) {
       if (outcome->refusal) co_return std::move(*outcome->refusal);
       co_return answer(request, preference, *outcome);
@@ -320,7 +322,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Request& request, Preference
 }
 
 // Checks all rows before the first is written.
-core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Request& request,
+core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http::Exchange& exchange,
                                                                      const Conditions& conditions,
                                                                      std::span<const sql::Setting> settings,
                                                                      Rows& rows) {
@@ -363,9 +365,9 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
           continue;
         }
         arguments.clear();
-        auto bound = binder.bind(plan.main.sources, request, reader->row(), arguments);
-        if (bound && row == 0) bound = bind_before(binder, request, reader->row());
-        const auto differs = differing_echo(plan.echoes, request, reader->row());
+        auto bound = binder.bind(plan.main.sources, exchange, reader->row(), arguments);
+        if (bound && row == 0) bound = bind_before(binder, exchange, reader->row());
+        const auto differs = differing_echo(plan.echoes, exchange.request, reader->row());
         if (bound && !differs) continue;
         if (!bound && bound.error().source->from != From::body) {
           outcome.refusal = refuse_value(bound.error());
@@ -398,7 +400,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   const auto transaction =
       database_.begin({.deadline = deadline, .isolation = isolation, .settings = settings, .must_do = plan.must_do});
   if (plan.guards && plan.uploads.empty()) {
-    auto refused = co_await plan.guards->ask(request, *transaction, rows.refused);
+    auto refused = co_await plan.guards->ask(exchange, *transaction, rows.refused);
     if (!refused) co_return std::unexpected(std::move(refused.error()));
     if (*refused) {
       outcome.refusal = std::move(**refused);
@@ -406,7 +408,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
   }
   if (conditional) {
-    auto refused = co_await compare(request, conditions, *transaction);
+    auto refused = co_await compare(exchange, conditions, *transaction);
     if (!refused) {
       rows.refused = plan.current->sources;
       co_return std::unexpected(std::move(refused.error()));
@@ -438,7 +440,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   if (rows.count != 0) take_row();
   for (const WritePlan::Step& step : plan.before) {
     arguments.clear();
-    if (auto bound = binder.bind(step.sources, request, values, arguments); !bound) {
+    if (auto bound = binder.bind(step.sources, exchange, values, arguments); !bound) {
       outcome.refusal = refuse_value(bound.error());
       co_return outcome;
     }
@@ -460,7 +462,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       // The results of many short rows may need more memory than the rows did.
       if (outcome.written.size() > counted) {
         counted = outcome.written.size();
-        if (auto kept = request.body->keep(memory_of(outcome.written.back())); !kept) {
+        if (auto kept = exchange.request.body->keep(memory_of(outcome.written.back())); !kept) {
           outcome.refusal = refuse_body(kept.error());
           co_return outcome;
         }
@@ -468,14 +470,14 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       take_row();
     }
     arguments.clear();
-    if (auto bound = binder.bind(plan.main.sources, request, values, arguments); !bound) {
+    if (auto bound = binder.bind(plan.main.sources, exchange, values, arguments); !bound) {
       outcome.refusal = refuse_value(bound.error());
       co_return outcome;
     }
     const bool last = row + 1 == rows.count;
     if (plan.update_first) {
       std::vector<sql::Argument> changes;
-      if (auto bound = binder.bind(plan.update_first->sources, request, values, changes); !bound) {
+      if (auto bound = binder.bind(plan.update_first->sources, exchange, values, changes); !bound) {
         outcome.refusal = refuse_value(bound.error());
         co_return outcome;
       }
@@ -493,7 +495,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
         co_return outcome;
       }
       arguments.clear();  // the binder's texts have moved
-      (void)binder.bind(plan.main.sources, request, values, arguments);
+      (void)binder.bind(plan.main.sources, exchange, values, arguments);
       outcome.created = true;
     }
     auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
@@ -513,13 +515,13 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   co_return outcome;
 }
 
-core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(const http::Request& request,
+core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(const http::Exchange& exchange,
                                                                               const Conditions& conditions,
                                                                               sql::Transaction& transaction) const {
   const CurrentRow& current = *plan_->current;
   Binder binder;
   std::vector<sql::Argument> arguments;
-  if (auto bound = binder.bind(current.sources, request, {}, arguments); !bound) {
+  if (auto bound = binder.bind(current.sources, exchange, {}, arguments); !bound) {
     co_return std::optional(refuse_value(bound.error()));
   }
   // Lock the row before reading it. A concurrent writer's change is then visible or causes a conflict.
@@ -555,12 +557,12 @@ std::size_t WriteEndpoint::broken_field(const sql::BrokenRule& rule, std::span<c
   return field_of(sql::broken_columns(rule, plan_->constraints.get()), sources);
 }
 
-std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Request& request,
+std::expected<void, ValueFault> WriteEndpoint::bind_before(Binder& binder, const http::Exchange& exchange,
                                                            std::span<const Value> row) const {
   std::vector<sql::Argument> unused;
   for (const WritePlan::Step& step : plan_->before) {
     unused.clear();
-    if (auto bound = binder.bind(step.sources, request, row, unused); !bound) return bound;
+    if (auto bound = binder.bind(step.sources, exchange, row, unused); !bound) return bound;
   }
   return {};
 }

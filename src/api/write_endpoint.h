@@ -19,6 +19,7 @@
 #include "api/upload.h"
 #include "api/version.h"
 #include "core/reactor.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
 #include "http/router.h"
@@ -124,21 +125,21 @@ class WriteEndpoint final : public http::Handler {
         stores_(std::move(stores)),
         retries_(retries) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   struct Rows;
   struct Outcome;
 
-  [[nodiscard]] core::Task<http::Response> run(http::Request& request, Preference preference);
-  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Request& request, const Conditions& conditions,
+  [[nodiscard]] core::Task<http::Response> run(http::Exchange& exchange, Preference preference);
+  [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Exchange& exchange, const Conditions& conditions,
                                                        std::span<const sql::Setting> settings, Rows& rows);
   // Returns the refusal, or nullopt if the write may go on. An error means that the transaction has failed.
-  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Request& request,
+  [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Exchange& exchange,
                                                                                const Conditions& conditions,
                                                                                sql::Transaction& transaction) const;
   [[nodiscard]] std::size_t broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const;
-  [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Request& request,
+  [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Exchange& exchange,
                                                             std::span<const Value> row) const;
   [[nodiscard]] http::Response answer(const http::Request& request, const Preference& preference,
                                       const Outcome& outcome) const;

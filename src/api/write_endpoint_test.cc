@@ -53,12 +53,13 @@ class WriteEndpointTest : public ::testing::Test {
   }
   http::Response send_body(http::BodyReader* body, std::string_view type, std::string_view in_path = {}) {
     database.log.clear();
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     const std::vector<http::Field> fields{{"Content-Type", type}};
     request.fields = fields;
     request.body = body;
     request.path_values[0] = in_path;
-    return testing::answer_of(*reactor, handler->handle(request));
+    return testing::answer_of(*reactor, handler->handle(exchange));
   }
   static sql::Error error(sql::Failure failure, std::string sqlstate = {}) {
     return {failure, std::move(sqlstate), "secret words", 0};
@@ -364,9 +365,10 @@ class ConditionalWriteTest : public WriteEndpointTest {
   }
   http::Response patch(std::vector<http::Field> fields) {
     database.log.clear();
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     request.fields = fields;
-    return testing::answer_of(*reactor, handler->handle(request));
+    return testing::answer_of(*reactor, handler->handle(exchange));
   }
   const Step is_at_7{.rows = {{"a", "7"}}, .changes = 0, .error = {}};
   const Step locked{.rows = {}, .changes = 0, .error = {}};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/log_text.h"
+#include "http/request_id.h"
 
 namespace sluice::app {
 void AccessLog::add(const http::Completion& completion) {
@@ -14,7 +15,8 @@ void AccessLog::add(const http::Completion& completion) {
   append_log_time(line, reactor_.wall_clock_ns());
   line += R"(","client":)";
   append_log_string(line, completion.peer);
-  if (const http::Request* request = completion.request) {
+  if (completion.exchange != nullptr) {
+    const http::Request* const request = &completion.exchange->request;
     line += R"(,"method":)";
     append_log_string(line, request->method_text);
     line += R"(,"target":)";
@@ -23,9 +25,9 @@ void AccessLog::add(const http::Completion& completion) {
     append_log_string(line, shown);
     line += R"(,"host":)";
     append_log_string(line, request->authority);
-    if (!request->findings.request_id.empty()) {
+    if (const auto id = http::request_id_of(*completion.exchange); !id.empty()) {
       line += R"(,"request_id":)";
-      append_log_string(line, request->findings.request_id);
+      append_log_string(line, id);
     }
     line += R"(,"user_agent":)";
     shown.clear();

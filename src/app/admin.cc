@@ -27,7 +27,7 @@ http::Response text_response(std::string_view type, std::string_view text) {
 
 class Admin::Live final : public http::Handler {
  public:
-  core::Async<http::Response> handle(http::Request&) override { return text_response("text/plain", "live\n"); }
+  core::Async<http::Response> handle(http::Exchange&) override { return text_response("text/plain", "live\n"); }
 };
 
 // Ready: not draining, every core has its keys, and every database answers on every core. Each core has its own
@@ -36,7 +36,7 @@ class Admin::Ready final : public http::Handler {
  public:
   Ready(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
 
-  core::Async<http::Response> handle(http::Request&) override { return find_out(); }
+  core::Async<http::Response> handle(http::Exchange&) override { return find_out(); }
 
  private:
   core::Task<http::Response> find_out() {
@@ -66,7 +66,7 @@ class Admin::Metrics final : public http::Handler {
           const Changes* changes, const Residents* residents)
       : core_(core), io_(io), workers_(workers), reloader_(reloader), changes_(changes), residents_(residents) {}
 
-  core::Async<http::Response> handle(http::Request&) override { return gather(); }
+  core::Async<http::Response> handle(http::Exchange&) override { return gather(); }
 
  private:
   core::Task<http::Response> gather() {
@@ -132,7 +132,8 @@ class Admin::Reload final : public http::Handler {
  public:
   Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}
 
-  core::Async<http::Response> handle(http::Request& request) override {
+  core::Async<http::Response> handle(http::Exchange& exchange) override {
+    const http::Request& request = exchange.request;
     if (request.has_field("origin")) return http::problem(403, "A page of a browser may not ask for this.");
     if (!is_own(request.authority)) return http::problem(403, "The Host field is neither an address nor localhost.");
     return reload();

@@ -46,9 +46,8 @@ RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method m
 }
 
 void RequestMetrics::add(const http::Completion& completion) {
-  const http::Request* request = completion.request;
-  Series& series = find(request != nullptr ? request->route : std::uint16_t{0}, completion.method,
-                        static_cast<std::uint16_t>(completion.status), completion.secure);
+  Series& series = find(completion.exchange != nullptr ? completion.exchange->request.route : std::uint16_t{0},
+                        completion.method, static_cast<std::uint16_t>(completion.status), completion.secure);
   series.body_bytes += completion.body_bytes;
   series.broken += completion.broken ? 1 : 0;
   series.durations.add(completion.duration);

@@ -13,14 +13,23 @@ namespace {
 
 TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
   RequestMetrics one;
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.method = http::Method::get;
   request.route = 1;
-  one.add(
-      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 10, .duration = 4ms});
-  one.add(
-      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 5, .duration = 80ms});
-  one.add({.request = &request,
+  one.add({.exchange = &exchange,
+           .method = http::Method::get,
+           .peer = {},
+           .status = 200,
+           .body_bytes = 10,
+           .duration = 4ms});
+  one.add({.exchange = &exchange,
+           .method = http::Method::get,
+           .peer = {},
+           .status = 200,
+           .body_bytes = 5,
+           .duration = 80ms});
+  one.add({.exchange = &exchange,
            .method = http::Method::get,
            .peer = {},
            .status = 200,
@@ -28,10 +37,14 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
            .duration = 60s,
            .broken = true});
   RequestMetrics two;
-  two.add(
-      {.request = &request, .method = http::Method::get, .peer = {}, .status = 200, .body_bytes = 1, .duration = 1ms});
-  two.add({.request = nullptr, .peer = {}, .status = 431});
-  two.add({.request = nullptr, .method = http::Method::post, .peer = {}, .status = 414});
+  two.add({.exchange = &exchange,
+           .method = http::Method::get,
+           .peer = {},
+           .status = 200,
+           .body_bytes = 1,
+           .duration = 1ms});
+  two.add({.exchange = nullptr, .peer = {}, .status = 431});
+  two.add({.exchange = nullptr, .method = http::Method::post, .peer = {}, .status = 414});
   one.add(two);
 
   MetricsText text;
@@ -56,13 +69,14 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
 
 TEST(Metrics, RoutesMethodsAndStatusesAreCountedApart) {
   RequestMetrics metrics;
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   for (int turn = 0; turn < 3; ++turn) {
     for (const std::uint16_t route : {7, 0, 65535, 3}) {
       for (const auto method : {http::Method::get, http::Method::put}) {
         for (const int status : {200, 404}) {
           request.route = route;
-          metrics.add({.request = &request, .method = method, .peer = {}, .status = status});
+          metrics.add({.exchange = &exchange, .method = method, .peer = {}, .status = status});
         }
       }
     }

@@ -7,6 +7,8 @@
 
 #include "app/log_text.h"
 #include "core/sleep.h"
+#include "http/identity.h"
+#include "http/request_id.h"
 #include "sql/set/fault_text.h"
 
 namespace sluice::app {
@@ -79,7 +81,7 @@ RequestLog::~RequestLog() {
 
 std::string RequestLog::row_of(const http::Completion& completion) const {
   std::string row = "{";
-  const http::Request* const request = completion.request;
+  const http::Request* const request = completion.exchange != nullptr ? &completion.exchange->request : nullptr;
   for (const Item item : plan_.items) {
     const auto name = [&] {
       row += (row.size() == 1 ? "\"" : ",\"") + std::string(RequestLogPlan::name_of(item)) + "\":";
@@ -159,12 +161,12 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         break;
       }
       case Item::subject:
-        if (request->findings.claims) {
-          if (const auto* subject = request->findings.claims->find("sub"); subject != nullptr) text(subject->text);
+        if (const http::Claims* const claims = http::claims_of(*completion.exchange)) {
+          if (const auto* subject = claims->find("sub"); subject != nullptr) text(subject->text);
         }
         break;
       case Item::request_id:
-        if (!request->findings.request_id.empty()) text(request->findings.request_id);
+        if (const auto id = http::request_id_of(*completion.exchange); !id.empty()) text(id);
         break;
       default:
         break;

@@ -55,7 +55,8 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
                   config::first_difference(previous->plan_->options.compression, plan_->options.compression).empty()
               ? previous->compression_
               : make_compression(worker, plan_->options)),
-      router_(compression_ ? std::vector<http::Filter*>{compression_.get()} : std::vector<http::Filter*>{}) {
+      router_(compression_ ? std::vector<std::shared_ptr<http::Filter>>{compression_}
+                           : std::vector<std::shared_ptr<http::Filter>>{}) {
   const Options& options = plan_->options;
   const Plan none;
   const Plan& before = previous != nullptr ? *previous->plan_ : none;
@@ -162,15 +163,15 @@ void Site::build() {
   for (const auto& route : plan_->routes) route->build(*this);
 }
 
-std::vector<http::Filter*> Site::filters(const std::vector<Located<std::string>>& use) {
-  std::vector<http::Filter*> filters;
+std::vector<std::shared_ptr<http::Filter>> Site::filters(const std::vector<Located<std::string>>& use) {
+  std::vector<std::shared_ptr<http::Filter>> filters;
   for (const auto& name : use) {
     const auto index = plan_->options.find_policy(name.value);
     // Never serve a route without its policies.
     if (!index) throw std::runtime_error("there is no policy \"" + name.value + "\"");
     // CORS comes first, so that it can answer preflight requests and add its fields to refusals by other policies.
     const bool first = plan_->options.policies[*index].value.type.value == gateway::PolicyType::cors;
-    filters.insert(first ? filters.begin() : filters.end(), policies_[*index].get());
+    filters.insert(first ? filters.begin() : filters.end(), policies_[*index]);
   }
   return filters;
 }

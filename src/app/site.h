@@ -43,7 +43,7 @@ class Site final : public http::Pinned {
   void serve();
   [[nodiscard]] const std::shared_ptr<const Plan>& plan() const { return plan_; }
   // The dispatcher that requests come to first.
-  [[nodiscard]] http::Dispatcher& dispatcher() { return *dispatcher_; }
+  [[nodiscard]] http::Handler& dispatcher() { return *dispatcher_; }
   // The target port if requests without TLS are redirected.
   void set_https_port(std::uint16_t port) {
     if (redirect_) redirect_->set_port(port);
@@ -63,7 +63,7 @@ class Site final : public http::Pinned {
     return handlers_.emplace_back(std::move(handler)).get();
   }
   // The filters of a route that uses these policies, in the order in which they run.
-  [[nodiscard]] std::vector<http::Filter*> filters(const std::vector<Located<std::string>>& use);
+  [[nodiscard]] std::vector<std::shared_ptr<http::Filter>> filters(const std::vector<Located<std::string>>& use);
   void add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use);
   // Adds an object with counters, such as a handler.
   template <class Counting>
@@ -112,7 +112,7 @@ class Site final : public http::Pinned {
   const std::shared_ptr<http::compress::Compression> compression_;  // null: off
   http::Router router_;
   std::optional<http::HttpsRedirect> redirect_;  // in front of the routes, if [server] asks for it
-  http::Dispatcher* dispatcher_ = &router_;
+  http::Handler* dispatcher_ = &router_;
 };
 
 }  // namespace sluice::app

@@ -37,7 +37,7 @@ struct Descriptors {
 
 // One core's state that outlives configurations: the server and its counters. It also has the site that is served,
 // the next one, and earlier ones. Created, used and destroyed on the core.
-class Worker final : http::Observer, http::Dispatcher {
+class Worker final : http::Observer, http::Handler {
  public:
   // Throws if something cannot be opened. Precondition: the shared parts of databases are open (open_shared_parts()),
   // and resident tables are loaded.
@@ -104,9 +104,9 @@ class Worker final : http::Observer, http::Dispatcher {
  private:
   friend class Site;
   void completed(const http::Completion& completion) override;
-  [[nodiscard]] core::Async<http::Response> dispatch(http::Exchange& exchange) override {
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
     exchange.pin.hold(*site_);
-    return site_->dispatcher().dispatch(exchange);
+    return site_->dispatcher().handle(exchange);
   }
   void set_server_options(const Site& site);
   // Called when no exchange pins the site any more.

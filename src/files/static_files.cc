@@ -74,7 +74,8 @@ StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, co
 
 StaticFiles::~StaticFiles() = default;
 
-core::Async<http::Response> StaticFiles::handle(http::Request& request) {
+core::Async<http::Response> StaticFiles::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   // A file name cannot contain a slash, so a path with an encoded slash matches no file. If the path has no escapes,
   // `segments` and `path` are the same view.
   if (request.segments.data() != request.path.data() && request.segments.contains('\0')) [[unlikely]] {

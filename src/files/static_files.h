@@ -45,7 +45,7 @@ class StaticFiles final : public http::Handler {
   // paths below them. For other paths in the same folder ("/api") it is sent only if Accept names text/html.
   void set_api_paths(std::vector<std::string> paths) { api_paths_ = std::move(paths); }
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
   // Serves the file of this path, for Kind::blobs. `path` must outlive the call.
   [[nodiscard]] core::Async<http::Response> serve_blob(http::Request& request, std::string_view path);
   [[nodiscard]] const Cache::Counters& counters() const { return cache_.counters(); }

@@ -33,13 +33,14 @@ void answer(benchmark::State& state, std::vector<http::Field> fields, std::strin
   options.root.value = folder.path.string();
   options.cache_files = cache_files;
   StaticFiles files(options, *reactor, mailbox, threads);
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.method = http::Method::get;
   request.path = request.segments = request.target = path;
   request.path_values[0] = path.substr(1);
   request.fields = fields;
   const auto once = [&] {
-    auto async = files.handle(request);
+    auto async = files.handle(exchange);
     if (async.ready()) return async.get().status;
     std::optional<http::Response> response;
     core::TaskGroup tasks;

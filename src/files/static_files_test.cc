@@ -105,7 +105,8 @@ class StaticFilesTest : public testing::Test {
   }
   Answer get(std::string_view path, std::vector<http::Field> fields = {}, http::Method method = http::Method::get) {
     if (!files) files = std::make_unique<StaticFiles>(options, reactor, mailbox, threads);
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     const std::string target = "/" + std::string(path);
     request.method = method;
     request.target = target;
@@ -113,7 +114,7 @@ class StaticFilesTest : public testing::Test {
     request.query = query;
     request.path_values[0] = request.path.substr(1);
     request.fields = fields;
-    return read(await(files->handle(request)));
+    return read(await(files->handle(exchange)));
   }
   Answer read(http::Response response) {
     Answer answer;
@@ -237,11 +238,12 @@ TEST_F(StaticFilesTest, AnEncodedSlashSeparatesNothing) {
   const auto ask = [&](std::string_view segments) {
     std::string path(segments);
     std::ranges::replace(path, '\0', '/');
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     request.path = path;
     request.segments = segments;
     request.path_values[0] = request.path.substr(1);
-    return read(await(files->handle(request))).status;
+    return read(await(files->handle(exchange))).status;
   };
   using namespace std::string_view_literals;
   (void)get("sub/index.html");
@@ -700,21 +702,23 @@ TEST_F(StaticFilesTest, WithoutACacheEverythingIsLookedUp) {
 TEST_F(StaticFilesTest, APoolThatIsFullIs503) {
   core::BlockingPool full(1, 0);
   StaticFiles handler(options, reactor, mailbox, full);
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.path_values[0] = "never-asked-for";
-  EXPECT_EQ(read(await(handler.handle(request)))["Retry-After"], "1");
+  EXPECT_EQ(read(await(handler.handle(exchange)))["Retry-After"], "1");
 }
 
 TEST_F(StaticFilesTest, WhoLeavesIsNotWaitedFor) {
   auto handler = std::make_unique<StaticFiles>(options, reactor, mailbox, threads);
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.path_values[0] = "never-asked-for-either";
   {
     core::TaskGroup tasks;
     tasks.spawn([](core::Async<http::Response> async) -> core::Task<void> {
       (void)co_await std::move(async);
       ADD_FAILURE() << "it was cancelled";
-    }(handler->handle(request)));
+    }(handler->handle(exchange)));
     ASSERT_EQ(tasks.size(), 1u);
   }
   handler.reset();
@@ -732,12 +736,12 @@ TEST_F(StaticFilesTest, OtherMethodsAre405) {
   http::Request& request = exchange.request;
   request.path = request.segments = request.target = "/a.css";
   request.method = http::Method::post;
-  auto answer = read(await(router.dispatch(exchange)));
+  auto answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.status, 405);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
   request.method = http::Method::options;
   exchange.end({});
-  answer = read(await(router.dispatch(exchange)));
+  answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.status, 204);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
 }
@@ -752,12 +756,12 @@ TEST_F(StaticFilesTest, ThePathItselfLeadsToItsFolder) {
   http::Request& request = exchange.request;
   request.path = request.segments = "/my files";
   request.query = "a=b";
-  auto answer = read(await(router.dispatch(exchange)));
+  auto answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.status, 301);
   EXPECT_EQ(answer["Location"], "/my%20files/?a=b");
   request.path = request.segments = "/my files/";
   exchange.end({});
-  answer = read(await(router.dispatch(exchange)));
+  answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.body, "<p>home</p>");
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/ascii.h"
-#include "base/assert.h"
 #include "http/exchange.h"
 #include "http/fields.h"
 
@@ -23,8 +22,10 @@ namespace sluice::gateway {
   });
 }
 
-// A request's fields as changed by a policy, for the filters and the handler after it. Views into the original request
-// stay valid.
+class ChangedRequests;
+
+// A request's fields as changed by a policy, for the filters and the handler after it, and for the logs. Views into the
+// original request stay valid.
 struct ChangedRequest {
   std::vector<http::Field> fields;
   std::size_t own = 0;               // the number of fields at the end that policies have set
@@ -35,7 +36,7 @@ struct ChangedRequest {
   // Adds a field of the request, with `value` as its value. Call it in the order of the request's fields.
   void keep(const http::Request& request, const http::Field& field, std::string_view value) {
     const auto index = static_cast<std::size_t>(&field - request.fields.data());
-    own += index + request.findings.own_fields >= request.fields.size() ? 1 : 0;
+    own += index + request.own_fields >= request.fields.size() ? 1 : 0;
     fields.push_back({field.name, value});
   }
   // Adds a field after those of the request.
@@ -46,31 +47,51 @@ struct ChangedRequest {
   // Gives the request these fields.
   void apply(http::Request& request) const {
     request.fields = fields;
-    request.findings.own_fields = own;
+    request.own_fields = own;
   }
+
+  // For ChangedRequests.
+  ChangedRequests* home = nullptr;
+  std::unique_ptr<ChangedRequest> earlier;  // made by an earlier policy for the same request
 };
 
 // The changed requests of one policy on one core. Their memory is reused.
 class ChangedRequests {
  public:
-  // Returns an empty object, which is valid until end() of the same slot.
-  [[nodiscard]] ChangedRequest& take(http::Slot& slot) {
-    SLUICE_ASSERT(slot.value == 0);
+  // Returns an empty one, which lives as long as the attributes of the exchange.
+  [[nodiscard]] ChangedRequest& take(http::Exchange& exchange) {
+    auto* all = exchange.attributes.find<OfExchange>();
+    if (all == nullptr) all = &exchange.attributes.set(OfExchange());
     if (spare_.empty()) spare_.push_back(std::make_unique<ChangedRequest>());
-    ChangedRequest* const taken = spare_.back().release();
+    std::unique_ptr<ChangedRequest> taken = std::move(spare_.back());
     spare_.pop_back();
-    slot.value = reinterpret_cast<std::uintptr_t>(taken);
-    return *taken;
+    taken->home = this;
+    taken->earlier = std::move(all->newest);
+    all->newest = std::move(taken);
+    return *all->newest;
   }
-  // Precondition: take() has put an object into the slot.
-  [[nodiscard]] static ChangedRequest& of(http::Slot& slot) { return *reinterpret_cast<ChangedRequest*>(slot.value); }
-  // For Filter::ended(). The request must not refer to it any more.
-  void end(http::Exchange& exchange, http::Slot& slot) {
-    if (slot.value == 0) return;
-    std::unique_ptr<ChangedRequest> taken(reinterpret_cast<ChangedRequest*>(std::exchange(slot.value, 0)));
-    exchange.request.fields = {};
-    exchange.request.findings.own_fields = 0;
-    exchange.request.target = exchange.request.query = {};
+
+ private:
+  // The attribute.
+  struct OfExchange {
+    OfExchange() = default;
+    OfExchange(OfExchange&&) = default;
+    OfExchange& operator=(OfExchange&&) = default;
+    ~OfExchange() {
+      while (newest != nullptr) {
+        auto ended = std::exchange(newest, std::move(newest->earlier));
+        ChangedRequests& home = *ended->home;
+        home.give_back(std::move(ended));
+      }
+    }
+
+    std::unique_ptr<ChangedRequest> newest;
+  };
+
+  static constexpr std::size_t most_spare = 64;
+  static constexpr std::size_t most_text = 16 * 1024;
+
+  void give_back(std::unique_ptr<ChangedRequest> taken) {
     if (spare_.size() >= most_spare || taken->text.capacity() > most_text) return;
     taken->fields.clear();
     taken->own = 0;
@@ -79,10 +100,6 @@ class ChangedRequests {
     taken->cookies.clear();
     spare_.push_back(std::move(taken));
   }
-
- private:
-  static constexpr std::size_t most_spare = 64;
-  static constexpr std::size_t most_text = 16 * 1024;
 
   std::vector<std::unique_ptr<ChangedRequest>> spare_;
 };

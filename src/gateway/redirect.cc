@@ -55,7 +55,8 @@ std::expected<Redirect, std::string> Redirect::make(const RedirectOptions& optio
   return made;
 }
 
-core::Async<http::Response> Redirect::handle(http::Request& request) {
+core::Async<http::Response> Redirect::handle(http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
   std::string location;
   for (const Part& part : parts_) {
     location += part.text;

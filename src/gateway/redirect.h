@@ -18,7 +18,7 @@ class Redirect final : public http::Handler {
   [[nodiscard]] static std::expected<Redirect, std::string> make(const RedirectOptions& options,
                                                                  const std::vector<std::string>& names);
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   // Text, followed by the value of a parameter.

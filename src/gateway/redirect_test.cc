@@ -14,12 +14,13 @@ std::string location(std::string to, std::string_view segments, std::size_t from
   if (!redirect) return redirect.error();
   std::string path(segments);
   std::ranges::replace(path, '\0', '/');
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.path = path;
   request.segments = segments;
   request.query = query;
   request.path_values[0] = std::string_view(path).substr(from);
-  const http::Response response = redirect->handle(request).take();
+  const http::Response response = redirect->handle(exchange).take();
   if (response.status != 307) return std::to_string(response.status);
   return std::string(response.fields.get("location"));
 }

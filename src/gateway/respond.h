@@ -14,7 +14,7 @@ class Respond final : public http::Handler {
  public:
   explicit Respond(const RespondOptions& options) : options_(options) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request&) override {
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange&) override {
     http::Response response;
     response.status = static_cast<int>(options_.status);
     for (const auto& header : options_.headers) response.fields.add(header.name.value, header.value.value);

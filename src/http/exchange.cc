@@ -7,7 +7,7 @@
 
 namespace sluice::http {
 
-core::Async<std::optional<Response>> Exchange::ask(std::span<Filter* const> filters) {
+core::Async<std::optional<Response>> Exchange::ask(std::span<const std::shared_ptr<Filter>> filters) {
   SLUICE_ASSERT(asked_ == 0 && filters.size() <= max_filters);
   filters_ = filters;
   while (asked_ != filters_.size()) {
@@ -41,6 +41,17 @@ void Exchange::end_slowly(Outcome outcome) {
     --told_;
     filters_[told_]->ended(*this, slots_[told_], outcome);
   }
+}
+
+std::unique_ptr<Exchange> Exchange::continue_upgraded() {
+  if (told_ == 0) return nullptr;
+  auto upgraded = std::make_unique<Exchange>();
+  upgraded->kept_.assign(filters_.begin(), filters_.begin() + static_cast<std::ptrdiff_t>(told_));
+  upgraded->filters_ = upgraded->kept_;
+  upgraded->slots_ = slots_;
+  upgraded->told_ = std::exchange(told_, 0);
+  asked_ = 0;
+  return upgraded;
 }
 
 }  // namespace sluice::http

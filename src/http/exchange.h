@@ -3,11 +3,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/task.h"
+#include "http/attributes.h"
 #include "http/pin.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -27,7 +30,10 @@ struct Slot {
   std::uintptr_t value = 0;
 };
 
-// A request being served, and the filters in front of its route.
+// A request on its way: the request, the attributes that filters have attached to it, and the filters themselves.
+//
+// An exchange ends in this order, over HTTP/1.1 and HTTP/2 alike: the response's body is destroyed, end() calls ended()
+// of each filter, the observer of the server is notified, and reset() clears the attributes and releases the pin.
 class Exchange {
  public:
   static constexpr std::size_t max_filters = 16;  // of one route
@@ -40,12 +46,13 @@ class Exchange {
   Request request;
   // Keeps alive what the response needs until its body has been sent. An upgrade must itself keep alive what it needs.
   Pin pin;
+  Attributes attributes;
   // The methods that the route accepts, as the value of an Allow field. Set before the first before().
   std::string_view allow;
 
   // Calls before() of each filter in order and returns the first response that one of them gives, if any. `filters`
   // outlives the exchange.
-  [[nodiscard]] core::Async<std::optional<Response>> ask(std::span<Filter* const> filters);
+  [[nodiscard]] core::Async<std::optional<Response>> ask(std::span<const std::shared_ptr<Filter>> filters);
 
   // The code that sends the response calls both once: filter() before it sends, end() when the response has been sent
   // or never will be.
@@ -56,14 +63,23 @@ class Exchange {
     asked_ = 0;
     if (told_ != 0) end_slowly(outcome);
   }
-  // Ends the exchange and clears the findings of filters and router, so that the next request can begin. The response
-  // must have been destroyed before.
+  // For an upgrade, instead of end(): the filters continue in the returned exchange, which has no request, attributes
+  // or pin, and ends when the upgrade does. Null if no filter has ended().
+  [[nodiscard]] std::unique_ptr<Exchange> continue_upgraded();
+  // Ends the exchange, and clears what filters and the router have found, so that the next request can begin. The
+  // response's body must have been destroyed before.
   void reset() {
     end({});
     request.body = nullptr;
     request.extension = {};
     request.route = 0;
-    request.findings = {};
+    request.own_fields = 0;
+    release();
+  }
+  // The end of reset(), for an upgrade whose request is still in use.
+  void release() {
+    request.fields = {};  // attributes may own what they refer to
+    attributes.clear();
     pin.release();
   }
 
@@ -74,9 +90,10 @@ class Exchange {
   [[gnu::noinline]] void filter_slowly(Response& response);
   [[gnu::noinline]] void end_slowly(Outcome outcome);
 
-  std::span<Filter* const> filters_;
-  std::size_t asked_ = 0;  // number of filters whose before() was called
-  std::size_t told_ = 0;   // filters up to the last one whose after() and ended() must be called
+  std::span<const std::shared_ptr<Filter>> filters_;
+  std::vector<std::shared_ptr<Filter>> kept_;  // those of an upgrade, which outlive their route
+  std::size_t asked_ = 0;                      // number of filters whose before() was called
+  std::size_t told_ = 0;                       // filters up to the last one whose after() and ended() must be called
   std::array<Slot, max_filters> slots_;
 };
 

@@ -6,6 +6,7 @@
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/filter.h"
+#include "http/identity.h"
 
 namespace sluice::http {
 namespace {
@@ -49,7 +50,7 @@ class Witness final : public Filter {
 };
 
 class ExchangeTest : public testing::Test {
- protected:
+ public:
   // Runs the filters and completes the exchange with their response.
   core::Task<void> run() {
     auto answer = co_await exchange.ask(filters);
@@ -63,10 +64,13 @@ class ExchangeTest : public testing::Test {
 
   core::SimulatedReactor reactor{1};
   std::string told;
-  Witness a{"a", told};
-  Witness b{"b", told};
-  Witness c{"c", told};
-  std::vector<Filter*> filters = {&a, &b, &c};
+  std::shared_ptr<Witness> shared_a = std::make_shared<Witness>("a", told);
+  std::shared_ptr<Witness> shared_b = std::make_shared<Witness>("b", told);
+  std::shared_ptr<Witness> shared_c = std::make_shared<Witness>("c", told);
+  Witness& a = *shared_a;
+  Witness& b = *shared_b;
+  Witness& c = *shared_c;
+  std::vector<std::shared_ptr<Filter>> filters = {shared_a, shared_b, shared_c};
   Exchange exchange;
   core::TaskGroup tasks;
 };
@@ -82,12 +86,12 @@ TEST_F(ExchangeTest, FiltersAreAskedInOrderAndToldInReverse) {
 }
 
 TEST_F(ExchangeTest, AnswersAreNotBroughtToThoseBehindWhomNobodyWantsThem) {
-  Witness last("l", told, Filter::Parts::before);
-  filters = {&last};
+  const auto last = std::make_shared<Witness>("l", told, Filter::Parts::before);
+  filters = {last};
   tasks.spawn(run());
   EXPECT_EQ(told, "l? ");
   told.clear();
-  filters = {&a, &last};
+  filters = {shared_a, last};
   exchange.reset();
   tasks.spawn(run());
   EXPECT_EQ(told, "a? l? a200 a.200 ");
@@ -126,14 +130,51 @@ TEST_F(ExchangeTest, WhoWasAskedHearsOfTheEndOnce) {
 
 TEST_F(ExchangeTest, WhatWasFoundEndsWithTheRequest) {
   const auto claims = Claims::parse("{}");
-  exchange.request.findings = {.claims = claims, .claims_end_s = 1};
+  exchange.attributes.set(Identity{.claims = claims, .expires_s = 1});
   exchange.request.extension = ".csv";
   exchange.request.route = 7;
+  exchange.request.own_fields = 3;
+  EXPECT_EQ(claims_of(exchange), claims.get());
+  EXPECT_EQ(expires_s_of(exchange), 1);
   exchange.reset();
   EXPECT_EQ(claims.use_count(), 1);
-  EXPECT_EQ(exchange.request.findings.claims_end_s, Findings{}.claims_end_s);
+  EXPECT_EQ(claims_of(exchange), nullptr);
+  EXPECT_EQ(expires_s_of(exchange), std::numeric_limits<double>::infinity());
   EXPECT_EQ(exchange.request.extension, "");
   EXPECT_EQ(exchange.request.route, 0);
+  EXPECT_EQ(exchange.request.own_fields, 0u);
+}
+
+TEST_F(ExchangeTest, AnUpgradeEndsLaterThanItsRequest) {
+  const std::weak_ptr<Filter> last = shared_c;
+  tasks.spawn([](ExchangeTest& test) -> core::Task<void> {
+    auto answer = co_await test.exchange.ask(test.filters);
+    Response response{.status = 101, .fields = {}, .body = {}};
+    test.exchange.filter(response);
+  }(*this));
+  EXPECT_EQ(told, "a? b? c? c101 b101 a101 ");
+  told.clear();
+  auto upgraded = exchange.continue_upgraded();
+  ASSERT_NE(upgraded, nullptr);
+  exchange.reset();
+  filters.clear();
+  shared_c.reset();
+  EXPECT_EQ(told, "");
+  EXPECT_FALSE(last.expired());
+  upgraded->end({.status = 101, .broken = false});
+  EXPECT_EQ(told, "c.101 b.101 a.101 ");
+  upgraded.reset();
+  EXPECT_TRUE(last.expired());
+  EXPECT_EQ(told, "c.101 b.101 a.101 ");
+}
+
+TEST_F(ExchangeTest, AnUpgradeThatIsCancelledEndsBroken) {
+  tasks.spawn([](ExchangeTest& test) -> core::Task<void> { (void)co_await test.exchange.ask(test.filters); }(*this));
+  auto upgraded = exchange.continue_upgraded();
+  told.clear();
+  upgraded.reset();
+  EXPECT_EQ(told, "c.499! b.499! a.499! ");
+  EXPECT_EQ(exchange.continue_upgraded(), nullptr);
 }
 
 }  // namespace

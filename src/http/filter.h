@@ -9,8 +9,8 @@
 
 namespace sluice::http {
 
-// Runs before and after the handlers of routes, for every method. A filter belongs to one core and outlives its
-// exchanges.
+// Runs before and after the handlers of routes, for every method. A filter belongs to one core, lives as long
+// as its exchanges; upgraded ones keep it alive.
 //
 // before() is called in the order of the route's filters until one returns a response. after() and ended() are called
 // in the reverse order, on the filters whose before() was called. Each filter has its own `slot` in each exchange; it
@@ -22,14 +22,15 @@ class Filter {
   enum class Parts : std::uint8_t { all, before };
   explicit Filter(Parts parts = Parts::all) : parts(parts) {}
   virtual ~Filter() = default;
-  // Returns nothing to let the request continue. May store what it learned in request.findings.
+  // Returns nothing to let the request continue. May attach what it found to exchange.attributes.
   [[nodiscard]] virtual core::Async<std::optional<Response>> before(Exchange&, Slot&) {
     return std::optional<Response>();
   }
   // May change the response, also one that another filter made. Not called for the single calls of a batch, because
   // their responses become parts of one response.
   virtual void after(Exchange&, Slot&, Response&) {}
-  // Called once, also on cancellation. The request may no longer exist.
+  // Called once, also on cancellation: when the response has ended, or, for an upgrade, when the upgrade has. Then the
+  // exchange has no request and no attributes any more.
   virtual void ended(Exchange&, Slot&, const Outcome&) {}
 
   // The response to a CORS preflight. Browsers send it without credentials (Fetch, 4.8), so before() is not called for

@@ -10,16 +10,16 @@ namespace sluice::http {
 // Redirects requests without TLS to the same URL with https: with 301 for GET and HEAD, which every client follows, and
 // with 308 for other methods, so that clients keep the method. Requests over TLS go on to `next`, and so does `OPTIONS
 // *`.
-class HttpsRedirect final : public Dispatcher {
+class HttpsRedirect final : public Handler {
  public:
-  explicit HttpsRedirect(Dispatcher& next) : next_(next) {}
+  explicit HttpsRedirect(Handler& next) : next_(next) {}
 
   // The port of the TLS listener. The default, 443, is left out of the URL.
   void set_port(std::uint16_t port) { port_ = port; }
-  [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
+  [[nodiscard]] core::Async<Response> handle(Exchange& exchange) override;
 
  private:
-  Dispatcher& next_;
+  Handler& next_;
   std::uint16_t port_ = 443;
 };
 

@@ -8,7 +8,7 @@ namespace sluice::http {
 namespace {
 
 struct Target final : Handler {
-  core::Async<Response> handle(Request&) override { return Response{.status = 204, .fields = {}, .body = {}}; }
+  core::Async<Response> handle(Exchange&) override { return Response{.status = 204, .fields = {}, .body = {}}; }
 };
 
 std::string answer(Method method, std::string_view authority, std::string_view target, std::uint16_t port = 443,
@@ -22,7 +22,7 @@ std::string answer(Method method, std::string_view authority, std::string_view t
   request.authority = authority;
   request.target = target;
   request.path = path;
-  const Response response = redirect.dispatch(exchange).take();
+  const Response response = redirect.handle(exchange).take();
   return std::to_string(response.status) + " " + std::string(response.fields.get("Location"));
 }
 
@@ -61,7 +61,7 @@ TEST(HttpsRedirect, LetsTlsThrough) {
   Exchange exchange;
   Request& request = exchange.request;
   request.secure = true;
-  EXPECT_EQ(redirect.dispatch(exchange).take().status, 204);
+  EXPECT_EQ(redirect.handle(exchange).take().status, 204);
 }
 
 }  // namespace

@@ -4,20 +4,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <span>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "core/task.h"
-#include "http/claims.h"
 #include "http/fields.h"
-
-namespace sluice::core {
-class Reactor;
-}
 
 namespace sluice::http {
 
@@ -56,23 +49,6 @@ class BodyReader {
   [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
 };
 
-// Results of policies for a request. The codec resets the whole struct before the next request.
-struct Findings {
-  // The claims of the verified token. Null if no policy checks tokens, or if the token is optional and the request has
-  // none.
-  std::shared_ptr<const Claims> claims;
-  // When the token expires, including the policy's leeway: seconds since the Unix epoch.
-  double claims_end_s = std::numeric_limits<double>::infinity();
-  // The request's id; empty if it has none. Valid until the exchange has ended.
-  std::string_view request_id;
-  // The last `own_fields` of Request::fields were set by policies. A client's `Connection` removes none of these.
-  std::size_t own_fields = 0;
-
-  // The time of claims_end_s on the reactor's clock; `never` if the token does not expire. Streams and connections that
-  // outlive the request end at this time.
-  [[nodiscard]] Instant claims_end(const core::Reactor& reactor) const;
-};
-
 // One request. All members are views into the connection's buffer or arena, valid until the response has been sent.
 struct Request {
   Method method{};
@@ -87,6 +63,8 @@ struct Request {
   std::string_view query;          // as it was sent, without '?'
   std::string_view authority;      // Host, or :authority
   std::span<const Field> fields;
+  // The last `own_fields` of `fields` were set by policies. A client's `Connection` removes none of these.
+  std::size_t own_fields = 0;
   BodyReader* body = nullptr;  // null: the request has none
   std::string_view peer;       // the client's address, without its port, possibly as reported by a trusted proxy
   bool secure = false;         // the client uses TLS, possibly as reported by a trusted proxy
@@ -102,8 +80,6 @@ struct Request {
       path_values;             // values of the route's parameters, in the order of the pattern
   std::string_view extension;  // such as ".csv", if the route removes it from the path
   std::uint16_t route = 0;     // id of the matched route, for metrics; 0: none
-
-  Findings findings;
 
   // The field's value; empty if the field is missing. If there are several fields with this name, the first.
   [[nodiscard]] std::string_view field(std::string_view name) const;

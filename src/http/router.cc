@@ -141,7 +141,7 @@ struct Router::Terminal {
   bool folder = false;
   bool passes_on = false;
   std::uint16_t id = 0;
-  std::vector<Filter*> filters;
+  std::vector<std::shared_ptr<Filter>> filters;
   bool is_guarded = false;  // the route has filters of its own
   std::string allow;
   std::string allow_http2;
@@ -221,7 +221,7 @@ std::string_view in_path(std::string_view part, const Request& request) {
 
 }  // namespace
 
-Router::Router(std::vector<Filter*> everywhere)
+Router::Router(std::vector<std::shared_ptr<Filter>> everywhere)
     : everywhere_(std::move(everywhere)),
       root_(std::make_unique<Node>()),
       nowhere_(std::make_unique<Terminal>(
@@ -426,7 +426,7 @@ bool Router::has_other_filters(const Terminal& found, Request& request) const {
   return other != nullptr && other->filters != found.filters;
 }
 
-core::Async<Response> Router::dispatch(Exchange& exchange) {
+core::Async<Response> Router::handle(Exchange& exchange) {
   Request& request = exchange.request;
   if (request.method == Method::connect && request.upgrade.empty()) return problem(501, "The server is no proxy.");
   if (request.segments.empty() || request.segments[0] != '/') {  // `OPTIONS *`
@@ -440,10 +440,10 @@ core::Async<Response> Router::dispatch(Exchange& exchange) {
   if (found->passes_on && request.segments.find_first_of(unusual) != std::string_view::npos) [[unlikely]] {
     if (has_other_filters(*found, request)) return problem(400, "This path is not passed on to a server.");
   }
-  if (found->filters.empty()) return answer(request, *found);
+  if (found->filters.empty()) return answer(exchange, *found);
   exchange.allow = request.version == Version::http2 ? found->allow_http2 : found->allow;
   if (found->is_guarded && is_preflight(request)) {
-    for (Filter* filter : found->filters) {
+    for (const auto& filter : found->filters) {
       if (auto response = filter->preflight(exchange)) return std::move(*response);
     }
     return tell_methods(exchange.allow);
@@ -451,16 +451,17 @@ core::Async<Response> Router::dispatch(Exchange& exchange) {
   auto asking = exchange.ask(found->filters);
   if (!asking.ready()) return answer_later(exchange, *found, asking.take_task());
   if (asking.get()) return std::move(*asking.get());
-  return answer(request, *found);
+  return answer(exchange, *found);
 }
 
 core::Task<Response> Router::answer_later(Exchange& exchange, const Terminal& found,
                                           core::Task<std::optional<Response>> asking) {
   if (auto response = co_await std::move(asking)) co_return std::move(*response);
-  co_return co_await answer(exchange.request, found);
+  co_return co_await answer(exchange, found);
 }
 
-inline core::Async<Response> Router::answer(Request& request, const Terminal& found) {
+inline core::Async<Response> Router::answer(Exchange& exchange, const Terminal& found) {
+  const Request& request = exchange.request;
   // Checked after the filters, so that a client that they refuse cannot detect which paths exist. Folders ignore empty
   // segments.
   if (request.has_empty_segment && !found.folder && !found.allow.empty()) [[unlikely]]
@@ -471,7 +472,7 @@ inline core::Async<Response> Router::answer(Request& request, const Terminal& fo
   const auto index = static_cast<std::size_t>(method);
   const bool needs_http1 = found.upgrades && over_http2 && method == Method::get;
   if (index < found.handlers.size() && found.handlers[index] != nullptr && !needs_http1) [[likely]] {
-    return found.handlers[index]->handle(request);
+    return found.handlers[index]->handle(exchange);
   }
   // TRACE is a known method, but no resource supports it (RFC 9110, 9.1).
   if (method == Method::other) return problem(501, "The server does not know this method.");

@@ -67,7 +67,7 @@ struct Condition {
 //
 // A route's filters run for every request, whatever its method. A CORS preflight for a route with filters never reaches
 // a handler: one of the filters answers it, or the router does, as for any OPTIONS.
-class Router final : public Dispatcher {
+class Router final : public Handler {
  public:
   struct Route {
     Pattern pattern;
@@ -81,22 +81,22 @@ class Router final : public Dispatcher {
     bool folder = false;     // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route
     bool passes_on = false;  // its handler forwards the path to a server, which may interpret it differently
     std::uint16_t id = 0;    // becomes Request::route
-    std::vector<Filter*> filters = {};  // in the order of their before() calls; they outlive the router
+    std::vector<std::shared_ptr<Filter>> filters = {};  // in the order of their before() calls
   };
 
-  // `everywhere`: filters that run for every exchange, before the filters of its route. They outlive the router.
-  explicit Router(std::vector<Filter*> everywhere = {});
+  // `everywhere`: filters that run for every exchange, before the filters of its route.
+  explicit Router(std::vector<std::shared_ptr<Filter>> everywhere = {});
   ~Router() override;
   // Returns false if an existing route with the same host, pattern and conditions already has one of the methods.
   [[nodiscard]] bool add(const Route& route);
 
-  [[nodiscard]] core::Async<Response> dispatch(Exchange& exchange) override;
+  [[nodiscard]] core::Async<Response> handle(Exchange& exchange) override;
 
  private:
   struct Node;
   struct Terminal;
 
-  [[gnu::always_inline]] static core::Async<Response> answer(Request& request, const Terminal& found);
+  [[gnu::always_inline]] static core::Async<Response> answer(Exchange& exchange, const Terminal& found);
   static core::Task<Response> answer_later(Exchange& exchange, const Terminal& found,
                                            core::Task<std::optional<Response>> asking);
   // The routes of one host, or of one domain.
@@ -116,7 +116,7 @@ class Router final : public Dispatcher {
   static const Terminal* choose(const Terminal* first, const Request& request);
   static const Terminal* choose_alternative(const Terminal* first, const Request& request);
 
-  const std::vector<Filter*> everywhere_;
+  const std::vector<std::shared_ptr<Filter>> everywhere_;
   const std::unique_ptr<Node> root_;               // routes for all hosts
   std::vector<Host> hosts_;                        // sorted by name
   std::vector<Host> domains_;                      // sorted by name

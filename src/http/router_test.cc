@@ -10,8 +10,11 @@ namespace sluice::http {
 namespace {
 
 struct Named : Handler {
-  core::Async<Response> handle(Request&) override { return Response{}; }
+  core::Async<Response> handle(Exchange&) override { return Response{}; }
 };
+
+// The test owns the filter.
+std::shared_ptr<Filter> not_owned(Filter& filter) { return {std::shared_ptr<Filter>(), &filter}; }
 
 class RouterTest : public testing::Test {
  public:
@@ -36,7 +39,7 @@ class RouterTest : public testing::Test {
     std::ranges::replace(decoded, '\0', '/');
     request.segments = segments;
     request.path = decoded;
-    Response response = router.dispatch(exchange).take();
+    Response response = router.handle(exchange).take();
     exchange.end({});
     return response;
   }
@@ -94,7 +97,7 @@ TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401, "no")); }
   } filter;
   const auto handlers = [&] {
-    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .filters = {&filter}};
+    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .filters = {not_owned(filter)}};
     route.handlers[0] = &handler;
     return route;
   };
@@ -108,7 +111,7 @@ TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
     request = {};
     request.path = request.segments = path;
     request.has_empty_segment = true;
-    const int answered = router.dispatch(exchange).take().status;
+    const int answered = router.handle(exchange).take().status;
     exchange.end({});
     return answered;
   };
@@ -244,7 +247,8 @@ TEST_F(RouterTest, AFilterIsAskedForEveryMethodOfItsRouteAlone) {
     bool refuses = true;
     int asked = 0;
   } guard;
-  Router::Route route{.pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .filters = {&guard}};
+  Router::Route route{
+      .pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .filters = {not_owned(guard)}};
   route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
   route.handlers[static_cast<std::size_t>(Method::connect)] = &handler;
   ASSERT_TRUE(router.add(route));
@@ -269,7 +273,7 @@ TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
   struct Guard final : Filter {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401)); }
   } guard;
-  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .filters = {&guard}};
+  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .filters = {not_owned(guard)}};
   // Even a handler for OPTIONS must not run.
   for (const Method method : {Method::get, Method::put, Method::options}) {
     route.handlers[static_cast<std::size_t>(method)] = &handler;
@@ -281,7 +285,7 @@ TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
     request.method = method;
     request.path = request.segments = path;
     request.fields = fields;
-    const int answered = router.dispatch(exchange).take().status;
+    const int answered = router.handle(exchange).take().status;
     exchange.end({});
     return answered;
   };
@@ -353,7 +357,7 @@ class RoutesTest : public RouterTest {
     std::vector<Method> methods = {Method::get, Method::post};
     bool folder = false;
     bool passes_on = false;
-    std::vector<Filter*> filters = {};
+    std::vector<std::shared_ptr<Filter>> filters = {};
   };
   bool add(const Wanted& wanted) {
     Router::Route route{.pattern = *Pattern::parse(wanted.pattern),
@@ -382,7 +386,7 @@ class RoutesTest : public RouterTest {
     request.authority = asked.authority;
     request.fields = asked.fields;
     request.query = asked.query;
-    Response response = router.dispatch(exchange).take();
+    Response response = router.handle(exchange).take();
     exchange.end({});
     return response;
   }
@@ -455,9 +459,9 @@ TEST_F(RoutesTest, NoSpellingThatAServerCouldReadInAnotherWayPassesByAFilter) {
   Filter guard;
   Filter other;
   ASSERT_TRUE(add({.name = "all", .pattern = "/{rest...}", .passes_on = true}));
-  ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .filters = {&guard}}));
-  ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .filters = {&guard}}));
-  ASSERT_TRUE(add({.name = "other", .pattern = "/admin/other", .passes_on = true, .filters = {&other}}));
+  ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .filters = {not_owned(guard)}}));
+  ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .filters = {not_owned(guard)}}));
+  ASSERT_TRUE(add({.name = "other", .pattern = "/admin/other", .passes_on = true, .filters = {not_owned(other)}}));
   ASSERT_TRUE(add({.name = "here", .pattern = "/here/{x}"}));
   for (const auto bad : {"/admin\0x"sv, "/admin\\x"sv, "/admin;a=1/x"sv, "/\0admin/x"sv, "/;/admin/x"sv,
                          "/admin/x;y\0../other"sv, "/admin\0other"sv, "/admin/other;x"sv}) {
@@ -502,7 +506,7 @@ TEST_F(RoutesTest, APreflightGoesToTheRouteOfTheMethodThatItAsksFor) {
     const int status;
   } read(201), write(202);
   for (auto* filter : {&read, &write}) {
-    Router::Route route{.pattern = *Pattern::parse("/x"), .id = ++routes, .filters = {filter}};
+    Router::Route route{.pattern = *Pattern::parse("/x"), .id = ++routes, .filters = {not_owned(*filter)}};
     const Method method = filter == &read ? Method::get : Method::post;
     route.handlers[static_cast<std::size_t>(method)] = &handler;
     ASSERT_TRUE(router.add(route));

@@ -48,7 +48,7 @@ struct Server::Shared {
   std::string_view date_text;
 };
 
-Server::Server(core::Reactor& reactor, Dispatcher& dispatcher, ServerOptions options, Observer* observer)
+Server::Server(core::Reactor& reactor, Handler& dispatcher, ServerOptions options, Observer* observer)
     : reactor_(reactor),
       dispatcher_(dispatcher),
       options_(std::move(options)),

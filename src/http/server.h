@@ -18,6 +18,7 @@
 #include "http/answer_fields.h"
 #include "http/body_budget.h"
 #include "http/client_address.h"
+#include "http/exchange.h"
 #include "http/handler.h"
 #include "http/request.h"
 #include "net/tls/context.h"
@@ -26,10 +27,10 @@ namespace sluice::http {
 
 // Describes one answered request, for logs and metrics.
 struct Completion {
-  const Request* request = nullptr;  // null: the received bytes were not a valid request (400, 408, 431 ...)
-  Method method = Method::other;     // set for an invalid request too if it was recognized
-  bool secure = false;               // the request came over TLS
-  std::string_view peer;             // the client's address, without its port
+  const Exchange* exchange = nullptr;  // null: the received bytes were not a valid request (400, 408, 431 ...)
+  Method method = Method::other;       // set for an invalid request too if it was recognized
+  bool secure = false;                 // the request came over TLS
+  std::string_view peer;               // the client's address, without its port
   int status = 0;
   std::uint64_t body_bytes = 0;  // sent, without framing
   Duration duration{};           // from the last byte of the request's head to the last byte of the response
@@ -119,7 +120,7 @@ class Server {
     [[nodiscard]] Readings readings() const;
   };
 
-  Server(core::Reactor& reactor, Dispatcher& dispatcher, ServerOptions options, Observer* observer = nullptr);
+  Server(core::Reactor& reactor, Handler& dispatcher, ServerOptions options, Observer* observer = nullptr);
   Server(const Server&) = delete;
   ~Server();  // closes all open connections
 
@@ -181,7 +182,7 @@ class Server {
   h2::Engine& http2();
 
   core::Reactor& reactor_;
-  Dispatcher& dispatcher_;
+  Handler& dispatcher_;
   ServerOptions options_;
   Observer* observer_;
   Counters counters_;

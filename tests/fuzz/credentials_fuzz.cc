@@ -12,6 +12,7 @@
 #include "gateway/basic/password.h"
 #include "gateway/headers/template.h"
 #include "http/claims.h"
+#include "http/identity.h"
 
 namespace {
 
@@ -48,14 +49,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)basic::check_hash(text);
   for (const In in : {In::header, In::query, In::cookie}) look_for_key(in, text);
-  http::Request request;
-  request.peer = "1.2.3.4";
-  request.findings.claims = http::Claims::parse(text);
-  if (request.findings.claims == nullptr) request.findings.claims = http::Claims::parse(R"({"sub":"a\nb","x":"y"})");
+  http::Exchange exchange;
+  exchange.request.peer = "1.2.3.4";
+  auto claims = http::Claims::parse(text);
+  if (claims == nullptr) claims = http::Claims::parse(R"({"sub":"a\nb","x":"y"})");
+  exchange.attributes.set(http::Identity{.claims = std::move(claims)});
   for (const std::string& tried : {text, std::string("{claim.sub}")}) {
     const auto value = headers::Template::parse(tried);
     std::string out;
-    if (value && value->append(out, request))
+    if (value && value->append(out, exchange))
       require(out.find_first_of(std::string_view("\r\n\0", 3)) == out.npos, "a line ends");
   }
   return 0;

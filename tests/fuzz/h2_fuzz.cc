@@ -91,7 +91,8 @@ class Talk final : public Upgrade {
 
 class Judge final : public Handler {
  public:
-  core::Async<Response> handle(Request& request) override {
+  core::Async<Response> handle(Exchange& exchange) override {
+    Request& request = exchange.request;
     ++requests;
     require(request.path.starts_with('/') || request.path == "*" || request.method == Method::connect, "a path");
     require(request.path.find('\0') == std::string_view::npos, "NUL in a path");

@@ -25,6 +25,7 @@ namespace {
 
 using core::Async;
 using core::Task;
+using http::Exchange;
 using http::Method;
 using http::Request;
 using http::Response;
@@ -62,7 +63,7 @@ class Back final : public http::Handler {
   Back(core::Reactor& reactor, std::map<std::uint64_t, int>& executed, std::uint64_t seed)
       : reactor_(reactor), executed_(executed), random_(seed) {}
 
-  Async<Response> handle(Request& request) override { return answer(request); }
+  Async<Response> handle(Exchange& exchange) override { return answer(exchange.request); }
   Mood mood = Mood::well;
 
  private:
@@ -290,7 +291,8 @@ class World {
     std::vector<http::Field> fields = {{"x-id", number}};
     if (has_body && has_length) fields.push_back({"content-length", length});
     Body body(reactor, bytes, id);
-    Request request;
+    Exchange exchange;
+    Request& request = exchange.request;
     request.method = method;
     request.version = http::Version::http11;
     request.method_text = name_of(method);
@@ -303,18 +305,18 @@ class World {
       // The client leaves, usually before the answer.
       core::TaskGroup waiting;
       bool done = false;
-      waiting.spawn(one(request, number, has_body ? bytes : std::string(), done));
+      waiting.spawn(one(exchange, number, has_body ? bytes : std::string(), done));
       co_await Sleep(reactor, random_.up_to(50ms));
       if (!done) ++tally.left;
       co_return;
     }
     bool done = false;
-    co_await one(request, number, has_body ? bytes : std::string(), done);
+    co_await one(exchange, number, has_body ? bytes : std::string(), done);
   }
 
-  Task<void> one(Request& request, const std::string& number, std::string bytes, bool& done) {
+  Task<void> one(Exchange& exchange, const std::string& number, std::string bytes, bool& done) {
     const std::shared_ptr<gateway::Proxy> proxy = proxies_[random_.below(core_count)];
-    Response response = co_await proxy->handle(request);
+    Response response = co_await proxy->handle(exchange);
     if (response.status != 200) {
       done = true;
       ++tally.refused;

@@ -158,7 +158,8 @@ class PatternHandler final : public http::Handler {
     std::fflush(file_.get());
   }
 
-  Async<Response> handle(Request& request) override {
+  Async<Response> handle(http::Exchange& exchange) override {
+    Request& request = exchange.request;
     ++requests;
     const Target target = parse_target(request);
     if (target.kind == "late") return answer_late(request);

@@ -27,6 +27,7 @@ namespace {
 
 using core::Async;
 using core::Task;
+using http::Exchange;
 using http::Request;
 using http::Response;
 
@@ -66,7 +67,7 @@ class Back final : public http::Handler {
  public:
   Back(core::Reactor& reactor, std::string_view name) : reactor_(reactor), name_(name) {}
 
-  Async<Response> handle(Request& request) override { return answer(request); }
+  Async<Response> handle(Exchange& exchange) override { return answer(exchange.request); }
 
  private:
   class Slow final : public http::BodySource {

@@ -74,7 +74,7 @@ constexpr std::size_t turn_bytes = 64 << 10;  // bytes of answers and bodies per
 class Unavailable final : public http::Handler {
  public:
   explicit Unavailable(std::string_view why) : why_(why) {}
-  core::Async<http::Response> handle(http::Request&) override { return http::problem(422, why_); }
+  core::Async<http::Response> handle(http::Exchange&) override { return http::problem(422, why_); }
 
  private:
   const std::string_view why_;
@@ -121,8 +121,9 @@ http::Response refuse_call(const CallFault& fault) {
 // The resources of one running batch: its own database and its own endpoints on it.
 class Batch::Lane {
  public:
-  Lane(const Plan& plan, sql::Database& database, const std::vector<std::vector<http::Filter*>>& filters,
-       core::Reactor& reactor, TroubleLog* trouble, TroubleLog* write_trouble)
+  Lane(const Plan& plan, sql::Database& database,
+       const std::vector<std::vector<std::shared_ptr<http::Filter>>>& filters, core::Reactor& reactor,
+       TroubleLog* trouble, TroubleLog* write_trouble)
       : database_(database) {
     const auto own = [&](std::unique_ptr<http::Handler> handler) {
       handlers_.push_back(std::move(handler));
@@ -308,7 +309,7 @@ class Batch::Isolations {
     if (call.target.contains("${")) return strictest_[static_cast<std::size_t>(call.method)];
     Calling calling(outer, call, call.target, {});
     found_ = sql::Isolation::standard;
-    if (calling.decode()) (void)router_.dispatch(calling.exchange());
+    if (calling.decode()) (void)router_.handle(calling.exchange());
     return found_;
   }
 
@@ -316,7 +317,7 @@ class Batch::Isolations {
   class Teller final : public http::Handler {
    public:
     Teller(sql::Isolation isolation, sql::Isolation& into) : isolation_(isolation), into_(into) {}
-    core::Async<http::Response> handle(http::Request&) override {
+    core::Async<http::Response> handle(http::Exchange&) override {
       into_ = isolation_;
       return http::Response{};
     }
@@ -332,7 +333,7 @@ class Batch::Isolations {
   sql::Isolation found_{};
 };
 
-Batch::Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
+Batch::Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<std::shared_ptr<http::Filter>>> filters,
              core::Reactor& reactor, TroubleLog* trouble, TroubleLog* write_trouble)
     : plan_(plan),
       database_(database),
@@ -353,7 +354,8 @@ std::unique_ptr<Batch::Lane> Batch::take_lane() {
   return lane;
 }
 
-core::Task<http::Response> Batch::run(http::Request& request) {
+core::Task<http::Response> Batch::run(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (auto refusal = QueryNames().refuse(request)) co_return std::move(*refusal);
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
   if (body_format(request) != BodyFormat::json) {
@@ -464,7 +466,7 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       answer.refusal = refuse_call({at + "/path", "it is no path"});
       break;
     }
-    http::Response response = co_await lane.router().dispatch(calling.exchange());
+    http::Response response = co_await lane.router().handle(calling.exchange());
     auto bytes = co_await read_body(response, plan_.options.answer_limit);
     if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
       answer.refusal = refuse_answers(plan_.options);

@@ -49,25 +49,25 @@ class Batch final : public http::Handler {
  public:
   // `filters`: the filters of each route, in the order of the routes. `trouble` and `write_trouble`: as for Endpoint
   // and WriteEndpoint. All outlive this.
-  Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<http::Filter*>> filters,
+  Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<std::shared_ptr<http::Filter>>> filters,
         core::Reactor& reactor, TroubleLog* trouble = nullptr, TroubleLog* write_trouble = nullptr);
   ~Batch() override;
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override { return run(request); }
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override { return run(exchange); }
 
  private:
   class Lane;
   class Isolations;
   struct Answer;
 
-  [[nodiscard]] core::Task<http::Response> run(http::Request& request);
+  [[nodiscard]] core::Task<http::Response> run(http::Exchange& exchange);
   [[nodiscard]] core::Task<Answer> attempt(Lane& lane, const http::Request& request, const std::vector<Call>& calls,
                                            Instant deadline);
   [[nodiscard]] std::unique_ptr<Lane> take_lane();
 
   const Plan& plan_;
   sql::Database& database_;
-  const std::vector<std::vector<http::Filter*>> filters_;
+  const std::vector<std::vector<std::shared_ptr<http::Filter>>> filters_;
   core::Reactor& reactor_;
   TroubleLog* trouble_;
   TroubleLog* write_trouble_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/refusals.h"
+#include "http/identity.h"
 
 namespace sluice::api::changes {
 namespace {
@@ -89,36 +90,38 @@ Handler::Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& da
       failure_(plan_->path, trouble, plan_->errors.get(), plan_->guards ? plan_->guards->credential() : ""),
       random_(static_cast<std::uint32_t>(reactor.wall_clock_ns())) {}
 
-core::Async<http::Response> Handler::handle(http::Request& request) {
+core::Async<http::Response> Handler::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (request.body != nullptr) [[unlikely]]
-    return handle_without_body(request, *this);
+    return handle_without_body(exchange, *this);
   bool asks_first = plan_->role != nullptr;
   if (plan_->guards) {
-    auto verdict = plan_->guards->judge(request, {});
+    auto verdict = plan_->guards->judge(exchange, {});
     if (verdict.refusal) return std::move(*verdict.refusal);
     asks_first |= verdict.wanted.has_value();
   }
   if (auto refusal = plan_->query.refuse(request)) return std::move(*refusal);
-  if (asks_first) return answer_if_allowed(request);
-  return answer(request);
+  if (asks_first) return answer_if_allowed(exchange);
+  return answer(exchange);
 }
 
-core::Task<http::Response> Handler::answer_if_allowed(http::Request& request) {
+core::Task<http::Response> Handler::answer_if_allowed(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
-    auto made = settings_of(*plan_->role, request);
+    auto made = settings_of(*plan_->role, exchange);
     if (!made) co_return std::move(made.error());
     settings = std::move(*made);
   }
   if (plan_->guards) {
-    auto refusal = co_await plan_->guards->ask(request, database_, {.settings = settings}, failure_);
+    auto refusal = co_await plan_->guards->ask(exchange, database_, {.settings = settings}, failure_);
     if (refusal) co_return std::move(*refusal);
   }
   if (plan_->permission) {
     auto refusal = co_await ask_permission(settings);
     if (refusal) co_return std::move(*refusal);
   }
-  co_return answer(request);
+  co_return answer(exchange);
 }
 
 core::Task<std::optional<http::Response>> Handler::ask_permission(std::span<const sql::Setting> settings) {
@@ -133,7 +136,8 @@ core::Task<std::optional<http::Response>> Handler::ask_permission(std::span<cons
   co_return std::nullopt;
 }
 
-http::Response Handler::answer(const http::Request& request) {
+http::Response Handler::answer(const http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
   // A browser does not reconnect after an error. During shutdown it therefore gets a stream that ends at once.
   if (feed_.counters.clients >= plan_->options.clients) {
     ++feed_.counters.refused;
@@ -146,7 +150,8 @@ http::Response Handler::answer(const http::Request& request) {
   // no-transform: a compressor would delay events and need a window for each client.
   response.fields.add_trusted("Cache-Control", "no-store, no-transform");
   response.fields.add_trusted("X-Accel-Buffering", "no");  // tells nginx not to buffer events
-  response.body = std::make_unique<Stream>(plan_, feed_, request, retry(), request.findings.claims_end(reactor_));
+  response.body =
+      std::make_unique<Stream>(plan_, feed_, request, retry(), http::expiry(http::expires_s_of(exchange), reactor_));
   return response;
 }
 

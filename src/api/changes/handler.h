@@ -43,14 +43,14 @@ class Handler final : public http::Handler {
   Handler(std::shared_ptr<const Plan> plan, Feed& feed, sql::Database& database, core::Reactor& reactor,
           TroubleLog* trouble = nullptr);
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   class Stream;
 
-  core::Task<http::Response> answer_if_allowed(http::Request& request);
+  core::Task<http::Response> answer_if_allowed(http::Exchange& exchange);
   [[nodiscard]] core::Task<std::optional<http::Response>> ask_permission(std::span<const sql::Setting> settings);
-  [[nodiscard]] http::Response answer(const http::Request& request);
+  [[nodiscard]] http::Response answer(const http::Exchange& exchange);
   [[nodiscard]] Duration retry();
 
   std::shared_ptr<const Plan> plan_;

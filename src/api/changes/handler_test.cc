@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+
 namespace sluice::api::changes {
 namespace {
 
@@ -57,13 +59,15 @@ class ChangesHandlerTest : public testing::Test {
   http::Response get(std::vector<http::Field> fields = {}, std::shared_ptr<const http::Claims> claims = nullptr,
                      std::optional<double> claims_end_s = {}) {
     Handler handler(plan, feed, database, *reactor);
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     request.method = http::Method::get;
     request.path = "/x/changes";
     request.fields = fields;
-    request.findings.claims = std::move(claims);
-    if (claims_end_s) request.findings.claims_end_s = *claims_end_s;
-    auto answer = handler.handle(request);
+    http::Identity identity{.claims = std::move(claims)};
+    if (claims_end_s) identity.expires_s = *claims_end_s;
+    exchange.attributes.set(std::move(identity));
+    auto answer = handler.handle(exchange);
     if (answer.ready()) return answer.take();
     std::optional<http::Response> late;
     core::TaskGroup tasks;

@@ -233,9 +233,10 @@ TEST_F(DescribedResident, APathIsThereOnce) {
 
 int status_of(const std::shared_ptr<const Published>& published, std::vector<http::Field> fields) {
   DocumentHandler handler(published);
-  http::Request request;
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.fields = fields;
-  return handler.handle(request).take().status;
+  return handler.handle(exchange).take().status;
 }
 
 TEST(DocumentHandler, TellsWhoHasItAlready) {

@@ -39,7 +39,8 @@ bool knows(const http::Request& request, std::string_view tag) {
 Published::Published(std::string document)
     : text(std::move(document)), tag(fmt::format("\"{:016x}\"", hash_of(text))) {}
 
-core::Async<http::Response> DocumentHandler::handle(http::Request& request) {
+core::Async<http::Response> DocumentHandler::handle(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   if (http::mixes_any(request.fields, "if-none-match")) return http::refuse_mixed_any();
   http::Response response;
   response.fields.add_trusted("ETag", published_->tag);

@@ -20,7 +20,7 @@ class DocumentHandler final : public http::Handler {
  public:
   explicit DocumentHandler(std::shared_ptr<const Published> published) : published_(std::move(published)) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   std::shared_ptr<const Published> published_;

@@ -148,10 +148,10 @@ class Resident {
 class ListHandler final : public http::Handler {
  public:
   explicit ListHandler(Resident& resident) : resident_(resident) {}
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override {
-    if (request.body != nullptr) [[unlikely]]
-      return handle_without_body(request, *this);
-    return resident_.list(request);
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
+    if (exchange.request.body != nullptr) [[unlikely]]
+      return handle_without_body(exchange, *this);
+    return resident_.list(exchange.request);
   }
 
  private:
@@ -160,10 +160,10 @@ class ListHandler final : public http::Handler {
 class FindHandler final : public http::Handler {
  public:
   explicit FindHandler(Resident& resident) : resident_(resident) {}
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override {
-    if (request.body != nullptr) [[unlikely]]
-      return handle_without_body(request, *this);
-    return resident_.find(request);
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
+    if (exchange.request.body != nullptr) [[unlikely]]
+      return handle_without_body(exchange, *this);
+    return resident_.find(exchange.request);
   }
 
  private:

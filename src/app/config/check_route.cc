@@ -141,14 +141,14 @@ class RouteFinder {
     exchange.request.method = method;
     exchange.request.authority = host;
     exchange.request.path = exchange.request.segments = path;
-    (void)router_.dispatch(exchange).take();
+    (void)router_.handle(exchange).take();
     const std::size_t id = exchange.request.route;
     return id == 0 || id > options_.routes.size() ? nullptr : &options_.routes[id - 1];
   }
 
  private:
   struct Nothing final : http::Handler {
-    core::Async<http::Response> handle(http::Request&) override { return http::Response{}; }
+    core::Async<http::Response> handle(http::Exchange&) override { return http::Response{}; }
   };
 
   void add(http::Router::Route route, const std::string& path, const std::vector<http::Method>& methods) {

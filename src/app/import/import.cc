@@ -374,7 +374,7 @@ class Import {
   }
 
   Outcome<void> write(api::BodyFormat format, Input& input) {
-    const http::Request nobody;
+    const http::Exchange nobody{};
     api::SetRows rows(*plan_, format, nobody);
     std::unique_ptr<sql::Staging> staging;
     std::uint64_t staged = 0;

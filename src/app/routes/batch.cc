@@ -17,7 +17,7 @@ class BatchRoute final : public Route {
       : plan_(std::move(plan)), id_(id), database_(database), security_(std::move(security)) {}
 
   void build(Site& site) const override {
-    std::vector<std::vector<http::Filter*>> filters;
+    std::vector<std::vector<std::shared_ptr<http::Filter>>> filters;
     for (const auto& called : plan_.routes) filters.push_back(site.filters(called.options->use));
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
     route.handlers[static_cast<std::size_t>(http::Method::post)] = site.own(std::make_unique<api::batch::Batch>(

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/json.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::apikey {
 namespace {
@@ -38,7 +39,7 @@ std::expected<Digest, std::string> parse_key(std::string_view text) {
 }
 
 ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table)
-    : Policy(options.pass ? Parts::before : Parts::all),
+    : Policy(Parts::before),
       place_(Place::of(options)),
       pass_(options.pass),
       optional_(options.optional),
@@ -49,7 +50,7 @@ ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> tab
   }
 }
 
-std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange, http::Slot& slot) {
+std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   http::Request& request = exchange.request;
   const FoundKey key = find_key(place_, request, scratch_);
   if (key.count == FoundKey::Count::none) {
@@ -64,8 +65,8 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange, http
   if (!claims) return refuse(Refusal::away);
   if (*claims == nullptr) return refuse(Refusal::unknown);
   ++accepted_;
-  request.findings.claims = std::move(*claims);
-  if (!pass_) hide_key(place_, request, changed_.take(slot));
+  exchange.attributes.set(http::Identity{.claims = std::move(*claims)});
+  if (!pass_) hide_key(place_, request, changed_.take(exchange));
   return std::nullopt;
 }
 

@@ -25,11 +25,8 @@ class ApiKeyPolicy final : public Policy {
   // `table`: null if the options list the keys.
   ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table);
 
-  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override {
-    return judge(exchange, slot);
-  }
-  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override {
-    changed_.end(exchange, slot);
+  [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
+    return judge(exchange);
   }
   [[nodiscard]] Readings readings() const override;
 
@@ -37,7 +34,7 @@ class ApiKeyPolicy final : public Policy {
   enum class Refusal : std::uint8_t { missing, repeated, unknown, away };
   using ByDigest = std::unordered_map<Digest, std::shared_ptr<const http::Claims>, DigestHash>;
 
-  [[nodiscard]] std::optional<http::Response> judge(http::Exchange& exchange, http::Slot& slot);
+  [[nodiscard]] std::optional<http::Response> judge(http::Exchange& exchange);
   // Returns null if no key has the digest, and nothing if the table is stale or the row is too large for claims.
   [[nodiscard]] std::optional<std::shared_ptr<const http::Claims>> find(const Digest& digest);
   [[nodiscard]] http::Response refuse(Refusal why);

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+
 namespace sluice::gateway::apikey {
 namespace {
 
@@ -77,8 +79,8 @@ class ApiKeyPolicyTest : public testing::Test {
   ~ApiKeyPolicyTest() override { end(); }
 
   std::string claim(std::string_view name) {
-    const auto& claims = exchange->request.findings.claims;
-    const http::Claim* found = claims ? claims->find(name) : nullptr;
+    const http::Claims* const claims = http::claims_of(*exchange);
+    const http::Claim* found = claims != nullptr ? claims->find(name) : nullptr;
     return found != nullptr ? std::string(found->text) : "";
   }
   std::string passed() {
@@ -118,7 +120,7 @@ TEST_F(ApiKeyPolicyTest, RefusesAllElse) {
         std::string_view("abc\0", 4), std::string_view("ab"), std::string_view(digest_of_abc),
         std::string_view(digest_of_abc).substr(7), std::string_view("mobile")}) {
     EXPECT_EQ(ask(bad), 401) << bad;
-    EXPECT_EQ(exchange->request.findings.claims, nullptr);
+    EXPECT_EQ(http::claims_of(*exchange), nullptr);
   }
   EXPECT_EQ(ask({{"X-API-Key", "abc"}, {"x-api-key", "abc"}}), 400);
   EXPECT_EQ(ask({{"X-API-Key", ""}, {"x-api-key", "abc"}}), 400);
@@ -128,7 +130,7 @@ TEST_F(ApiKeyPolicyTest, RefusesAllElse) {
 TEST_F(ApiKeyPolicyTest, MayBeOptional) {
   options.optional = true;
   EXPECT_EQ(ask(std::vector<http::Field>{}), 0);
-  EXPECT_EQ(exchange->request.findings.claims, nullptr);
+  EXPECT_EQ(http::claims_of(*exchange), nullptr);
   EXPECT_EQ(ask("other"), 401);
   EXPECT_EQ(ask(""), 401);
 }

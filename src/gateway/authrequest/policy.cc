@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "http/identity.h"
 #include "http/target.h"
 
 namespace sluice::gateway::authrequest {
@@ -65,7 +66,7 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   for (std::size_t i = 0; i < request.fields.size(); ++i) {
     const http::Field& field = request.fields[i];
     if (is_left_out(field.name) || copies(field.name)) continue;
-    own += i + request.findings.own_fields >= request.fields.size() ? 1 : 0;
+    own += i + request.own_fields >= request.fields.size() ? 1 : 0;
     fields.push_back(field);
   }
   // Sends the path as routes and policies see it, so that no other spelling can mislead the auth server.
@@ -74,7 +75,8 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   if (!request.query.empty()) uri.append("?").append(request.query);
   fields.push_back({"X-Forwarded-Method", request.method_text});
   fields.push_back({"X-Forwarded-Uri", uri});
-  http::Request question;
+  http::Exchange asking;
+  http::Request& question = asking.request;
   question.method = http::Method::get;
   question.version = http::Version::http11;
   question.method_text = "GET";
@@ -85,12 +87,12 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   question.secure = request.secure;
   question.from_proxy = request.from_proxy;
   question.connection_peer = request.connection_peer;
-  question.findings.claims = request.findings.claims;
-  question.findings.own_fields = own + 2;
+  question.own_fields = own + 2;
+  if (const auto* identity = exchange.attributes.find<http::Identity>()) asking.attributes.set(*identity);
 
-  http::Response answer = co_await proxy_.handle(question);
+  http::Response answer = co_await proxy_.handle(asking);
   if (answer.status >= 200 && answer.status < 300) {
-    pass(request, slot, answer.fields.items());
+    pass(exchange, slot, answer.fields.items());
     ++passed_;
     co_await drop(std::move(answer.body));
     co_return std::nullopt;
@@ -106,8 +108,10 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
 }
 
 // Reserves memory for the whole text before it makes views into the text.
-void AuthRequestPolicy::pass(http::Request& request, http::Slot& slot, std::span<const http::Field> answered) {
-  ChangedRequest& changed = changed_.take(slot);
+void AuthRequestPolicy::pass(http::Exchange& exchange, http::Slot& slot, std::span<const http::Field> answered) {
+  http::Request& request = exchange.request;
+  ChangedRequest& changed = changed_.take(exchange);
+  slot.value = reinterpret_cast<std::uintptr_t>(&changed);
   std::size_t room = 0;
   for (const http::Field& field : answered) room += field.value.size();
   changed.text.reserve(room);
@@ -127,14 +131,10 @@ void AuthRequestPolicy::pass(http::Request& request, http::Slot& slot, std::span
 
 void AuthRequestPolicy::after(http::Exchange&, http::Slot& slot, http::Response& response) {
   if (slot.value == 0) return;
-  for (std::string& cookie : ChangedRequests::of(slot).cookies) {
+  for (std::string& cookie : reinterpret_cast<ChangedRequest*>(slot.value)->cookies) {
     if (response.fields.items().size() == http::FieldList::max_size) return;
     response.fields.add_owned("Set-Cookie", std::move(cookie));
   }
-}
-
-void AuthRequestPolicy::ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) {
-  changed_.end(exchange, slot);
 }
 
 Readings AuthRequestPolicy::readings() const {

@@ -26,12 +26,11 @@ class AuthRequestPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
-  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override;
   [[nodiscard]] Readings readings() const override;
 
  private:
   [[nodiscard]] core::Task<std::optional<http::Response>> ask(http::Exchange& exchange, http::Slot& slot);
-  void pass(http::Request& request, http::Slot& slot, std::span<const http::Field> answered);
+  void pass(http::Exchange& exchange, http::Slot& slot, std::span<const http::Field> answered);
   [[nodiscard]] bool copies(std::string_view name) const;
 
   const std::string path_;

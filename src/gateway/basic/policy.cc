@@ -10,6 +10,7 @@
 #include "core/sleep.h"
 #include "gateway/basic/credentials.h"
 #include "gateway/basic/password.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::basic {
 namespace {
@@ -144,9 +145,9 @@ void BasicPolicy::remember(const Digest& digest, const User& user) {
 }
 
 BasicPolicy::Answer BasicPolicy::pass(http::Exchange& exchange, http::Slot& slot, const User& user) {
-  exchange.request.findings.claims = user.claims;
+  exchange.attributes.set(http::Identity{.claims = user.claims});
   if (pass_) return std::nullopt;
-  ChangedRequest& changed = changed_.take(slot);
+  ChangedRequest& changed = changed_.take(exchange);
   for (const http::Field& field : exchange.request.fields) {
     if (!http::same_name(field.name, authorization)) changed.keep(exchange.request, field, field.value);
   }

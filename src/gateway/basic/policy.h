@@ -36,9 +36,6 @@ class BasicPolicy final : public Policy {
   BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
-  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override {
-    changed_.end(exchange, slot);
-  }
   [[nodiscard]] Readings readings() const override;
 
  private:

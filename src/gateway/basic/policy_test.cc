@@ -14,6 +14,7 @@
 #include "core/blocking_pool.h"
 #include "core/mailbox.h"
 #include "core/run_to_end.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::basic {
 namespace {
@@ -71,7 +72,7 @@ class BasicPolicyTest : public testing::Test {
   int ask(std::vector<http::Field> fields) {
     auto asked = begin(std::move(fields));
     run_until_done(*asked);
-    const auto& claims = asked->exchange.request.findings.claims;
+    const http::Claims* const claims = http::claims_of(asked->exchange);
     subject = claims ? claims->find("sub")->text : "";
     passed = asked->exchange.request.fields.size();
     challenge = asked->answer ? asked->answer->fields.get("WWW-Authenticate") : "";

@@ -7,6 +7,7 @@
 #include <openssl/rand.h>
 
 #include "base/ascii.h"
+#include "http/request_id.h"
 
 namespace sluice::gateway::headers {
 namespace {
@@ -114,20 +115,20 @@ void HeadersPolicy::append_id(const http::Request& request, std::string& text) {
 }
 
 // Writes the whole text before it makes views into it, because the text may move while it grows.
-core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange& exchange, http::Slot& slot) {
+core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange& exchange, http::Slot&) {
   using Answer = std::optional<http::Response>;
   if (!changes_request_) return Answer();
   http::Request& request = exchange.request;
-  ChangedRequest& changed = changed_.take(slot);
-  if (makes_id_ && request.findings.request_id.empty()) {
+  ChangedRequest& changed = changed_.take(exchange);
+  if (makes_id_ && http::request_id_of(exchange).empty()) {
     append_id(request, changed.id);
-    request.findings.request_id = changed.id;
+    exchange.attributes.set(http::RequestId{changed.id});
   }
   const std::string& text = changed.text;
   places_.clear();
   for (const Change& change : request_.add) {
     const std::size_t begin = text.size();
-    if (!change.value.append(changed.text, request)) {
+    if (!change.value.append(changed.text, exchange)) {
       return Answer(http::problem(403, "A claim of the request cannot be part of a header field."));
     }
     places_.emplace_back(begin, text.size());
@@ -141,7 +142,7 @@ core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange&
     const std::string_view value = trim_blanks(std::string_view(text).substr(begin, end - begin));
     if (!value.empty()) changed.set(request_.add[i].name, value);
   }
-  if (request_id_) changed.set(id_field, request.findings.request_id);
+  if (request_id_) changed.set(id_field, http::request_id_of(exchange));
   changed.apply(request);
   return Answer();
 }
@@ -160,17 +161,11 @@ void HeadersPolicy::after(http::Exchange& exchange, http::Slot&, http::Response&
       continue;
     }
     std::string value;
-    if (!change.value.append(value, exchange.request)) continue;
+    if (!change.value.append(value, exchange)) continue;
     value = trim_blanks(value);
     if (!value.empty()) fields.add_owned(change.name, std::move(value));
   }
-  if (request_id_ && has_room()) fields.add(id_field, exchange.request.findings.request_id);
-}
-
-void HeadersPolicy::ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) {
-  if (slot.value == 0) return;
-  exchange.request.findings.request_id = {};
-  changed_.end(exchange, slot);
+  if (request_id_ && has_room()) fields.add(id_field, http::request_id_of(exchange));
 }
 
 }  // namespace sluice::gateway::headers

@@ -29,7 +29,6 @@ class HeadersPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
-  void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome&) override;
 
  private:
   struct Change {

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+#include "http/request_id.h"
+
 namespace sluice::gateway::headers {
 namespace {
 
@@ -59,7 +62,7 @@ class HeadersPolicyTest : public testing::Test {
     request.fields = received;
     request.peer = "1.2.3.4";
     request.from_proxy = from_proxy;
-    if (claims != nullptr) request.findings.claims = http::Claims::parse(claims);
+    if (claims != nullptr) exchange->attributes.set(http::Identity{.claims = http::Claims::parse(claims)});
     slot = {};
     answer = policy->before(*exchange, slot).take();
   }
@@ -113,7 +116,7 @@ TEST_F(HeadersPolicyTest, AClientCannotTakeOffWhatIsSet) {
   const std::string passed =
       request({{"Connection", "X-User, X-Request-Id"}, {"Other", "o"}, {"X-User", "root"}}, R"({"sub":"ada"})");
   EXPECT_TRUE(passed.starts_with("Connection: X-User, X-Request-Id\nOther: o\nX-User: ada\nX-Request-Id: ")) << passed;
-  EXPECT_EQ(exchange->request.findings.own_fields, 2u) << "those that ForwardedRequest passes on in any case";
+  EXPECT_EQ(exchange->request.own_fields, 2u) << "those that ForwardedRequest passes on in any case";
 }
 
 TEST_F(HeadersPolicyTest, ANameThatOthersReadAsTheSameIsTheSame) {
@@ -153,7 +156,7 @@ TEST_F(HeadersPolicyTest, GivesRequestsAnId) {
   options.request_id = true;
   options.request = {.set = fields({{"X-Trace", "<{request.id}>"}}), .add = {}, .remove = {}, .position = {}};
   const std::string first = request({{"x-request-id", "spoofed"}, {"A", "b"}});
-  const std::string id(exchange->request.findings.request_id);
+  const std::string id(http::request_id_of(*exchange));
   EXPECT_EQ(id.size(), 32U);
   EXPECT_EQ(first, "A: b\nX-Trace: <" + id + ">\nX-Request-Id: " + id + "\n");
   EXPECT_EQ(response({{"X-Request-ID", "of the server"}}), "X-Request-Id: " + id + "\n");
@@ -168,10 +171,10 @@ TEST_F(HeadersPolicyTest, TakesTheIdOfATrustedProxy) {
   for (const std::string& bad : {std::string(), std::string("a b"), std::string("a,b"), std::string("\"a\""),
                                  std::string("\xc3\xa4"), std::string(129, 'a')}) {
     (void)request({{"X-Request-Id", bad}});
-    EXPECT_EQ(exchange->request.findings.request_id.size(), 32U) << bad;
+    EXPECT_EQ(http::request_id_of(*exchange).size(), 32U) << bad;
   }
   (void)request({{"X-Request-Id", "a"}, {"X-Request-Id", "b"}});
-  EXPECT_EQ(exchange->request.findings.request_id.size(), 32U);
+  EXPECT_EQ(http::request_id_of(*exchange).size(), 32U);
 }
 
 TEST_F(HeadersPolicyTest, AnotherPolicyUsesTheSameId) {
@@ -180,12 +183,11 @@ TEST_F(HeadersPolicyTest, AnotherPolicyUsesTheSameId) {
   http::Exchange both;
   http::Slot one, two;
   EXPECT_FALSE(before.before(both, one).take());
-  const std::string id(both.request.findings.request_id);
+  const std::string id(http::request_id_of(both));
   HeadersPolicy behind(options);
   EXPECT_FALSE(behind.before(both, two).take());
   EXPECT_EQ(lines(both.request.fields), "X-Request-Id: " + id + "\n");
-  behind.ended(both, two, {});
-  before.ended(both, one, {});
+  both.reset();
   EXPECT_TRUE(both.request.fields.empty());
 }
 

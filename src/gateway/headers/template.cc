@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "http/identity.h"
+#include "http/request_id.h"
+
 namespace sluice::gateway::headers {
 namespace {
 
@@ -57,15 +60,16 @@ std::optional<std::string_view> Template::constant() const {
   return std::nullopt;
 }
 
-bool Template::append(std::string& out, const http::Request& request) const {
+bool Template::append(std::string& out, const http::Exchange& exchange) const {
   for (const Part& part : parts_) {
     std::string_view text = part.text;
     if (part.source == Source::request_id) {
-      text = request.findings.request_id;
+      text = http::request_id_of(exchange);
     } else if (part.source == Source::client_ip) {
-      text = request.peer;
+      text = exchange.request.peer;
     } else if (part.source == Source::claim) {
-      const http::Claim* const claim = request.findings.claims ? request.findings.claims->find(part.text) : nullptr;
+      const http::Claims* const claims = http::claims_of(exchange);
+      const http::Claim* const claim = claims != nullptr ? claims->find(part.text) : nullptr;
       text = claim != nullptr && claim->kind != http::Claim::Kind::null ? claim->text : std::string_view{};
     }
     if (std::ranges::any_of(text, is_control)) return false;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "http/request.h"
+#include "http/exchange.h"
 
 namespace sluice::gateway::headers {
 
@@ -24,7 +24,7 @@ class Template {
   [[nodiscard]] std::optional<std::string_view> constant() const;
   // Appends the value. A placeholder without a value in the request becomes empty. Returns false if a value has a
   // control character, because a line break could start another field.
-  [[nodiscard]] bool append(std::string& out, const http::Request& request) const;
+  [[nodiscard]] bool append(std::string& out, const http::Exchange& exchange) const;
 
  private:
   struct Part {

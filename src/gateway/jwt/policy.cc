@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "http/identity.h"
+
 namespace sluice::gateway::jwt {
 namespace {
 
@@ -131,7 +133,7 @@ JwtPolicy::~JwtPolicy() {
 }
 
 core::Async<std::optional<http::Response>> JwtPolicy::before(http::Exchange& exchange, http::Slot&) {
-  const auto refusal = judge(exchange.request);
+  const auto refusal = judge(exchange);
   if (!refusal) return Answer();
   const bool may_be_new = *refusal == Refusal::key || *refusal == Refusal::algorithm;
   if (!source_ || !may_be_new || !source_->may_fetch()) return Answer(refuse(*refusal));
@@ -141,12 +143,13 @@ core::Async<std::optional<http::Response>> JwtPolicy::before(http::Exchange& exc
 
 core::Task<JwtPolicy::Answer> JwtPolicy::judge_after_fetch(http::Exchange& exchange) {
   co_await source_->fetch();
-  const auto refusal = judge(exchange.request);
+  const auto refusal = judge(exchange);
   if (!refusal) co_return std::nullopt;
   co_return refuse(*refusal);
 }
 
-std::optional<Refusal> JwtPolicy::judge(http::Request& request) {
+std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
   const http::Field* authorization = nullptr;
   for (const http::Field& field : request.fields) {
     if (!http::same_name(field.name, "authorization")) continue;
@@ -167,8 +170,7 @@ std::optional<Refusal> JwtPolicy::judge(http::Request& request) {
   if (const Verified* known = cache_.find(*token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
     ++counters_.hits;
-    request.findings.claims = known->claims;
-    request.findings.claims_end_s = known->ends_s;
+    exchange.attributes.set(http::Identity{.claims = known->claims, .expires_s = known->ends_s});
     return std::nullopt;
   }
   if (keys_ == nullptr) return Refusal::no_keys;
@@ -176,8 +178,7 @@ std::optional<Refusal> JwtPolicy::judge(http::Request& request) {
   if (!verified) return verified.error();
   ++counters_.verifications;
   cache_.add(*token, *verified);
-  request.findings.claims = std::move(verified->claims);
-  request.findings.claims_end_s = verified->ends_s;
+  exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});
   return std::nullopt;
 }
 

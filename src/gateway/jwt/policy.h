@@ -39,7 +39,7 @@ class JwtPolicy final : public Policy {
   using Answer = std::optional<http::Response>;
 
   // Nothing if the request may pass.
-  [[nodiscard]] std::optional<Refusal> judge(http::Request& request);
+  [[nodiscard]] std::optional<Refusal> judge(http::Exchange& exchange);
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
   [[nodiscard]] http::Response refuse(Refusal why);
 

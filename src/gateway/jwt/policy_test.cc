@@ -6,6 +6,7 @@
 
 #include "core/reactor.h"
 #include "gateway/jwt/tokens_for_tests.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::jwt {
 namespace {
@@ -54,6 +55,7 @@ class JwtPolicyTest : public testing::Test {
  protected:
   // "" if the request passes, else the status and the challenge.
   std::string ask(std::vector<http::Field> fields) {
+    exchange.reset();
     request = {};
     request.fields = fields;
     auto refused = judge(policy, exchange);
@@ -77,8 +79,8 @@ class JwtPolicyTest : public testing::Test {
 
 TEST_F(JwtPolicyTest, ClaimsRideOnTheRequest) {
   EXPECT_EQ(ask({{"Accept", "*/*"}, {"Authorization", "Bearer " + good}}), "");
-  ASSERT_NE(request.findings.claims, nullptr);
-  EXPECT_EQ(request.findings.claims->find("sub")->text, "ada");
+  ASSERT_NE(http::claims_of(exchange), nullptr);
+  EXPECT_EQ(http::claims_of(exchange)->find("sub")->text, "ada");
   for (const char* scheme : {"bearer ", "BEARER ", "bEaReR   "}) EXPECT_EQ(ask(scheme + good), "") << scheme;
 }
 
@@ -93,7 +95,7 @@ TEST_F(JwtPolicyTest, WithoutAToken) {
   EXPECT_EQ(ask("Bearer"), invalid("The token is malformed."));
   EXPECT_EQ(ask("Bearer " + good + " " + good), invalid("The token is malformed."));
   EXPECT_EQ(ask("Bearer " + good + ", Bearer " + good), invalid("The token is malformed."));
-  EXPECT_EQ(request.findings.claims, nullptr);
+  EXPECT_EQ(http::claims_of(exchange), nullptr);
 }
 
 TEST_F(JwtPolicyTest, ExactlyOneAuthorization) {
@@ -104,7 +106,7 @@ TEST_F(JwtPolicyTest, ExactlyOneAuthorization) {
   EXPECT_EQ(ask({{"Authorization", bearer}, {"authorization", bearer}}), bad);
   EXPECT_EQ(ask({{"Authorization", bearer}, {"Accept", "*/*"}, {"AUTHORIZATION", "Basic YTpi"}}), bad);
   EXPECT_EQ(refusals(Refusal::repeated), 2u);
-  EXPECT_EQ(request.findings.claims, nullptr);
+  EXPECT_EQ(http::claims_of(exchange), nullptr);
 }
 
 TEST_F(JwtPolicyTest, ALongTokenIsNotLookedAt) {
@@ -129,12 +131,12 @@ TEST_F(JwtPolicyTest, TheSignatureIsVerifiedOnce) {
 
 TEST_F(JwtPolicyTest, ACachedTokenExpiresToo) {
   EXPECT_EQ(ask("Bearer " + good), "");
-  EXPECT_EQ(request.findings.claims_end_s, 2030);  // includes the leeway
-  const auto claims = request.findings.claims;
+  EXPECT_EQ(http::expires_s_of(exchange), 2030);  // includes the leeway
+  const auto claims = exchange.attributes.find<http::Identity>()->claims;
   reactor.now_s = 2029;
-  request.findings.claims_end_s = 0;
+  exchange.attributes.clear();
   EXPECT_EQ(ask("Bearer " + good), "");
-  EXPECT_EQ(request.findings.claims_end_s, 2030);
+  EXPECT_EQ(http::expires_s_of(exchange), 2030);
   EXPECT_EQ(policy.counters().hits, 1u);
   reactor.now_s = 2030;
   EXPECT_EQ(ask("Bearer " + good), invalid("The token has expired."));
@@ -150,7 +152,7 @@ TEST_F(JwtPolicyTest, AClockThatIsSetBack) {
   EXPECT_EQ(ask("Bearer " + later), "");
   reactor.now_s = 4000;
   EXPECT_EQ(ask("Bearer " + later), invalid("The token is not valid yet."));
-  EXPECT_EQ(request.findings.claims, nullptr);
+  EXPECT_EQ(http::claims_of(exchange), nullptr);
 }
 
 TEST_F(JwtPolicyTest, NewKeysForgetWhatTheOldOnesVerified) {
@@ -182,7 +184,7 @@ TEST_F(JwtPolicyTest, WhatIsNotPermittedIs403) {
     http::Exchange exchange;
     exchange.request.fields = fields;
     const auto refused = judge(strict, exchange);
-    EXPECT_EQ(refused.has_value(), exchange.request.findings.claims == nullptr);
+    EXPECT_EQ(refused.has_value(), http::claims_of(exchange) == nullptr);
     return refused ? std::to_string(refused->status) + " " + std::string(refused->fields.get("WWW-Authenticate")) : "";
   };
   const std::string insufficient = "403 Bearer realm=\"sluice\", error=\"insufficient_scope\", error_description=";
@@ -204,7 +206,7 @@ TEST_F(JwtPolicyTest, Optional) {
   JwtPolicy lenient(options, keys_of(), reactor);
   http::Exchange none;
   EXPECT_FALSE(judge(lenient, none));
-  EXPECT_EQ(none.request.findings.claims, nullptr);
+  EXPECT_EQ(http::claims_of(none), nullptr);
   EXPECT_EQ(lenient.counters().anonymous, 1u);
   const std::string expired = "Bearer " + token_of(R"({"exp":1})");
   for (const std::string& authorization : {expired, std::string("Basic YTpi"), std::string("Bearer"), std::string()}) {

@@ -7,29 +7,6 @@
 
 namespace sluice::gateway::limits {
 
-// A WebSocket or another upgraded connection that holds a permit.
-class ConcurrencyPolicy::Held final : public http::Upgrade {
- public:
-  Held(std::unique_ptr<http::Upgrade> upgrade, std::shared_ptr<Permits> permits, const Key& key,
-       std::shared_ptr<Counters> counters)
-      : upgrade_(std::move(upgrade)), permits_(std::move(permits)), key_(key), counters_(std::move(counters)) {}
-  ~Held() override {
-    upgrade_.reset();
-    --counters_->running;
-    permits_->give_back(key_);
-  }
-  [[nodiscard]] core::Task<void> run(net::Duplex& duplex, http::BodyBudget& bodies, std::uint64_t& held) override {
-    return upgrade_->run(duplex, bodies, held);
-  }
-  void drain() override { upgrade_->drain(); }
-
- private:
-  std::unique_ptr<http::Upgrade> upgrade_;
-  const std::shared_ptr<Permits> permits_;
-  const Key key_;
-  const std::shared_ptr<Counters> counters_;
-};
-
 namespace {
 
 Room room_of(const ConcurrencyOptions& options) {
@@ -47,10 +24,10 @@ ConcurrencyPolicy::ConcurrencyPolicy(const ConcurrencyOptions& options, const st
 }
 
 core::Async<std::optional<http::Response>> ConcurrencyPolicy::before(http::Exchange& exchange, http::Slot& slot) {
-  const Key key = keys_.make(exchange.request);
+  const Key key = keys_.make(exchange);
   auto taking = permits_->take(key);
   if (taking.ready()) return judge(taking.get(), key, slot);
-  ++counters_->waited;
+  ++counters_.waited;
   return judge_later(taking.take_task(), key, slot);
 }
 
@@ -63,8 +40,8 @@ std::optional<http::Response> ConcurrencyPolicy::judge(Permits::Answer answer, c
   using Answer = Permits::Answer;
   switch (answer) {
     case Answer::granted: {
-      ++counters_->granted;
-      ++counters_->running;
+      ++counters_.granted;
+      ++counters_.running;
       if (free_.empty()) {
         held_.emplace_back();
         free_.reserve(held_.capacity());  // so that giving back needs no memory
@@ -76,16 +53,16 @@ std::optional<http::Response> ConcurrencyPolicy::judge(Permits::Answer answer, c
       return std::nullopt;
     }
     case Answer::alone:
-      ++counters_->granted;
+      ++counters_.granted;
       return std::nullopt;
     case Answer::refused:
-      ++counters_->refused;
+      ++counters_.refused;
       break;
     case Answer::late:
-      ++counters_->late;
+      ++counters_.late;
       break;
     case Answer::full:
-      ++counters_->full;
+      ++counters_.full;
       break;
   }
   http::Response response = http::problem(503, "As many requests of this kind are being answered as may be.");
@@ -99,29 +76,24 @@ Key ConcurrencyPolicy::take_held(http::Slot& slot) {
   return held_[place - 1];
 }
 
-void ConcurrencyPolicy::after(http::Exchange&, http::Slot& slot, http::Response& response) {
-  if (response.upgrade == nullptr || slot.value == 0) return;
-  response.upgrade = std::make_unique<Held>(std::move(response.upgrade), permits_, take_held(slot), counters_);
-}
-
 void ConcurrencyPolicy::ended(http::Exchange&, http::Slot& slot, const http::Outcome&) {
   if (slot.value == 0) return;
-  --counters_->running;
+  --counters_.running;
   permits_->give_back(take_held(slot));
 }
 
 Readings ConcurrencyPolicy::readings() const {
   const auto count = [](std::uint64_t number) { return static_cast<double>(number); };
   return {
-      counter("sluice_concurrency_granted_total", "Requests that were let through.", count(counters_->granted)),
+      counter("sluice_concurrency_granted_total", "Requests that were let through.", count(counters_.granted)),
       counter("sluice_concurrency_waits_total", "Requests that waited for others to end, or for another core to say.",
-              count(counters_->waited)),
+              count(counters_.waited)),
       counter("sluice_concurrency_refused_total", "Requests that found no place in the queue: 503.",
-              count(counters_->refused)),
-      counter("sluice_concurrency_late_total", "Requests that have waited for too long: 503.", count(counters_->late)),
+              count(counters_.refused)),
+      counter("sluice_concurrency_late_total", "Requests that have waited for too long: 503.", count(counters_.late)),
       counter("sluice_concurrency_full_total", "Requests of new keys while as many were in use as may: 503.",
-              count(counters_->full)),
-      gauge("sluice_concurrency_running", "Requests that are being answered.", count(counters_->running)),
+              count(counters_.full)),
+      gauge("sluice_concurrency_running", "Requests that are being answered.", count(counters_.running)),
       gauge("sluice_concurrency_keys", "Keys that have any.", permits_->user() == this ? count(permits_->keys()) : 0)};
 }
 

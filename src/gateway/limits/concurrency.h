@@ -21,7 +21,6 @@ class ConcurrencyPolicy final : public Policy {
                     core::MeshPort& port);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
-  void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
   void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome& outcome) override;
 
   void used_by(std::uint16_t route, const http::Pattern& pattern) override { keys_.used_by(route, pattern); }
@@ -29,7 +28,6 @@ class ConcurrencyPolicy final : public Policy {
   [[nodiscard]] Readings readings() const override;
 
  private:
-  class Held;
   struct Counters {
     std::uint64_t granted = 0;
     std::uint64_t waited = 0;
@@ -50,8 +48,7 @@ class ConcurrencyPolicy final : public Policy {
   // Keys of requests that have a permit. The value of a request's slot is its index plus 1.
   std::vector<Key> held_;
   std::vector<std::uint32_t> free_;  // indexes in held_
-  // Shared, because WebSockets outlive this object.
-  const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
+  Counters counters_;
 };
 
 }  // namespace sluice::gateway::limits

@@ -8,6 +8,7 @@
 
 #include "http/claims.h"
 #include "http/fields.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::limits {
 namespace {
@@ -73,7 +74,8 @@ void KeyMaker::used_by(std::uint16_t route, const http::Pattern& pattern) {
   }
 }
 
-KeyMaker::Value KeyMaker::value_of(std::size_t part, const http::Request& request, std::array<char, 16>& room) const {
+KeyMaker::Value KeyMaker::value_of(std::size_t part, const http::Exchange& exchange, std::array<char, 16>& room) const {
+  const http::Request& request = exchange.request;
   using From = KeyPart::From;
   const From from = parts_[part].from;
   switch (from) {
@@ -87,7 +89,7 @@ KeyMaker::Value KeyMaker::value_of(std::size_t part, const http::Request& reques
       if (const auto value = request.field(parts_[part].name); !value.empty()) return {value, from};
       break;
     case From::claim:
-      if (const auto* claims = request.findings.claims.get()) {
+      if (const http::Claims* const claims = http::claims_of(exchange)) {
         const http::Claim* const claim = claims->find(parts_[part].name);
         if (claim != nullptr && claim->kind != http::Claim::Kind::null) return {claim->text, from};
       }
@@ -102,11 +104,11 @@ KeyMaker::Value KeyMaker::value_of(std::size_t part, const http::Request& reques
   return {client_of(request.peer, room), From::client};
 }
 
-Key KeyMaker::make(const http::Request& request) const {
+Key KeyMaker::make(const http::Exchange& exchange) const {
   Key key;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     std::array<char, 16> room;
-    const auto [text, from] = value_of(part, request, room);
+    const auto [text, from] = value_of(part, exchange, room);
     const XXH128_hash_t hash = XXH3_128bits_withSecret(text.data(), text.size(), secret_.data(), secret_.size());
     // Sums of random, secret hashes collide as rarely as the hashes.
     key.low = (key.low + hash.low64 + static_cast<std::uint64_t>(from)) * odd;

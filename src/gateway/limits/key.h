@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/router.h"
 
@@ -46,7 +47,7 @@ class KeyMaker {
 
   // Called before requests of that route arrive.
   void used_by(std::uint16_t route, const http::Pattern& pattern);
-  [[nodiscard]] Key make(const http::Request& request) const;
+  [[nodiscard]] Key make(const http::Exchange& exchange) const;
 
  private:
   static constexpr std::uint8_t no_value = 0xff;
@@ -60,7 +61,7 @@ class KeyMaker {
     KeyPart::From from{};
   };
 
-  [[nodiscard]] Value value_of(std::size_t part, const http::Request& request, std::array<char, 16>& room) const;
+  [[nodiscard]] Value value_of(std::size_t part, const http::Exchange& exchange, std::array<char, 16>& room) const;
 
   const std::vector<KeyPart> parts_;
   const Secret secret_;

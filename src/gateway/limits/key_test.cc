@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "http/identity.h"
+
 namespace sluice::gateway::limits {
 namespace {
 
@@ -43,28 +45,28 @@ class KeyMakerTest : public testing::Test {
     made.used_by(2, *http::Pattern::parse("/b/{tenant}"));
     return made;
   }
-  static http::Request request(std::string_view peer, std::uint16_t route = 1) {
-    http::Request request;
-    request.peer = peer;
-    request.route = route;
-    return request;
-  }
+  struct Asked final : http::Exchange {
+    explicit Asked(std::string_view peer, std::uint16_t route = 1) {
+      request.peer = peer;
+      request.route = route;
+    }
+  };
 
   const Secret secret = make_secret();
 };
 
 TEST_F(KeyMakerTest, ClientsAndRoutes) {
   const auto clients = maker({});
-  EXPECT_EQ(clients.make(request("192.0.2.1", 1)), clients.make(request("192.0.2.1", 2)));
-  EXPECT_NE(clients.make(request("192.0.2.1")), clients.make(request("192.0.2.2")));
+  EXPECT_EQ(clients.make(Asked("192.0.2.1", 1)), clients.make(Asked("192.0.2.1", 2)));
+  EXPECT_NE(clients.make(Asked("192.0.2.1")), clients.make(Asked("192.0.2.2")));
   const auto routes = maker({"route"});
-  EXPECT_EQ(routes.make(request("192.0.2.1", 1)), routes.make(request("192.0.2.2", 1)));
-  EXPECT_NE(routes.make(request("192.0.2.1", 1)), routes.make(request("192.0.2.1", 2)));
-  EXPECT_NE(routes.make(request("", 1)), routes.make(request("", 257)));
+  EXPECT_EQ(routes.make(Asked("192.0.2.1", 1)), routes.make(Asked("192.0.2.2", 1)));
+  EXPECT_NE(routes.make(Asked("192.0.2.1", 1)), routes.make(Asked("192.0.2.1", 2)));
+  EXPECT_NE(routes.make(Asked("", 1)), routes.make(Asked("", 257)));
   const auto both = maker({"client", "route"});
-  EXPECT_NE(both.make(request("192.0.2.1", 1)), both.make(request("192.0.2.1", 2)));
-  EXPECT_NE(both.make(request("192.0.2.1", 1)), both.make(request("192.0.2.2", 1)));
-  EXPECT_EQ(both.make(request("192.0.2.1", 1)), both.make(request("192.0.2.1", 1)));
+  EXPECT_NE(both.make(Asked("192.0.2.1", 1)), both.make(Asked("192.0.2.1", 2)));
+  EXPECT_NE(both.make(Asked("192.0.2.1", 1)), both.make(Asked("192.0.2.2", 1)));
+  EXPECT_EQ(both.make(Asked("192.0.2.1", 1)), both.make(Asked("192.0.2.1", 1)));
 }
 
 TEST_F(KeyMakerTest, HeadersAndWithoutOneTheClient) {
@@ -72,57 +74,56 @@ TEST_F(KeyMakerTest, HeadersAndWithoutOneTheClient) {
   const http::Field a{"X-Key", "a"};
   const http::Field b{"x-key", "b"};
   const http::Field empty{"X-Key", ""};
-  http::Request one = request("192.0.2.1");
-  http::Request other = request("192.0.2.2");
-  one.fields = {&a, 1};
-  other.fields = {&a, 1};
+  Asked one("192.0.2.1");
+  Asked other("192.0.2.2");
+  one.request.fields = {&a, 1};
+  other.request.fields = {&a, 1};
   EXPECT_EQ(keys.make(one), keys.make(other));
-  other.fields = {&b, 1};
+  other.request.fields = {&b, 1};
   EXPECT_NE(keys.make(one), keys.make(other));
-  one.fields = {};
-  other.fields = {};
+  one.request.fields = {};
+  other.request.fields = {};
   EXPECT_NE(keys.make(one), keys.make(other));
-  other.peer = one.peer;
-  other.fields = {&empty, 1};
+  other.request.peer = one.request.peer;
+  other.request.fields = {&empty, 1};
   EXPECT_EQ(keys.make(one), keys.make(other));
   // A header value that is an address differs from the client with that address.
   const http::Field address{"X-Key", "192.0.2.1"};
-  other.fields = {&address, 1};
+  other.request.fields = {&address, 1};
   EXPECT_NE(keys.make(one), keys.make(other));
 }
 
 TEST_F(KeyMakerTest, ClaimsAndWithoutOneTheClient) {
   const auto keys = maker({"claim.org.id"});
-  http::Request one = request("192.0.2.1");
-  http::Request other = request("192.0.2.2");
+  Asked one("192.0.2.1");
+  Asked other("192.0.2.2");
   const auto claims = [](const char* json) { return http::Claims::parse(json); };
-  one.findings.claims = claims(R"({"org":{"id":7}})");
-  other.findings.claims = claims(R"({"org":{"id":7},"sub":"x"})");
+  one.attributes.set(http::Identity{.claims = claims(R"({"org":{"id":7}})")});
+  other.attributes.set(http::Identity{.claims = claims(R"({"org":{"id":7},"sub":"x"})")});
   EXPECT_EQ(keys.make(one), keys.make(other));
-  other.findings.claims = claims(R"({"org":{"id":8}})");
+  other.attributes.set(http::Identity{.claims = claims(R"({"org":{"id":8}})")});
   EXPECT_NE(keys.make(one), keys.make(other));
   for (const char* without : {R"({"org":{}})", R"({"org":{"id":null}})"}) {
-    other.findings.claims = claims(without);
-    one.findings.claims = nullptr;
+    other.attributes.set(http::Identity{.claims = claims(without)});
+    one.attributes.clear();
     EXPECT_NE(keys.make(one), keys.make(other)) << without;
-    EXPECT_EQ(keys.make(request("192.0.2.2")), keys.make(other)) << without;
+    EXPECT_EQ(keys.make(Asked("192.0.2.2")), keys.make(other)) << without;
   }
 }
 
 TEST_F(KeyMakerTest, ParametersOfPathsWhereverTheyStand) {
   const auto keys = maker({"path.tenant"});
-  http::Request one = request("192.0.2.1", 1);
-  http::Request other = request("192.0.2.2", 2);
-  one.path_values = {"other", "acme"};
-  other.path_values = {"acme"};
+  Asked one("192.0.2.1", 1);
+  Asked other("192.0.2.2", 2);
+  one.request.path_values = {"other", "acme"};
+  other.request.path_values = {"acme"};
   EXPECT_EQ(keys.make(one), keys.make(other));
-  other.path_values = {"other"};
+  other.request.path_values = {"other"};
   EXPECT_NE(keys.make(one), keys.make(other));
 }
 
 TEST_F(KeyMakerTest, AnotherSecretMakesOtherKeys) {
-  EXPECT_NE(KeyMaker(parse_key_parts({}), make_secret()).make(request("192.0.2.1")),
-            maker({}).make(request("192.0.2.1")));
+  EXPECT_NE(KeyMaker(parse_key_parts({}), make_secret()).make(Asked("192.0.2.1")), maker({}).make(Asked("192.0.2.1")));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ RateLimitPolicy::RateLimitPolicy(const RateLimitOptions& options, std::string_vi
 }
 
 core::Async<std::optional<http::Response>> RateLimitPolicy::before(http::Exchange& exchange, http::Slot& slot) {
-  auto taking = limiter_->take(keys_.make(exchange.request));
+  auto taking = limiter_->take(keys_.make(exchange));
   if (taking.ready()) return judge(taking.get(), slot);
   ++counters_.waited;
   return judge_later(taking.take_task(), slot);

@@ -203,7 +203,7 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
 
 void ForwardedRequest::add_fields(const http::Request& request) {
   fields_.clear();
-  const auto of_client = request.fields.first(request.fields.size() - request.findings.own_fields);
+  const auto of_client = request.fields.first(request.fields.size() - request.own_fields);
   collect_named(of_client, named_);
   for (const Field& field : of_client) {
     if (is_of_connection(field.name) || is_said_by_us(field.name)) continue;
@@ -211,7 +211,7 @@ void ForwardedRequest::add_fields(const http::Request& request) {
       continue;
     fields_.push_back(field);
   }
-  const auto own = request.fields.last(request.findings.own_fields);
+  const auto own = request.fields.last(request.own_fields);
   fields_.insert(fields_.end(), own.begin(), own.end());
   if (request.from_proxy) return add_of_proxy(request, of_client);
   if (!request.peer.empty()) fields_.push_back({"X-Forwarded-For", request.peer});

@@ -132,7 +132,7 @@ TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
   request.method_text = "GET";
   request.target = request.path = request.segments = "/a";
   request.fields = fields;
-  request.findings.own_fields = 2;
+  request.own_fields = 2;
   for (const bool from_proxy : {false, true}) {
     request.from_proxy = from_proxy;
     ForwardedRequest forwarded;

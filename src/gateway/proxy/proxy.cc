@@ -11,6 +11,7 @@
 #include "gateway/proxy/tunnel.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
+#include "http/identity.h"
 #include "http/websocket/handshake.h"
 
 namespace sluice::gateway {
@@ -130,15 +131,17 @@ class Proxy::Responding final : public http::BodySource {
   http::FieldList trailers_;
 };
 
-Async<Response> Proxy::handle(http::Request& request) {
+Async<Response> Proxy::handle(http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
   if (request.method == http::Method::connect && !http::same_name(request.upgrade, "websocket")) {
     return http::problem(501, "The only protocol that is passed on over HTTP/2 is WebSocket.");
   }
-  return forward(request);
+  return forward(exchange);
 }
 
-Response Proxy::change_protocol(const http::Request& request, const ResponseHead& head, Upstream::Attempt attempt,
+Response Proxy::change_protocol(const http::Exchange& exchange, const ResponseHead& head, Upstream::Attempt attempt,
                                 Pool::Lease connection) const {
+  const http::Request& request = exchange.request;
   const bool over_http2 = request.version == http::Version::http2;
   Response response;
   response.status = over_http2 ? 200 : 101;
@@ -157,11 +160,12 @@ Response Proxy::change_protocol(const http::Request& request, const ResponseHead
       std::make_unique<Tunnel>(upstream_, std::move(attempt), std::move(connection), route_,
                                Tunnel::Timeouts{.silence = options.tunnel_timeout,
                                                 .half_closed = std::min(options.tunnel_timeout, options.idle_timeout)},
-                               request.findings);
+                               http::expires_s_of(exchange));
   return response;
 }
 
-Task<Response> Proxy::forward(http::Request& request) {
+Task<Response> Proxy::forward(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
   Upstream& upstream = *upstream_;
   const bool is_repeatable = is_idempotent(request.method);
   http::BodyReader* body = request.body;
@@ -172,12 +176,12 @@ Task<Response> Proxy::forward(http::Request& request) {
   }
   const bool may_repeat = is_repeatable && (body == nullptr || kept);
   Upstream::Tried tried;
-  Upstream::Attempt attempt = upstream.begin(*shared_, request);
+  Upstream::Attempt attempt = upstream.begin(*shared_, exchange);
   bool fresh = false;
   // Moves `attempt` to another server. Returns false if no server is left.
   const auto move_on = [&](bool is_free) {
     tried.add(attempt.server().id);
-    auto next = upstream.begin_again(*shared_, request, tried, is_free);
+    auto next = upstream.begin_again(*shared_, exchange, tried, is_free);
     if (!next) return false;
     ++attempt.server().retries;
     attempt = std::move(*next);
@@ -213,7 +217,7 @@ Task<Response> Proxy::forward(http::Request& request) {
       }
       server.trouble->got_through();
       attempt.judge(true);
-      co_return change_protocol(request, **head, std::move(attempt), std::move(*lease));
+      co_return change_protocol(exchange, **head, std::move(attempt), std::move(*lease));
     }
     if (head) {
       const int status = (*head)->status;

@@ -34,14 +34,14 @@ class Proxy final : public http::Handler {
         change_(change),
         ours_(ours) {}
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override;
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
  private:
   class Responding;
 
-  [[nodiscard]] core::Task<http::Response> forward(http::Request& request);
+  [[nodiscard]] core::Task<http::Response> forward(http::Exchange& exchange);
   // The answer for a server's 101.
-  [[nodiscard]] http::Response change_protocol(const http::Request& request, const http::client::ResponseHead& head,
+  [[nodiscard]] http::Response change_protocol(const http::Exchange& exchange, const http::client::ResponseHead& head,
                                                Upstream::Attempt attempt, http::client::Pool::Lease connection) const;
 
   const std::shared_ptr<Upstream> upstream_;

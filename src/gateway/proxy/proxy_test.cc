@@ -18,6 +18,7 @@ namespace sluice::gateway {
 namespace {
 
 using core::Task;
+using http::Exchange;
 using http::Request;
 using http::Response;
 
@@ -25,7 +26,8 @@ class Back final : public http::Handler {
  public:
   using Run = std::function<Task<Response>(Request& request)>;
   explicit Back(Run run) : run_(std::move(run)) {}
-  core::Async<Response> handle(Request& request) override {
+  core::Async<Response> handle(Exchange& exchange) override {
+    Request& request = exchange.request;
     ++requests;
     return run_(request);
   }

@@ -18,14 +18,14 @@ class Split final : public http::Handler {
     sum_ += weight;
   }
 
-  [[nodiscard]] core::Async<http::Response> handle(http::Request& request) override {
+  [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
     Share* chosen = nullptr;
     for (Share& share : shares_) {
       share.credit += share.weight;
       if (share.weight != 0 && (chosen == nullptr || share.credit > chosen->credit)) chosen = &share;
     }
     chosen->credit -= sum_;
-    return chosen->handler->handle(request);
+    return chosen->handler->handle(exchange);
   }
 
  private:

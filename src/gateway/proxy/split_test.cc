@@ -7,7 +7,7 @@ namespace {
 
 struct Counting final : http::Handler {
   explicit Counting(int& count) : count(count) {}
-  core::Async<http::Response> handle(http::Request&) override {
+  core::Async<http::Response> handle(http::Exchange&) override {
     ++count;
     return http::Response{};
   }
@@ -22,9 +22,9 @@ TEST(Split, EachGetsExactlyItsShareSpreadEvenly) {
   split.add(std::make_unique<Counting>(stable), 95);
   split.add(std::make_unique<Counting>(canary), 5);
   split.add(std::make_unique<Counting>(off), 0);
-  http::Request request;
+  http::Exchange exchange;
   for (int i = 1; i <= 1000; ++i) {
-    (void)split.handle(request).take();
+    (void)split.handle(exchange).take();
     EXPECT_LE(std::abs(canary * 20 - i), 20) << "after " << i;
   }
   EXPECT_EQ(stable, 950);

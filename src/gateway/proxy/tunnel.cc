@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/next_turn.h"
+#include "http/identity.h"
 #include "net/stream_duplex.h"
 
 namespace sluice::gateway {
@@ -23,13 +24,13 @@ void Tunnels::cut(Instant until, const std::function<bool(const Tunnel&)>& wante
 }
 
 Tunnel::Tunnel(std::shared_ptr<Upstream> upstream, Upstream::Attempt attempt, http::client::Pool::Lease connection,
-               std::shared_ptr<const void> route, Timeouts timeouts, const http::Findings& findings)
+               std::shared_ptr<const void> route, Timeouts timeouts, double expires_s)
     : upstream_(std::move(upstream)),
       attempt_(std::move(attempt)),
       connection_(std::move(connection)),
       route_(std::move(route)),
       timeouts_(timeouts),
-      findings_{.claims = {}, .claims_end_s = findings.claims_end_s, .request_id = {}},
+      expires_s_(expires_s),
       next_(upstream_->tunnels.newest_) {
   if (next_ != nullptr) next_->previous_ = this;
   upstream_->tunnels.newest_ = this;
@@ -53,13 +54,13 @@ core::Task<void> Tunnel::run(net::Duplex& client, http::BodyBudget&, std::uint64
     ~Place() { tunnel.running_ = nullptr; }
   } place{*this};
   running_ = &running;
-  const Instant claims_end = findings_.claims_end(reactor);
+  const Instant expiry = http::expiry(expires_s_, reactor);
   core::TaskGroup ways;
   ways.spawn(carry(client, server, running));
   ways.spawn(carry(server, client, running));
   while (running.ended < 2 && !running.broken) {
     const Duration silence = running.ended == 0 ? timeouts_.silence : timeouts_.half_closed;
-    const Instant until = std::min({running.active + silence, claims_end, cut_at_});
+    const Instant until = std::min({running.active + silence, expiry, cut_at_});
     if (reactor.now() >= until) break;
     (void)co_await running.wake.wait(until);
   }

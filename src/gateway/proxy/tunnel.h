@@ -32,7 +32,7 @@ class Tunnel final : public http::Upgrade {
   // `connection` has received a 101. `attempt`: the request that led to it. It keeps the server, and the tunnel counts
   // as one of the server's requests as long as it lasts. `route`: the route that the tunnel belongs to.
   Tunnel(std::shared_ptr<Upstream> upstream, Upstream::Attempt attempt, http::client::Pool::Lease connection,
-         std::shared_ptr<const void> route, Timeouts timeouts, const http::Findings& findings);
+         std::shared_ptr<const void> route, Timeouts timeouts, double expires_s);
   ~Tunnel() override;
 
   [[nodiscard]] core::Task<void> run(net::Duplex& client, http::BodyBudget& bodies, std::uint64_t& held) override;
@@ -61,7 +61,7 @@ class Tunnel final : public http::Upgrade {
   http::client::Pool::Lease connection_;
   const std::shared_ptr<const void> route_;
   const Timeouts timeouts_;
-  http::Findings findings_;  // has the time when the client's token expires
+  const double expires_s_;  // when the client's credentials expire
   Instant cut_at_ = never;
   Running* running_ = nullptr;
   Tunnel* next_;  // in the upstream's list of tunnels

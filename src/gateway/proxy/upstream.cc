@@ -9,6 +9,7 @@
 #include "core/address.h"
 #include "http/claims.h"
 #include "http/fields.h"
+#include "http/identity.h"
 #include "http/target.h"
 
 namespace sluice::gateway {
@@ -118,7 +119,8 @@ std::optional<std::string_view> find_cookie(const http::Request& request, std::s
 }
 
 // The hash that chooses the server, if the upstream balances by hash.
-std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Request& request) {
+std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
   const auto& hash = of.hash;
   if (of.options.balance.value != Balance::hash || !hash) return std::nullopt;
   switch (hash->kind) {
@@ -132,7 +134,7 @@ std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Reques
     case HashKey::Kind::cookie:
       return find_cookie(request, hash->name).transform(hash_of);
     case HashKey::Kind::claim: {
-      const auto& claims = request.findings.claims;
+      const http::Claims* const claims = http::claims_of(exchange);
       const http::Claim* const claim = claims ? claims->find(hash->name) : nullptr;
       if (claim == nullptr) return std::nullopt;
       return hash_of(claim->text);
@@ -334,9 +336,9 @@ std::vector<Candidate*> Upstream::earlier_candidates(const SharedUpstream& of) {
   return candidates;
 }
 
-Upstream::Server* Upstream::choose(const SharedUpstream& of, const http::Request& request,
+Upstream::Server* Upstream::choose(const SharedUpstream& of, const http::Exchange& exchange,
                                    std::span<const std::uint64_t> tried) {
-  const auto key = key_of(of, request);
+  const auto key = key_of(of, exchange);
   const bool is_served = &of == shared_.get();
   if (permits_ != 0 && tried.empty() && is_served) [[unlikely]] {
     if (Server* const permitted = choose_permitted(key)) return permitted;
@@ -361,15 +363,15 @@ Upstream::Attempt Upstream::start(Server& server) {
   return {*this, server, permit};
 }
 
-Upstream::Attempt Upstream::begin(const SharedUpstream& of, const http::Request& request) {
+Upstream::Attempt Upstream::begin(const SharedUpstream& of, const http::Exchange& exchange) {
   budget_ = std::min(budget_ + 1, spare_retries * requests_per_retry);
-  return start(*choose(of, request, {}));
+  return start(*choose(of, exchange, {}));
 }
 
-std::optional<Upstream::Attempt> Upstream::begin_again(const SharedUpstream& of, const http::Request& request,
+std::optional<Upstream::Attempt> Upstream::begin_again(const SharedUpstream& of, const http::Exchange& exchange,
                                                        const Tried& tried, bool is_free) {
   if (tried.ids().size() > of.options.retries) return std::nullopt;
-  Server* const next = choose(of, request, tried.ids());
+  Server* const next = choose(of, exchange, tried.ids());
   if (next == nullptr) return std::nullopt;
   if (!is_free) {
     if (budget_ < requests_per_retry) {

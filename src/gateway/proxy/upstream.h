@@ -25,6 +25,7 @@
 #include "gateway/proxy/probe.h"
 #include "gateway/proxy/tunnels.h"
 #include "http/client/pool.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "net/resolver.h"
 
@@ -111,10 +112,10 @@ class Upstream {
 
   // Starts a request at the server that the balancing chooses. `of`: the version in the request's configuration, which
   // is the current one or an earlier one.
-  [[nodiscard]] Attempt begin(const SharedUpstream& of, const http::Request& request);
+  [[nodiscard]] Attempt begin(const SharedUpstream& of, const http::Exchange& exchange);
   // Starts the request at another server. `is_free`: the previous server was never reached, so this does not count
   // against the retry budget. Returns nothing if no server is left or the retry limit is reached.
-  [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Request& request,
+  [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Exchange& exchange,
                                                    const Tried& tried, bool is_free);
   [[nodiscard]] Readings readings() const;
 
@@ -153,7 +154,7 @@ class Upstream {
   [[nodiscard]] unsigned core_count() const { return mesh_ != nullptr ? mesh_->size() : 1; }
   [[nodiscard]] bool is_owner() const { return owner_ != nullptr; }
   [[nodiscard]] Server* find(std::uint64_t id) const;
-  [[nodiscard]] Server* choose(const SharedUpstream& of, const http::Request& request,
+  [[nodiscard]] Server* choose(const SharedUpstream& of, const http::Exchange& exchange,
                                std::span<const std::uint64_t> tried);
   // The servers of an earlier version. A server that was released already is created again.
   [[nodiscard]] std::vector<Candidate*> earlier_candidates(const SharedUpstream& of);

@@ -58,7 +58,7 @@ class UpstreamTest : public testing::Test {
   }
   void send(unsigned core, const std::string& server, bool passes) {
     for (int i = 0; i < 20; ++i) {
-      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, request_);
+      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_);
       if (attempt.server().address != server) continue;
       attempt.judge(passes);
       return;
@@ -68,7 +68,7 @@ class UpstreamTest : public testing::Test {
   // The servers that a core sends requests to.
   std::set<std::string> used(unsigned core) {
     std::set<std::string> names;
-    for (int i = 0; i < 20; ++i) names.insert(upstreams_[core]->begin(*shared_, request_).server().address);
+    for (int i = 0; i < 20; ++i) names.insert(upstreams_[core]->begin(*shared_, exchange_).server().address);
     return names;
   }
   std::string state(const std::string& server) {
@@ -93,7 +93,7 @@ class UpstreamTest : public testing::Test {
   UpstreamOptions options_;
   std::shared_ptr<SharedUpstream> shared_;
   std::array<std::optional<Upstream>, cores> upstreams_;
-  http::Request request_;
+  http::Exchange exchange_;
   const std::string one_ = "10.0.0.1:80";
   const std::string two_ = "10.0.0.2:80";
   const std::set<std::string> both_ = {one_, two_};
@@ -103,7 +103,7 @@ TEST_F(UpstreamTest, EachCoreBeginsWithAnotherServer) {
   start();
   for (unsigned core = 0; core < cores; ++core) {
     for (unsigned i = 0; i < 4; ++i) {
-      EXPECT_EQ(upstreams_[core]->begin(*shared_, request_).server().address, (core + i) % 2 == 0 ? one_ : two_);
+      EXPECT_EQ(upstreams_[core]->begin(*shared_, exchange_).server().address, (core + i) % 2 == 0 ? one_ : two_);
     }
   }
 }
@@ -158,7 +158,7 @@ TEST_F(UpstreamTest, OneRequestOfOneCoreTriesIt) {
   pass(5s);
   for (int i = 0; i < 10 && state(one_) == "probing"; ++i) {
     for (unsigned core = 0; core < cores; ++core) {
-      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, request_);
+      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_);
       if (attempt.server().address == one_) attempt.judge(true);
     }
     pass(500ms);
@@ -198,7 +198,7 @@ TEST_F(UpstreamTest, AReloadKeepsWhatStays) {
   for (int i = 0; i < 3; ++i) send(0, one_, false);
   pass(10ms);
   // Server two is removed while it has a request.
-  std::optional<Upstream::Attempt> attempt = upstreams_[0]->begin(*shared_, request_);
+  std::optional<Upstream::Attempt> attempt = upstreams_[0]->begin(*shared_, exchange_);
   EXPECT_EQ(attempt->server().address, two_);
   list({"http://10.0.0.1", "http://10.0.0.3"});
   options_.retries = 1;
@@ -237,13 +237,13 @@ TEST_F(UpstreamTest, ARequestGoesToServersOfItsOwnConfiguration) {
   for (int i = 0; i < 3; ++i) {
     Upstream::Tried tried;
     std::set<std::string> names;
-    std::optional<Upstream::Attempt> attempt = upstream.begin(*earlier, request_);
+    std::optional<Upstream::Attempt> attempt = upstream.begin(*earlier, exchange_);
     while (attempt) {
       names.insert(attempt->server().address);
       tried.add(attempt->server().id);
       pass(5ms);
       attempt->judge(false);
-      attempt = upstream.begin_again(*earlier, request_, tried, true);
+      attempt = upstream.begin_again(*earlier, exchange_, tried, true);
     }
     EXPECT_EQ(names, (std::set<std::string>{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"}));
     EXPECT_EQ(used(0), (std::set<std::string>{"10.0.0.3:80", "10.0.0.4:80"}));
@@ -259,9 +259,9 @@ TEST_F(UpstreamTest, RetriesHaveABudget) {
   Upstream& upstream = *upstreams_[0];
   const auto retry = [&](bool is_free) {
     Upstream::Tried tried;
-    const Upstream::Attempt attempt = upstream.begin(*shared_, request_);
+    const Upstream::Attempt attempt = upstream.begin(*shared_, exchange_);
     tried.add(attempt.server().id);
-    const auto next = upstream.begin_again(*shared_, request_, tried, is_free);
+    const auto next = upstream.begin_again(*shared_, exchange_, tried, is_free);
     if (next) EXPECT_NE(next->server().id, attempt.server().id);
     return next.has_value();
   };
@@ -272,14 +272,14 @@ TEST_F(UpstreamTest, RetriesHaveABudget) {
   // There is also a limit for each request, and a retry never uses the same server again.
   Upstream::Tried tried;
   for (const std::string& name : both_) tried.add(hash_of(name));
-  EXPECT_FALSE(upstream.begin_again(*shared_, request_, tried, true));
+  EXPECT_FALSE(upstream.begin_again(*shared_, exchange_, tried, true));
 }
 
 TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
   list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3", "http://10.0.0.4"});
   options_.balance = Located<Balance>(Balance::hash);
-  const auto server_of = [&](const http::Request& request) {
-    return upstreams_[0]->begin(*shared_, request).server().address;
+  const auto server_of = [&](const http::Exchange& exchange) {
+    return upstreams_[0]->begin(*shared_, exchange).server().address;
   };
   // Whether requests that differ only by `change` go to several servers, and equal requests to the same server.
   const auto goes_by = [&](const std::string& hash, auto change) {
@@ -289,7 +289,8 @@ TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
     start();
     std::set<std::string> names;
     for (int i = 0; i < 40; ++i) {
-      http::Request request;
+      http::Exchange exchange;
+      http::Request& request = exchange.request;
       request.peer = "192.0.2.1";
       request.segments = request.path = "/a";
       const std::string value = std::to_string(i);
@@ -297,10 +298,10 @@ TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
       std::string text;
       change(request, fields, text, value);
       request.fields = fields;
-      const std::string name = server_of(request);
+      const std::string name = server_of(exchange);
       names.insert(name);
       for (int j = 0; j < 5; ++j) {
-        if (server_of(request) != name) return false;
+        if (server_of(exchange) != name) return false;
       }
     }
     return names.size() == 4;

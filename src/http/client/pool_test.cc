@@ -23,7 +23,8 @@ using core::Task;
 // Answers with the path of the request.
 class Echo final : public Handler {
  public:
-  Async<Response> handle(Request& request) override {
+  Async<Response> handle(Exchange& exchange) override {
+    Request& request = exchange.request;
     Response response;
     Buffer body;
     body.append(request.path);

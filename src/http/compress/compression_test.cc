@@ -82,7 +82,7 @@ class CompressionTest : public testing::Test {
   core::BlockingPool threads{1, 16};
   std::function<Response()> make;
   Options options;
-  std::unique_ptr<Compression> compression;
+  std::shared_ptr<Compression> compression;
   std::vector<Field> request_fields;
   core::TaskGroup tasks;
 
@@ -94,8 +94,8 @@ class CompressionTest : public testing::Test {
   }
 
   Response ask(std::string_view accepted, Method method = Method::get) {
-    if (!compression) compression = std::make_unique<Compression>(options, reactor, mailbox, threads);
-    Filter* const filters[] = {compression.get()};
+    if (!compression) compression = std::make_shared<Compression>(options, reactor, mailbox, threads);
+    const std::vector<std::shared_ptr<Filter>> filters = {compression};
     Exchange exchange;
     exchange.request.method = method;
     std::vector<Field> fields = request_fields;

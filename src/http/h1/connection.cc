@@ -184,7 +184,7 @@ core::Task<Connection::Next> Connection::run() {
     Exchange& exchange = present_request();
     const Request& request = exchange.request;
     if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
-      core::Async<Response> answer = server_.dispatcher_.dispatch(exchange);
+      core::Async<Response> answer = server_.dispatcher_.handle(exchange);
       const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
@@ -204,7 +204,7 @@ core::Task<Connection::Next> Connection::run() {
         if (!work_->output.empty() && !co_await flush()) co_return Next::end;
         auto response = co_await WhilePresent<Response>(*this, answer.take_task());
         if (!response) {
-          report(&request, 499, 0, true);
+          end_exchange(499, nullptr, 0, true);
           co_return Next::end;
         }
         exchange.filter(*response);
@@ -346,21 +346,21 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   request.body = &body;
   if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
 
-  core::Async<Response> answer = server_.dispatcher_.dispatch(work_->exchange);
+  core::Async<Response> answer = server_.dispatcher_.handle(work_->exchange);
   Response response;
   if (answer.ready()) {
     response = answer.take();
   } else {
     auto waited = co_await WhilePresent<Response>(*this, answer.take_task());
     if (!waited) {
-      report(&request, 499, 0, true);
+      end_exchange(499, nullptr, 0, true);
       co_return Sent::no;
     }
     response = std::move(*waited);
   }
   // The client cannot receive the handler's response to a body that was cut.
   if (stream_.is_cut()) {
-    report(&request, 499, 0, true);
+    end_exchange(499, &response.body, 0, true);
     co_return Sent::no;
   }
   body.release();
@@ -382,7 +382,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     }
   }
   if (stream_.is_cut()) {
-    report(&request, response.status, 0, true);
+    end_exchange(response.status, &response.body, 0, true);
     co_return Sent::no;
   }
   if (body.refusal() != 0) {
@@ -396,8 +396,6 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   if (!append_whole(response, head_only, keep)) {
     if (co_await send(response, head_only, keep) == Sent::no) co_return Sent::no;
   }
-  // The response has been sent. Release its body now, because the connection may live longer than the body's owner.
-  response.body.emplace<std::monostate>();
   request.body = nullptr;
   if (!keep) {
     if (co_await flush()) co_await linger();
@@ -409,12 +407,12 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
 }
 
 void Connection::change_protocol(Response response, std::size_t head_size) {
-  const Request& request = work_->parser.request();
-  SLUICE_ASSERT(!request.upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
+  SLUICE_ASSERT(!work_->parser.request().upgrade.empty() && std::holds_alternative<std::monostate>(response.body));
   ResponseHead head = server_.start_head(work_->exchange, response, secure());
   head.connection = ResponseHead::Connection::upgrade;
   h1::append_head(work_->output, head);
-  report(&request, response.status, 0, false);
+  upgraded_ = work_->exchange.continue_upgraded();
+  notify_observer(&work_->exchange, response.status, 0, false);
   work_->input.consume(head_size);
   upgrade_ = std::move(response.upgrade);
 }
@@ -429,6 +427,8 @@ core::Task<void> Connection::run_upgrade() {
   std::uint64_t held = 0;
   co_await upgrade_->run(duplex, server_.bodies_, held);
   upgrade_.reset();
+  if (upgraded_ != nullptr) upgraded_->end({.status = 101, .broken = false});
+  upgraded_.reset();
   if (stream_.is_cut()) co_return;
   work_ = server_.take_workspace();
   co_await linger();
@@ -447,7 +447,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
     const auto& body = std::get<Buffer>(response.body);
     append_head(response, body.size(), false);
     if (!head_only) work_->output.append(body.view());
-    report(nullptr, status, head_only ? 0 : body.size(), false);
+    notify_observer(nullptr, status, head_only ? 0 : body.size(), false);
   }
   if (work_->output.empty() || co_await flush()) co_await linger();
 }
@@ -474,20 +474,23 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
   (void)co_await stream_.ended(deadline);
 }
 
-void Connection::report(const Request* request, int status, std::uint64_t body_bytes, bool broken) {
-  // Notify the observer first: filters may free data that the request refers to.
-  if (server_.observer_ != nullptr) {
-    const Instant now = stream_.reactor().clock();
-    server_.observer_->completed({.request = request,
-                                  .method = work_->parser.method(),
-                                  .secure = secure(),
-                                  .peer = request != nullptr ? request->peer : peer_,
-                                  .status = status,
-                                  .body_bytes = body_bytes,
-                                  .duration = request != nullptr ? std::max(now - began_, Duration{}) : Duration{},
-                                  .broken = broken});
-  }
-  if (request != nullptr) work_->exchange.end({.status = status, .broken = broken});
+void Connection::end_exchange(int status, Body* body, std::uint64_t body_bytes, bool broken) {
+  if (body != nullptr) body->emplace<std::monostate>();
+  work_->exchange.end({.status = status, .broken = broken});
+  notify_observer(&work_->exchange, status, body_bytes, broken);
+}
+
+void Connection::notify_observer(const Exchange* exchange, int status, std::uint64_t body_bytes, bool broken) {
+  if (server_.observer_ == nullptr) return;
+  const Instant now = stream_.reactor().clock();
+  server_.observer_->completed({.exchange = exchange,
+                                .method = work_->parser.method(),
+                                .secure = secure(),
+                                .peer = exchange != nullptr ? exchange->request.peer : peer_,
+                                .status = status,
+                                .body_bytes = body_bytes,
+                                .duration = exchange != nullptr ? std::max(now - began_, Duration{}) : Duration{},
+                                .broken = broken});
 }
 
 }  // namespace sluice::http::h1

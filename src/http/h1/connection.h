@@ -124,7 +124,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // Appends the whole response to the output, if that needs neither waiting nor copying a large body.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
-  [[gnu::noinline]] bool append_spans(const SharedSpans& spans, const Response& response, bool bodiless, bool keep);
+  [[gnu::noinline]] bool append_spans(const SharedSpans& spans, Response& response, bool bodiless, bool keep);
   core::Task<Sent> send(Response& response, bool head_only, bool keep);
   // Sends the output, and then the pieces.
   [[gnu::noinline]] core::Task<Result<void>> send_spans(const SharedSpans& spans);
@@ -143,16 +143,21 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
   [[nodiscard]] net::Stream::Write flush();
   void renew_workspace();
-  void report(const Request* request, int status, std::uint64_t body_bytes, bool broken);
+  // Ends the exchange, except for its attributes and its pin. `body`: of the response, which has been sent or never
+  // will be; null if absent.
+  void end_exchange(int status, Body* body, std::uint64_t body_bytes, bool broken);
+  // `exchange`: null if the received bytes were not a valid request.
+  void notify_observer(const Exchange* exchange, int status, std::uint64_t body_bytes, bool broken);
 
   Server& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until the handshake is complete
   std::string peer_;
-  Presence* presence_ = nullptr;      // while the connection waits for a handler or a stream
-  std::unique_ptr<Upgrade> upgrade_;  // the protocol that runs on the connection after a 101
-  Connection* next_ = nullptr;        // in the server's list of open connections
+  Presence* presence_ = nullptr;        // while the connection waits for a handler or a stream
+  std::unique_ptr<Exchange> upgraded_;  // ends with upgrade_; null if no filter waits for its end
+  std::unique_ptr<Upgrade> upgrade_;    // the protocol that runs on the connection after a 101
+  Connection* next_ = nullptr;          // in the server's list of open connections
   Connection* previous_ = nullptr;
   h2::Connection* http2_ = nullptr;  // set once the connection runs HTTP/2
   Woken woken_ = Woken::readable;    // why run() was started

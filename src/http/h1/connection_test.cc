@@ -12,6 +12,7 @@
 #include "core/simulated_reactor.h"
 #include "core/sleep.h"
 #include "http/claims.h"
+#include "http/identity.h"
 #include "http/server.h"
 #include "http/spans_for_tests.h"
 #include "net/stream.h"
@@ -25,10 +26,10 @@ using core::Task;
 // Runs a coroutine for every request and counts those that have begun, have finished, and are alive.
 class TestHandler final : public Handler {
  public:
-  using Run = Task<Response> (*)(core::Reactor& reactor, Request& request, std::string& seen);
+  using Run = Task<Response> (*)(core::Reactor& reactor, Exchange& exchange, std::string& seen);
 
   TestHandler(core::Reactor& reactor, Run run) : reactor_(reactor), run_(run) {}
-  Async<Response> handle(Request& request) override { return count(request); }
+  Async<Response> handle(Exchange& exchange) override { return count(exchange); }
 
   int begun = 0;
   int finished = 0;
@@ -36,7 +37,7 @@ class TestHandler final : public Handler {
   std::string seen;  // recorded by the coroutine
 
  private:
-  Task<Response> count(Request& request) {
+  Task<Response> count(Exchange& exchange) {
     struct Alive {
       int& count;
       explicit Alive(int& counted) : count(counted) { ++count; }
@@ -44,7 +45,7 @@ class TestHandler final : public Handler {
       ~Alive() { --count; }
     } alive_here(alive);
     ++begun;
-    Response response = co_await run_(reactor_, request, seen);
+    Response response = co_await run_(reactor_, exchange, seen);
     ++finished;
     co_return response;
   }
@@ -64,7 +65,7 @@ struct Statuses final : Observer {
 
 constexpr Duration long_time = 1h;
 
-Task<Response> only_wait(core::Reactor& reactor, Request&, std::string&) {
+Task<Response> only_wait(core::Reactor& reactor, Exchange&, std::string&) {
   co_await core::Sleep(reactor, reactor.now() + long_time);
   co_return Response{};
 }
@@ -78,13 +79,15 @@ Task<void> read_all(Request& request, std::string& into) {
   }
 }
 
-Task<Response> read_then_wait(core::Reactor& reactor, Request& request, std::string& seen) {
+Task<Response> read_then_wait(core::Reactor& reactor, Exchange& exchange, std::string& seen) {
+  Request& request = exchange.request;
   co_await read_all(request, seen);
   co_await core::Sleep(reactor, reactor.now() + long_time);
   co_return Response{};
 }
 
-Task<Response> wait_then_echo(core::Reactor& reactor, Request& request, std::string& seen) {
+Task<Response> wait_then_echo(core::Reactor& reactor, Exchange& exchange, std::string& seen) {
+  Request& request = exchange.request;
   co_await core::Sleep(reactor, reactor.now() + 5s);
   co_await read_all(request, seen);
   co_await core::Sleep(reactor, reactor.now() + 5s);
@@ -153,7 +156,7 @@ class Leaving : public testing::Test {
     EXPECT_EQ(statuses_.list, std::vector<int>{499});
   }
 
-  virtual Dispatcher& dispatcher() { return *handler_; }
+  virtual Handler& dispatcher() { return *handler_; }
 
   static constexpr const char* head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
 
@@ -186,7 +189,8 @@ TEST_F(Leaving, WhileTheHandlerWaitsBehindTheBody) {
 }
 
 TEST_F(Leaving, WhileTheHandlerReadsTheBody) {
-  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+  start([](core::Reactor&, Exchange& exchange, std::string& seen) -> Task<Response> {
+    Request& request = exchange.request;
     co_await read_all(request, seen);
     co_return Response{};
   });
@@ -204,11 +208,11 @@ class CutRequests : public Leaving {
   struct Held final : Pinned {
     void unpinned() override {}
   };
-  struct Holding final : Dispatcher {
+  struct Holding final : Handler {
     explicit Holding(CutRequests& in) : test(in) {}
-    Async<Response> dispatch(Exchange& exchange) override {
+    Async<Response> handle(Exchange& exchange) override {
       exchange.pin.hold(test.held_);
-      return test.handler_->handle(exchange.request);
+      return test.handler_->handle(exchange);
     }
     CutRequests& test;
   };
@@ -224,7 +228,7 @@ class CutRequests : public Leaving {
     EXPECT_EQ(held_.pins(), 0u);
     EXPECT_EQ(receive(), "");
   }
-  Dispatcher& dispatcher() override { return holding_; }
+  Handler& dispatcher() override { return holding_; }
 
   Held held_;
   Holding holding_{*this};
@@ -246,7 +250,8 @@ TEST_F(CutRequests, EndBeforeTheirBodyIsRead) {
 
 // The client gets no 408, and the connection does not linger.
 TEST_F(CutRequests, EndWithinTheirBody) {
-  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+  start([](core::Reactor&, Exchange& exchange, std::string& seen) -> Task<Response> {
+    Request& request = exchange.request;
     co_await read_all(request, seen);
     co_return Response{};
   });
@@ -269,7 +274,7 @@ TEST_F(CutRequests, EndBehindTheirBody) {
 class SlowToTake : public Leaving {
  protected:
   SlowToTake() : Leaving({.buffer = 4096}) { start(long_answer); }
-  static Task<Response> long_answer(core::Reactor&, Request&, std::string&) {
+  static Task<Response> long_answer(core::Reactor&, Exchange&, std::string&) {
     Response response;
     Buffer body;
     body.append(std::string(10'000, 'x'));
@@ -368,12 +373,13 @@ TEST_F(Leaving, NotAtAll) {
   EXPECT_EQ(server_->counters().open, 1u);
 }
 
-// Records whether the request has findings of an earlier one, and then sets its own.
-Task<Response> learn(core::Reactor& reactor, Request& request, std::string& seen) {
-  const bool is_new = !request.findings.claims && request.findings.claims_end_s == Findings{}.claims_end_s &&
-                      request.extension.empty() && request.route == 0;
+// Records whether the request has attributes of an earlier one, and then sets its own.
+Task<Response> learn(core::Reactor& reactor, Exchange& exchange, std::string& seen) {
+  Request& request = exchange.request;
+  const bool is_new =
+      exchange.attributes.find<Identity>() == nullptr && request.extension.empty() && request.route == 0;
   seen += is_new ? "new " : "FOREIGN ";
-  request.findings = {.claims = Claims::parse("{}"), .claims_end_s = 1};
+  exchange.attributes.set(Identity{.claims = Claims::parse("{}"), .expires_s = 1});
   request.extension = ".csv";
   request.route = 7;
   if (request.path == "/waits") co_await core::Sleep(reactor, reactor.now() + long_time);
@@ -432,7 +438,8 @@ TEST_F(Leaving, HavingContinued) {
 
 // The client has already sent the whole body, so 100 Continue is not sent.
 TEST_F(Leaving, NotAfterABodyThatCameUnasked) {
-  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+  start([](core::Reactor&, Exchange& exchange, std::string& seen) -> Task<Response> {
+    Request& request = exchange.request;
     co_await read_all(request, seen);
     co_return Response{};
   });
@@ -456,7 +463,8 @@ TEST_F(Leaving, AChunkOverTheLimitIsRefusedBeforeItComes) {
 TEST_F(Leaving, ALongerBodyIsTakenOfAHandlerThatAllowsIt) {
   options_.body_limit = 10;
   options_.most_body = 15;
-  start([](core::Reactor&, Request& request, std::string& seen) -> Task<Response> {
+  start([](core::Reactor&, Exchange& exchange, std::string& seen) -> Task<Response> {
+    Request& request = exchange.request;
     if (request.path == "/more") request.body->allow_more(1000);
     if (request.path != "/none") co_await read_all(request, seen);
     seen += ';';
@@ -545,7 +553,8 @@ class KeptSource final : public BodySource {
   std::size_t given_ = 0;
 };
 
-Task<Response> answer_of_what_is_kept(core::Reactor&, Request& request, std::string&) {
+Task<Response> answer_of_what_is_kept(core::Reactor&, Exchange& exchange, std::string&) {
+  Request& request = exchange.request;
   Response response;
   if (request.path == "/bytes") {
     response.body = SharedBytes{kept, *kept};
@@ -579,7 +588,8 @@ class SizedSource final : public BodySource {
 class SizedStream : public Leaving {
  protected:
   SizedStream() {
-    start([](core::Reactor&, Request& request, std::string&) -> Task<Response> {
+    start([](core::Reactor&, Exchange& exchange, std::string&) -> Task<Response> {
+      Request& request = exchange.request;
       Response response;
       response.body = std::make_unique<SizedSource>(request.path == "/breaks");
       co_return response;
@@ -633,7 +643,8 @@ class LateSource final : public BodySource {
 class LateStream : public Leaving {
  protected:
   explicit LateStream(const core::Faults& faults = {}) : Leaving(faults) {
-    start([](core::Reactor& reactor, Request& request, std::string&) -> Task<Response> {
+    start([](core::Reactor& reactor, Exchange& exchange, std::string&) -> Task<Response> {
+      Request& request = exchange.request;
       Response response;
       if (request.path == "/first") {
         Buffer body;
@@ -808,7 +819,8 @@ std::size_t take_number(std::string_view& path) {
 }
 
 // Serves /STATUS/BYTES/MOST: this many bytes, in pieces of up to MOST bytes.
-Task<Response> answer_in_pieces(core::Reactor&, Request& request, std::string&) {
+Task<Response> answer_in_pieces(core::Reactor&, Exchange& exchange, std::string&) {
+  Request& request = exchange.request;
   std::string_view path = request.path;
   Response response;
   response.status = static_cast<int>(take_number(path));

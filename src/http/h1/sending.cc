@@ -44,11 +44,11 @@ bool Connection::append_whole(Response& response, bool head_only, bool keep) {
   if (!bodiless && bytes.size() > copied_body_bytes) return false;
   append_head(response, bytes.size(), keep);
   if (!bodiless) work_->output.append(bytes);
-  report(&work_->parser.request(), response.status, bodiless ? 0 : bytes.size(), false);
+  end_exchange(response.status, &response.body, bodiless ? 0 : bytes.size(), false);
   return true;
 }
 
-bool Connection::append_spans(const SharedSpans& spans, const Response& response, bool bodiless, bool keep) {
+bool Connection::append_spans(const SharedSpans& spans, Response& response, bool bodiless, bool keep) {
   const auto size = static_cast<std::size_t>(spans.size());
   if (!bodiless && size > copied_body_bytes) return false;
   append_head(response, size, keep);
@@ -57,7 +57,7 @@ bool Connection::append_spans(const SharedSpans& spans, const Response& response
     char* const to = output.reserve(size);
     output.commit(SpanReader(spans.pieces()).copy(to, size));
   }
-  report(&work_->parser.request(), response.status, bodiless ? 0 : size, false);
+  end_exchange(response.status, &response.body, bodiless ? 0 : size, false);
   return true;
 }
 
@@ -69,14 +69,14 @@ core::Task<Connection::Sent> Connection::send(Response& response, bool head_only
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
     if (!bodiless) co_return co_await send_stream(response, keep, nullptr);
     append_head(response, size_of(response.body), keep);
-    report(&request, response.status, 0, false);
+    end_exchange(response.status, &response.body, 0, false);
     co_return Sent::yes;
   }
 
   const std::uint64_t size = size_of(response.body).value_or(0);
   append_head(response, size, keep);
   if (bodiless) {
-    report(&request, response.status, 0, false);
+    end_exchange(response.status, &response.body, 0, false);
     co_return Sent::yes;
   }
   Result<void> written;
@@ -98,7 +98,7 @@ core::Task<Connection::Sent> Connection::send(Response& response, bool head_only
   }
   // If the stream was cut after the last write, the bytes in the socket's buffer are lost.
   const bool whole = written && !stream_.is_cut();
-  report(&request, response.status, whole ? size : 0, !whole);
+  end_exchange(response.status, &response.body, whole ? size : 0, !whole);
   co_return whole ? Sent::yes : Sent::no;
 }
 
@@ -141,7 +141,7 @@ core::Task<Connection::Sent> Connection::send_held(Response& response, bool keep
     share.took(piece.size());
   }
   const bool all = written && !stream_.is_cut();
-  report(&request, response.status, all ? bytes.size() : 0, !all);
+  end_exchange(response.status, &response.body, all ? bytes.size() : 0, !all);
   co_return all ? Sent::yes : Sent::no;
 }
 
@@ -257,7 +257,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
       left_early = early.end();
     }
     if (stream_.is_cut()) {
-      report(&request, response.status, sent, true);
+      end_exchange(response.status, &response.body, sent, true);
       co_return Sent::no;
     }
     if (!progress) {
@@ -266,7 +266,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
       output.truncate(complete);
       output.consume(left_early);
       const bool flushed = (co_await flush()).has_value();
-      report(&request, response.status, sent, true);
+      end_exchange(response.status, &response.body, sent, true);
       // The client's TLS close_notify may be unread, and closing with unread bytes would reset the connection before
       // the client has received everything.
       if (flushed && !until_close && secure()) co_await linger(Goodbye::no);
@@ -281,7 +281,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
     const std::size_t leaving = output.size();
     const bool turn_is_over = turn.spend(leaving);
     if (!co_await flush()) {
-      report(&request, response.status, sent, true);
+      end_exchange(response.status, &response.body, sent, true);
       co_return Sent::no;
     }
     if (share != nullptr) share->took(leaving);
@@ -290,9 +290,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
   }
   if (until_close) cut.is_cut = !co_await flush();
   cut.is_cut |= stream_.is_cut();
-  report(&request, response.status, sent, cut.is_cut);
-  // Release the body now, because the connection may live longer than the body's owner.
-  response.body.emplace<std::monostate>();
+  end_exchange(response.status, &response.body, sent, cut.is_cut);
   if (until_close && !cut.is_cut) co_await linger();
   co_return !until_close && !cut.is_cut ? Sent::yes : Sent::no;
 }

@@ -17,6 +17,7 @@
 
 #include "core/reactor.h"
 #include "core/sleep.h"
+#include "http/identity.h"
 #include "http/server.h"
 #include "http/spans_for_tests.h"
 
@@ -262,7 +263,7 @@ class TestHandler final : public Handler {
   std::size_t pulled = 0;
   std::size_t read = 0;  // bytes of request bodies
   int upgrades = 0;
-  int foreign_findings = 0;            // requests that arrived with the findings of another request
+  int foreign_attributes = 0;          // requests that arrived with the attributes of another request
   std::weak_ptr<const Claims> claims;  // the claims set in the last request
   std::vector<std::string> heard;      // the events that upgrades observed, in order
   // The body of "/kept", "/kept-spans" and "/kept-stream". Those responses keep it alive.
@@ -271,11 +272,11 @@ class TestHandler final : public Handler {
     return waiting == 0 && sources == 0 && upgrades == 0 && file_.use_count() == 1 && kept.use_count() == 1;
   }
 
-  core::Async<Response> handle(Request& request) override {
+  core::Async<Response> handle(Exchange& exchange) override {
+    Request& request = exchange.request;
     ++requests;
-    if (request.findings.claims || request.findings.claims_end_s != Findings{}.claims_end_s) ++foreign_findings;
-    request.findings = {.claims = Claims::parse("{}"), .claims_end_s = 1};
-    claims = request.findings.claims;
+    if (exchange.attributes.find<Identity>() != nullptr) ++foreign_attributes;
+    claims = exchange.attributes.set(Identity{.claims = Claims::parse("{}"), .expires_s = 1}).claims;
     const Target target(request.path);
     if (!request.upgrade.empty()) return connect(request, target);
     if (target.kind == "later" || target.kind == "never") return later(target);

@@ -22,7 +22,7 @@ class Stream;
 // Shared by the HTTP/2 connections of one core: the dispatcher that they serve, and the memory lent to them.
 class Engine {
  public:
-  Engine(core::Reactor& reactor, Dispatcher& dispatcher, const ServerOptions& options, Observer* observer,
+  Engine(core::Reactor& reactor, Handler& dispatcher, const ServerOptions& options, Observer* observer,
          Server::Counters& counters, BodyBudget& bodies);
   Engine(const Engine&) = delete;
   ~Engine();  // must be destroyed after all sessions
@@ -35,7 +35,7 @@ class Engine {
   [[nodiscard]] std::string_view date();
 
   core::Reactor& reactor;
-  Dispatcher& dispatcher;
+  Handler& dispatcher;
   const ServerOptions& options;
   Observer* const observer;
   Server::Counters& counters;

@@ -183,7 +183,7 @@ struct Session::Callbacks {
         } else if (is_head && stream->state() < Stream::State::sending) {  // otherwise trailers
           stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
-          if (stream->tunnelled) stream->exchange.pin.release();
+          if (stream->tunnelled) stream->exchange.release();
         }
         if (!ends) break;
         stream->enter(Stream::State::sent);
@@ -507,7 +507,7 @@ void Session::start(Stream& stream) {
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   set_client(request, peer_, secure_, options().trusted_proxies.get());
   try {
-    core::Async<Response> answer = engine_.dispatcher.dispatch(stream.exchange);
+    core::Async<Response> answer = engine_.dispatcher.handle(stream.exchange);
     if (!answer.ready()) return stream.task.spawn(answer_later(*this, stream, answer.take_task()));
     stream.response = std::move(answer.get());
   } catch (const std::bad_alloc&) {
@@ -627,15 +627,20 @@ void Session::cut(Stream& stream) {
 // The request has been answered. From here on the stream's data belongs to the upgrade.
 void Session::hand_over(Stream& stream) {
   SLUICE_ASSERT(!stream.exchange.request.upgrade.empty() && stream.response.status == 200);
-  report(stream, false);
-  upgrades_.spawn(run_upgrade(*this, stream, std::move(stream.response.upgrade)));
+  notify_observer(stream, false);
+  if (stream.is_request) --active(stream.exchange.request);
+  upgrades_.spawn(run_upgrade(*this, stream, stream.exchange.continue_upgraded(), std::move(stream.response.upgrade)));
 }
 
-core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade) {
+// `upgraded`: ends with the upgrade; null if no filter waits for its end.
+core::Task<void> Session::run_upgrade(Session& session, Stream& stream, std::unique_ptr<Exchange> upgraded,
+                                      std::unique_ptr<Upgrade> upgrade) {
   try {
     Tunnel tunnel(session, stream, *upgrade);
     if (session.drain_ != Drain::no) upgrade->drain();
     co_await upgrade->run(tunnel, session.engine_.bodies, session.held_);
+    upgrade.reset();
+    if (upgraded != nullptr) upgraded->end({.status = 200, .broken = false});
   } catch (const std::bad_alloc&) {
     ++session.engine_.counters.out_of_memory;
   }
@@ -671,30 +676,38 @@ void Session::closed(Stream& stream) {
   if (const std::size_t unread = stream.unread_bytes(); unread != 0 && !given_up_) {
     nghttp2_session_consume_connection(session_, unread);
   }
-  if (!stream.tunnelled) report(stream, stream.state() != Stream::State::sent);
+  if (!stream.tunnelled) end_exchange(stream, stream.state() != Stream::State::sent);
   if (stream.tunnel != nullptr) stream.tunnel->detach();
   guard_.closed(stream.id);
   release(stream);
 }
 
-// Called once for each stream, when the request has been answered or has failed.
-void Session::report(Stream& stream, bool broken) {
-  const int status = stream.state() >= Stream::State::answered ? stream.response.status
-                     : stream.state() != Stream::State::head   ? 499
-                                                               : 400;
-  if (engine_.observer != nullptr) {
-    const bool is_request = stream.is_request;
-    engine_.observer->completed({.request = is_request ? &stream.exchange.request : nullptr,
-                                 .method = stream.exchange.request.method,
-                                 .secure = secure_,
-                                 .peer = is_request ? stream.exchange.request.peer : peer_,
-                                 .status = status,
-                                 .body_bytes = stream.sent_bytes,
-                                 .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
-                                 .broken = broken});
-  }
-  stream.exchange.end({.status = status, .broken = broken});
+int Session::status_of(const Stream& stream) {
+  return stream.state() >= Stream::State::answered ? stream.response.status
+         : stream.state() != Stream::State::head   ? 499
+                                                   : 400;
+}
+
+// Called once for each stream that no upgrade uses, when the response has been sent or never will be.
+void Session::end_exchange(Stream& stream, bool broken) {
+  stream.task.cancel();
+  stream.response.body.emplace<std::monostate>();
+  stream.exchange.end({.status = status_of(stream), .broken = broken});
+  notify_observer(stream, broken);
   if (stream.is_request) --active(stream.exchange.request);
+}
+
+void Session::notify_observer(Stream& stream, bool broken) {
+  if (engine_.observer == nullptr) return;
+  const bool is_request = stream.is_request;
+  engine_.observer->completed({.exchange = is_request ? &stream.exchange : nullptr,
+                               .method = stream.exchange.request.method,
+                               .secure = secure_,
+                               .peer = is_request ? stream.exchange.request.peer : peer_,
+                               .status = status_of(stream),
+                               .body_bytes = stream.sent_bytes,
+                               .duration = is_request ? std::max(clock() - stream.began, Duration{}) : Duration{},
+                               .broken = broken});
 }
 
 // The clock is read once for all responses of one produce().

@@ -107,11 +107,14 @@ class Session {
                                      core::Task<Result<BodySource::Progress>> pulling);
   void hand_over(Stream& stream);
   void cut(Stream& stream);
-  static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Upgrade> upgrade);
+  static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Exchange> upgraded,
+                                      std::unique_ptr<Upgrade> upgrade);
   void send_tunnelled(Stream& stream);
   void end_tunnelled(Stream& stream, bool cut);
   void lend_back(Buffer& arrived);
-  void report(Stream& stream, bool broken);
+  [[nodiscard]] static int status_of(const Stream& stream);
+  void end_exchange(Stream& stream, bool broken);
+  void notify_observer(Stream& stream, bool broken);
   void drop_body(Stream& stream);
   void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);

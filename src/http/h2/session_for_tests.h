@@ -59,7 +59,8 @@ class SessionTest : public testing::Test, public Session::Owner, public Observer
   void has_output() override { ++output_told; }
   void upgrade_ended() override { ++upgrades_ended; }
   void completed(const Completion& completion) override {
-    completions.push_back({completion.status, completion.request != nullptr, completion.broken, completion.body_bytes});
+    completions.push_back(
+        {completion.status, completion.exchange != nullptr, completion.broken, completion.body_bytes});
   }
   void make() {
     session.reset();

@@ -59,7 +59,7 @@ TEST_F(SessionTest, EveryKindOfBodyArrives) {
 }
 
 // A stream object serves many requests. None of them sees what policies learned about an earlier one.
-TEST_F(SessionTest, FindingsEndWithTheirRequest) {
+TEST_F(SessionTest, AttributesEndWithTheirRequest) {
   TestClient client;
   for (int i = 0; i < 5; ++i) {
     client.get("/own/5/1");
@@ -68,7 +68,7 @@ TEST_F(SessionTest, FindingsEndWithTheirRequest) {
     EXPECT_TRUE(handler.claims.expired());
   }
   EXPECT_EQ(handler.requests, 10);
-  EXPECT_EQ(handler.foreign_findings, 0);
+  EXPECT_EQ(handler.foreign_attributes, 0);
 }
 
 TEST_F(SessionTest, HeadHasTheLengthAndNoBody) {

@@ -5,6 +5,7 @@
 
 #include "core/sleep.h"
 #include "http/body_budget.h"
+#include "http/identity.h"
 
 namespace sluice::http::websocket {
 
@@ -57,12 +58,12 @@ class MessageShare final : public ws::MessageMemory, public BodyBudget::Share {
 
 class Endpoint::Conversation final : public Upgrade {
  public:
-  Conversation(std::shared_ptr<Endpoint> endpoint, const Request& request, Handshake handshake)
+  Conversation(std::shared_ptr<Endpoint> endpoint, const Exchange& exchange, Handshake handshake)
       : endpoint_(std::move(endpoint)),
-        peer_(request.peer),
+        peer_(exchange.request.peer),
         protocol_(std::move(handshake.protocol)),
         deflate_(handshake.deflate),
-        findings_{.claims = {}, .claims_end_s = request.findings.claims_end_s, .request_id = {}},
+        expires_s_(expires_s_of(exchange)),
         next_(endpoint_->newest_) {
     if (next_ != nullptr) next_->previous_ = this;
     endpoint_->newest_ = this;
@@ -84,7 +85,7 @@ class Endpoint::Conversation final : public Upgrade {
     channel_ = &channel;
     if (draining_) channel.drain();
     core::TaskGroup ending;
-    const Instant end = findings_.claims_end(duplex.reactor());
+    const Instant end = expiry(expires_s_, duplex.reactor());
     if (end != never) ending.spawn(end_at(channel, duplex.reactor(), end));
     const Opening opening{.peer = peer_, .protocol = protocol_};
     co_await endpoint_->service_.converse(channel, opening);
@@ -108,7 +109,7 @@ class Endpoint::Conversation final : public Upgrade {
   std::string peer_;
   std::string protocol_;
   std::optional<ws::DeflateParameters> deflate_;
-  Findings findings_;  // for claims_end()
+  const double expires_s_;  // of the client's credentials
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;
   Conversation* next_;  // in the endpoint's list
@@ -141,7 +142,8 @@ Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service, ws::Ch
   }
 }
 
-core::Async<Response> Endpoint::handle(Request& request) {
+core::Async<Response> Endpoint::handle(Exchange& exchange) {
+  const Request& request = exchange.request;
   auto judged = judge_handshake(request, policy_);
   if (!judged) return std::move(judged.error());
   Response response;
@@ -156,7 +158,7 @@ core::Async<Response> Endpoint::handle(Request& request) {
   if (!judged->extensions.empty()) {
     response.fields.add_owned("Sec-WebSocket-Extensions", std::move(judged->extensions));
   }
-  response.upgrade = std::make_unique<Conversation>(shared_from_this(), request, std::move(*judged));
+  response.upgrade = std::make_unique<Conversation>(shared_from_this(), exchange, std::move(*judged));
   return response;
 }
 

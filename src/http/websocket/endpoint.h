@@ -38,7 +38,7 @@ class Endpoint final : public Handler, public std::enable_shared_from_this<Endpo
   // `channels` outlive the endpoint too.
   Endpoint(const ws::WebSocketOptions& options, Service& service, ws::ChannelPool& channels);
 
-  [[nodiscard]] core::Async<Response> handle(Request& request) override;
+  [[nodiscard]] core::Async<Response> handle(Exchange& exchange) override;
   // Closes its conversations with code 1001.
   void drain();
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+
+#include "base/time.h"
+#include "http/claims.h"
+#include "http/exchange.h"
+
+namespace sluice::core {
+class Reactor;
+}
+
+namespace sluice::http {
+
+// The attribute of a request whose sender a policy has authenticated.
+struct Identity {
+  std::shared_ptr<const Claims> claims;  // never null
+  // When the credentials expire, including the policy's leeway: seconds since the Unix epoch.
+  double expires_s = std::numeric_limits<double>::infinity();
+};
+
+// Null if no policy has authenticated the sender.
+[[nodiscard]] inline const Claims* claims_of(const Exchange& exchange) {
+  const auto* const identity = exchange.attributes.find<Identity>();
+  return identity != nullptr ? identity->claims.get() : nullptr;
+}
+
+// Infinity if the credentials do not expire, or if there are none.
+[[nodiscard]] inline double expires_s_of(const Exchange& exchange) {
+  const auto* const identity = exchange.attributes.find<Identity>();
+  return identity != nullptr ? identity->expires_s : std::numeric_limits<double>::infinity();
+}
+
+// That time on the reactor's clock; `never` for infinity. Streams and connections that outlive the request end then.
+[[nodiscard]] Instant expiry(double expires_s, const core::Reactor& reactor);
+
+}  // namespace sluice::http
