@@ -143,7 +143,7 @@ Plan::Policies Plan::policies(const std::vector<Located<std::string>>& use) cons
     const auto index = options.find_policy(name.value);
     // Limits do not decide which clients may stay.
     if (index && !gateway::is_limit(options.policies[*index].value.type.value)) {
-      used.push_back(options.policies[*index]);
+      used.push_back({options.policies[*index].name, options.policies[*index].value.without_keys()});
     }
   }
   return used;

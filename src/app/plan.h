@@ -33,8 +33,9 @@ namespace sluice::app {
 class Site;
 struct Recording;
 
-// One route, or several that belong together, prepared by a kind of route. Immutable, shared by all cores.
-class Route {
+// One route, or several that belong together, made ready by a kind of route. Immutable, shared by all cores. It owns
+// its options, because bindings keep it alive longer than its plan.
+class Route : public std::enable_shared_from_this<Route> {
  public:
   // The parts that [openapi] publishes.
   struct Described {
@@ -42,20 +43,30 @@ class Route {
     std::vector<api::openapi::ResidentResource> residents;
     std::optional<api::openapi::BatchResource> batch;
   };
+  using Id = std::uint16_t;
+  // Identifies a route across reloads as long as it does not change.
+  struct Instance {};
 
   virtual ~Route() = default;
   // Adds the handlers to the site of one core. Throws if the route cannot be served.
   virtual void build(Site& site) const = 0;
   virtual void describe(Described&) const {}
-  // Adds the routes that a batch on this database may call. `database`: index in options.databases.
-  virtual void add_call(std::size_t /*database*/, std::vector<api::batch::Plan::Route>&) const {}
+  // Adds the routes that a batch on this database may call, and returns true, if there are any. `database`: index in
+  // options.databases.
+  virtual bool add_call(std::size_t /*database*/, std::vector<api::batch::Plan::Route>&) const { return false; }
+
+  // Routes of two plans can only be the same if they have the same id.
+  [[nodiscard]] virtual Id id() const = 0;
+  // Whether clients of `before`, a route of an earlier plan, are served as before. If so, the route gets its instance.
+  [[nodiscard]] virtual bool is_same(const Route& before) const = 0;
+  std::shared_ptr<const Instance> instance = std::make_shared<const Instance>();  // set before the plan is served
 };
 
 // A configuration made ready to serve: paths are parsed, and databases have described the statements. Shared by all
 // cores. Immutable once the cores have it; the shared parts of databases and the first rows of tables are set before.
 struct Plan {
   // The id of a route is its index in `names`.
-  using RouteId = std::uint16_t;
+  using RouteId = Route::Id;
   // The part of a database that all cores share.
   //
   // A reload takes over the unchanged databases, feeds and tables of the previous plan as the same objects. Their
@@ -80,6 +91,7 @@ struct Plan {
     TroubleLog trouble;
     TroubleLog write_trouble;
   };
+  // The policies that a route uses, without their keys: new keys reach a policy that stays.
   using Policies = std::vector<Named<gateway::PolicyOptions>>;
   // A feed of changes of an endpoint. A reload keeps its streams if the feed, `require` and the policies are unchanged.
   struct Feed {
@@ -136,7 +148,7 @@ struct Plan {
   [[nodiscard]] std::shared_ptr<Resident> table_of(const gateway::PolicyOptions& policy) const;
 
   Options options;
-  std::vector<std::unique_ptr<const Route>> routes;
+  std::vector<std::shared_ptr<Route>> routes;
   std::vector<std::string> names = {""};  // by route id, also of earlier configurations; [0]: requests without a route
   std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
   bool names_are_full = false;            // a route got no id because all are used

@@ -1,6 +1,7 @@
 #include "app/prepare.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -68,7 +69,8 @@ std::shared_ptr<sql::CommitObservers> observers_of(const Plan::Database::File& f
   return std::make_shared<sql::CommitObservers>();
 }
 
-// Returns the database of the previous plan if it has the same options and, if this plan writes, allows writes.
+// Returns the database of the previous plan if it has the same options, except for those of Database::resize(), and, if
+// this plan writes, allows writes.
 std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, const Plan* previous) {
   const Options& options = plan.options;
   const auto& database = options.databases[index];
@@ -80,12 +82,10 @@ std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, con
     const std::shared_ptr<Plan::Database>& kept = previous->databases[i];
     if (kept->file != made->file || (made->writes && !kept->writes)) continue;
     if (before.name.value != database.name.value) continue;
-    if (config::same(before, database)) return kept;
-    // Keeps the same writer if its options are the same.
     auto as_before = database.value;
     as_before.pool = before.value.pool;
     as_before.wait = before.value.wait;
-    if (database.value.is_sqlite() && config::same(before.value, as_before)) made->shared = kept->shared;
+    if (config::same(before.value, as_before)) return kept;
   }
   if (database.value.is_sqlite()) made->observers = observers_of(made->file, plan, previous);
   return made;
@@ -175,6 +175,19 @@ std::expected<void, Away> check_stores(Preparation& preparation) {
                               : describe(prepared.error()))});
   }
   return {};
+}
+
+// Gives routes that have not changed the instances of the previous plan. In the order of the plan: a batch compares the
+// instances of the routes that it calls.
+void keep_instances(Plan& plan, const Plan* previous) {
+  if (previous == nullptr) return;
+  std::map<Route::Id, std::vector<const Route*>> before;  // routes with conditions can have the same id
+  for (const auto& route : previous->routes) before[route->id()].push_back(route.get());
+  for (const auto& route : plan.routes) {
+    const auto& candidates = before[route->id()];
+    const auto same = std::ranges::find_if(candidates, [&](const Route* one) { return route->is_same(*one); });
+    if (same != candidates.end()) route->instance = (*same)->instance;
+  }
 }
 
 }  // namespace
@@ -321,6 +334,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (const Kind* kind : kinds()) {
     if (auto done = kind->prepare(preparation); !done) return unreachable(done.error());
   }
+  keep_instances(*plan, previous);
   if (plan->names_are_full) {
     return std::unexpected(Refusal{"sluice: 65,535 paths have been served since the start: restart to serve others\n",
                                    exit_configuration});

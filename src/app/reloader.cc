@@ -16,6 +16,7 @@
 #include "app/opened_database.h"
 #include "app/prepare.h"
 #include "app/worker.h"
+#include "base/contains.h"
 #include "base/log.h"
 
 namespace sluice::app {
@@ -71,7 +72,7 @@ Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span
       cores_(cores),
       listeners_(listeners),
       kept_(std::make_unique<Kept>(first_)) {
-  plans_.push_back(first_);
+  add_plan(first_);
   if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
   thread_ = std::thread([this] { run(); });
 }
@@ -84,9 +85,7 @@ Reloader::~Reloader() {
     started_.notify_one();
   }
   thread_.join();
-  for (const auto& plan : plans_) {
-    for (const auto& database : plan->databases) database->shared.reset();
-  }
+  for (const auto& database : databases_) database->shared.reset();
 }
 
 template <class Fn>
@@ -186,7 +185,7 @@ std::optional<std::string> Reloader::try_reload() {
   const auto addresses = listeners_.claim(*next);
   if (!addresses) return config->source.render(addresses.error());
 
-  plans_.push_back(next);
+  add_plan(next);
   if (auto wrong = build(next, *addresses)) {
     listeners_.forget_claimed();
     {
@@ -246,8 +245,17 @@ std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& ne
   });
 }
 
+void Reloader::add_plan(std::shared_ptr<const Plan> plan) {
+  for (const auto& database : plan->databases) {
+    if (!contains(databases_, database)) databases_.push_back(database);
+  }
+  plans_.push_back(std::move(plan));
+}
+
 void Reloader::forget_plans() {
-  std::erase_if(plans_, [](const auto& plan) { return plan.use_count() == 1; });
+  const auto is_unused = [](const auto& one) { return one.use_count() == 1; };
+  std::erase_if(plans_, is_unused);
+  std::erase_if(databases_, is_unused);
 }
 
 void Reloader::start() {

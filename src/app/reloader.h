@@ -82,8 +82,10 @@ class Reloader {
   [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
   [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next,
                                                  const std::vector<http::Listening>& addresses);
-  // Destroys plans that no core uses any more, with the shared parts of their databases.
+  // Destroys plans that no core uses any more, and the shared parts of databases. A core must not do that, because the
+  // destructor of a shared part waits for a thread.
   void forget_plans();
+  void add_plan(std::shared_ptr<const Plan> plan);
   template <class Fn>
   void post_to_every_core(Fn what);
   void run();
@@ -96,9 +98,10 @@ class Reloader {
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
   Listeners& listeners_;
-  std::mutex reloading_;                            // guards plans_
-  std::vector<std::shared_ptr<const Plan>> plans_;  // all that were served and may still be in use
-  std::mutex keeping_;                              // guards kept_, and the plan that listeners_ serves
+  std::mutex reloading_;                                    // guards plans_ and databases_
+  std::vector<std::shared_ptr<const Plan>> plans_;          // were served, and may still be in use
+  std::vector<std::shared_ptr<Plan::Database>> databases_;  // likewise
+  std::mutex keeping_;                                      // guards kept_, and the plan that listeners_ serves
   std::unique_ptr<Kept> kept_;
   std::mutex starting_;  // guards the members below
   std::condition_variable started_;

@@ -10,6 +10,7 @@
 #include "app/resident_keys.h"
 #include "app/worker.h"
 #include "base/contains.h"
+#include "gateway/proxy/proxy.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/answer_fields.h"
 #include "sql/open.h"
@@ -47,16 +48,18 @@ Made find_made(const std::vector<Made>& made, const Planned& planned, const void
 }  // namespace
 
 Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous)
-    : http::Pinned(make_answer_fields(plan->options.server)),
-      worker_(worker),
+    : worker_(worker),
       plan_(std::move(plan)),
+      generation_(previous != nullptr ? previous->generation_ + 1 : 1),
       compression_(
           previous != nullptr &&
                   config::first_difference(previous->plan_->options.compression, plan_->options.compression).empty()
               ? previous->compression_
               : make_compression(worker, plan_->options)),
-      router_(compression_ ? std::vector<std::shared_ptr<http::Filter>>{compression_}
-                           : std::vector<std::shared_ptr<http::Filter>>{}) {
+      answer_fields_(make_answer_fields(plan_->options.server)),
+      bindings_{std::make_shared<Binding>(worker, generation_, Plan::RouteId{0}, nullptr, everywhere(),
+                                          http::Binding::Filters(), answer_fields_)},
+      router_(bindings_.front()) {
   const Options& options = plan_->options;
   const Plan none;
   const Plan& before = previous != nullptr ? *previous->plan_ : none;
@@ -78,7 +81,13 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
     auto opened = sql::open_database(database.value, reactor, worker.mailbox(), worker.threads(),
                                      plan_->databases[i]->shared.get());
     if (!opened) throw std::runtime_error("database \"" + database.name.value + "\": " + opened.error().message);
-    return std::shared_ptr<sql::Database>(std::move(*opened));
+    struct Owner {
+      std::shared_ptr<Plan::Database> shared;  // the connections use its shared half
+      std::unique_ptr<sql::Database> database;
+    };
+    auto owner = std::make_shared<Owner>(plan_->databases[i], std::move(*opened));
+    sql::Database* const made = owner->database.get();
+    return std::shared_ptr<sql::Database>(std::move(owner), made);
   });
   stores_ = take(options.stores, before.options.stores, from.stores_, says_the_same, [&](std::size_t i) {
     const auto& store = options.stores[i];
@@ -111,7 +120,8 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
   };
   // The same policy also needs the same table, the same source of keys and the same upstream.
   const auto is_same_policy = [&](const auto& was, const auto& now) {
-    return config::same(was, now) && before.table_of(was.value) == plan_->table_of(now.value) &&
+    return was.name.value == now.name.value && config::same(was.value.without_keys(), now.value.without_keys()) &&
+           before.table_of(was.value) == plan_->table_of(now.value) &&
            before.key_source_of(was.value) == plan_->key_source_of(now.value) &&
            shared_upstream(before, was.value) == shared_upstream(*plan_, now.value);
   };
@@ -147,14 +157,17 @@ Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previou
                   log, plan_->names, databases_[options.index_of_database(log->options.database.value)], reactor);
   }
   const auto& tls = options.server.tls;
-  if (tls && tls->redirect.value) dispatcher_ = &redirect_.emplace(router_);
+  if (tls && tls->redirect.value) dispatcher_ = &redirect_.emplace(router_, bindings_.front().get());
+  list_parts();
 }
 
 Site::~Site() = default;
 
-void Site::unpinned() { worker_.unpinned(*this); }
-
 void Site::serve() {
+  for (std::size_t i = 0; i < databases_.size(); ++i) {
+    const sql::DatabaseOptions& options = plan_->options.databases[i].value;
+    databases_[i]->resize(options.pool, options.wait);
+  }
   for (std::size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->serve(plan_->upstreams[i]);
   for (const auto& policy : policies_) policy->begin();
 }
@@ -163,8 +176,12 @@ void Site::build() {
   for (const auto& route : plan_->routes) route->build(*this);
 }
 
-std::vector<std::shared_ptr<http::Filter>> Site::filters(const std::vector<Located<std::string>>& use) {
-  std::vector<std::shared_ptr<http::Filter>> filters;
+http::Binding::Filters Site::everywhere() const {
+  return compression_ ? http::Binding::Filters{compression_} : http::Binding::Filters{};
+}
+
+http::Binding::Filters Site::filters(const std::vector<Located<std::string>>& use) const {
+  http::Binding::Filters filters;
   for (const auto& name : use) {
     const auto index = plan_->options.find_policy(name.value);
     // Never serve a route without its policies.
@@ -176,19 +193,64 @@ std::vector<std::shared_ptr<http::Filter>> Site::filters(const std::vector<Locat
   return filters;
 }
 
-void Site::add(Plan::RouteId id, http::Router::Route route, const std::vector<Located<std::string>>& use) {
+Site::Builder::Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
+                       const std::vector<Located<std::string>>& use)
+    : site_(site),
+      binding_(std::make_shared<Binding>(site.worker_, site.generation_, id, std::move(route), site.everywhere(),
+                                         site.filters(use), site.answer_fields_)),
+      use_(use) {}
+
+sql::Database& Site::Builder::database(std::size_t index) {
+  binding_->keep(site_.databases_[index]);
+  return *site_.databases_[index];
+}
+
+files::Store& Site::Builder::store(std::string_view name) {
+  const auto& store = site_.stores_[*site_.plan_->options.find_store(name)];
+  binding_->keep(store);
+  return *store;
+}
+
+api::changes::Feed& Site::Builder::feed(const Plan::Feed* feed) {
+  const auto found = site_.feed(feed);
+  binding_->keep(found);
+  return *found;
+}
+
+http::websocket::Endpoint& Site::Builder::websocket(const Plan::WebSocket* websocket) {
+  const auto found =
+      find_made(site_.websockets_, site_.plan_->websockets, websocket, [](const auto& one) { return &one; });
+  binding_->keep(found);
+  return *found;
+}
+
+api::resident::Resident& Site::Builder::resident(const api::resident::Plan* resident) {
+  const auto found = site_.resident(resident);
+  binding_->keep(found);
+  return *found;
+}
+
+std::unique_ptr<http::Handler> Site::Builder::proxy_to(std::string_view upstream,
+                                                       std::shared_ptr<const Plan::Proxied> route,
+                                                       const gateway::PathChange* change) {
+  const std::size_t index = *site_.plan_->options.find_upstream(upstream);
+  return std::make_unique<gateway::Proxy>(site_.upstreams_[index], site_.plan_->upstreams[index], std::move(route),
+                                          change, site_.answer_fields_.get());
+}
+
+void Site::Builder::add(http::Router::Route route) {
+  const Plan::RouteId id = binding_->id();
+  for (const auto& name : use_) {
+    site_.policies_[*site_.plan_->options.find_policy(name.value)]->used_by(id, route.pattern);
+  }
   route.id = id;
-  route.filters = filters(use);
-  for (const auto& name : use) policies_[*plan_->options.find_policy(name.value)]->used_by(id, route.pattern);
-  if (!router_.add(route)) throw std::runtime_error("two routes for the path " + plan_->names[id]);
+  route.binding = binding_;
+  if (!site_.router_.add(route)) throw std::runtime_error("two routes for the path " + site_.plan_->names[id]);
+  site_.bindings_.push_back(binding_);
 }
 
 std::shared_ptr<api::changes::Feed> Site::feed(const Plan::Feed* feed) const {
   return find_made(feeds_, plan_->feeds, feed, [](const auto& one) { return &one; });
-}
-
-std::shared_ptr<http::websocket::Endpoint> Site::websocket(const Plan::WebSocket* websocket) const {
-  return find_made(websockets_, plan_->websockets, websocket, [](const auto& one) { return &one; });
 }
 
 std::shared_ptr<api::resident::Resident> Site::resident(const api::resident::Plan* resident) const {
@@ -212,49 +274,59 @@ void Site::drain_endless(const Site* next) {
   }
 }
 
-Readings Site::readings() const {
-  Readings all;
-  for (const auto& counted : counting_) append(all, counted());
-  return all;
-}
-
-Readings Site::shared_readings(std::set<const void*>& counted) const {
-  Readings all;
+void Site::list_parts() {
   const Options& options = plan_->options;
-  const auto is_new = [&](const auto& shared) { return shared && counted.insert(shared.get()).second; };
+  const auto add = [this](const auto& object, auto readings) {
+    if (object) parts_.push_back({.object = object, .readings = std::move(readings)});
+  };
+  // Readings with a label. The part keeps the object alive for its own readings.
+  const auto labelled = [](std::string text, auto get) {
+    return [text = std::move(text), get = std::move(get)] {
+      Readings all;
+      append(all, get(), text);
+      return all;
+    };
+  };
   for (std::size_t i = 0; i < databases_.size(); ++i) {
-    if (!is_new(databases_[i])) continue;
-    for (Reading& reading : databases_[i]->readings()) {
-      const bool is_pool = reading.name.starts_with("db_client_connection_");  // named by OpenTelemetry
-      append(all, {std::move(reading)},
-             label(is_pool ? "db_client_connection_pool_name" : "database", options.databases[i].name.value));
-    }
+    add(databases_[i], [database = databases_[i].get(), name = options.databases[i].name.value] {
+      Readings all;
+      for (Reading& reading : database->readings()) {
+        const bool is_pool = reading.name.starts_with("db_client_connection_");  // named by OpenTelemetry
+        append(all, {std::move(reading)}, label(is_pool ? "db_client_connection_pool_name" : "database", name));
+      }
+      return all;
+    });
+    parts_.back().is_database = true;
   }
   for (std::size_t i = 0; i < stores_.size(); ++i) {
-    if (!is_new(stores_[i])) continue;
-    if (!options.files.empty()) append(all, stores_[i]->files().counters().readings());
-    append(all, stores_[i]->counters().readings(), label("store", options.stores[i].name.value));
+    add(stores_[i], [store = stores_[i].get(), has_files = !options.files.empty(),
+                     name = label("store", options.stores[i].name.value)] {
+      Readings all;
+      if (has_files) append(all, store->files().counters().readings());
+      append(all, store->counters().readings(), name);
+      return all;
+    });
   }
   for (std::size_t i = 0; i < feeds_.size(); ++i) {
-    if (is_new(feeds_[i])) append(all, feeds_[i]->counters.readings(), label("http_route", plan_->feeds[i]->path));
+    add(feeds_[i], labelled(label("http_route", plan_->feeds[i]->path),
+                            [feed = feeds_[i].get()] { return feed->counters.readings(); }));
   }
+  for (const auto& websocket : websockets_) add(websocket, [] { return Readings(); });
   for (const auto& upstream : upstreams_) {
-    if (is_new(upstream)) append(all, upstream->readings());
+    add(upstream, [one = upstream.get()] { return one->readings(); });
   }
   for (std::size_t i = 0; i < residents_.size(); ++i) {
-    if (!is_new(residents_[i])) continue;
-    append(all, residents_[i]->counters().readings(), label("resident", plan_->residents[i]->plan->name));
+    add(residents_[i], labelled(label("resident", plan_->residents[i]->plan->name),
+                                [resident = residents_[i].get()] { return resident->counters().readings(); }));
   }
   for (const auto& source : key_sources_) {
-    if (is_new(source)) append(all, source->readings(), label("url", source->url().name));
+    add(source, labelled(label("url", source->url().name), [one = source.get()] { return one->readings(); }));
   }
-  if (is_new(request_log_)) append(all, request_log_->log.counters().readings());
-  if (is_new(compression_)) append(all, compression_->counters().readings());
+  add(compression_, [one = compression_.get()] { return one->counters().readings(); });
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (!is_new(policies_[i])) continue;
-    append(all, policies_[i]->readings(), label("policy", options.policies[i].name.value));
+    add(policies_[i], labelled(label("policy", options.policies[i].name.value),
+                               [policy = policies_[i].get()] { return policy->readings(); }));
   }
-  return all;
 }
 
 void Site::set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {

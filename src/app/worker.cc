@@ -1,8 +1,10 @@
 #include "app/worker.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -84,11 +86,13 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
       threads_(threads),
       redaction_(redaction(plan->options)),
       descriptors_(descriptors),
+      released_(core.reactor()),
       site_(std::make_unique<Site>(*this, plan)),
       server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors), this),
       told_to_end_(core.reactor()) {
   tasks_.spawn(give_memory_back());
   tasks_.spawn(end_when_told());
+  tasks_.spawn(forget_when_unpinned());
   if (plan->options.server.access_log == AccessLogTarget::standard_output) {
     access_log_.emplace(redaction_, core.reactor());
   }
@@ -96,6 +100,8 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
 }
 
 Worker::~Worker() = default;
+
+void Binding::unpinned() { worker_.unpinned(); }
 
 // The allocators keep freed memory, so the process would never return the memory of a peak of bodies. malloc_trim()
 // runs on another thread because it takes milliseconds.
@@ -151,9 +157,6 @@ auto Worker::find(Get get) const -> decltype(get(std::declval<const Site&>())) {
   if (auto found = get(*site_)) return found;
   if (next_) {
     if (auto found = get(*next_)) return found;
-  }
-  for (const auto& site : earlier_) {
-    if (auto found = get(*site)) return found;
   }
   return {};
 }
@@ -230,7 +233,60 @@ core::Task<void> Worker::end_when_told() {
 }
 
 void Worker::cut_oldest() {
-  for (std::size_t i = 0; i + most_earlier <= earlier_.size(); ++i) server_.cut_pinned(*earlier_[i]);
+  // By route, its replaced instances, the oldest first.
+  std::map<Plan::RouteId, std::vector<const Route::Instance*>> instances;
+  const auto instance_of = [](const Binding& binding) { return binding.route()->instance.get(); };
+  for (const auto& binding : earlier_) {
+    if (binding->route() == nullptr) continue;
+    auto& of_route = instances[binding->id()];
+    if (!contains(of_route, instance_of(*binding))) of_route.push_back(instance_of(*binding));
+  }
+  for (const auto& binding : site_->bindings()) {
+    const auto found = instances.find(binding->id());
+    if (found != instances.end() && binding->route() != nullptr) std::erase(found->second, instance_of(*binding));
+  }
+  for (const auto& binding : earlier_) {
+    if (binding->route() == nullptr) continue;
+    const auto& of_route = instances[binding->id()];
+    const std::size_t too_many = of_route.size() - std::min(of_route.size(), most_earlier);
+    if (contains(std::span(of_route).first(too_many), instance_of(*binding))) server_.cut_pinned(*binding);
+  }
+}
+
+void Worker::retire(const Site& site) {
+  for (const auto& part : site.parts()) {
+    if (!contains(site_->parts(), part.object, &Part::object)) retired_.push_back(part);
+  }
+  for (const auto& binding : site.bindings()) {
+    earlier_.push_back(binding);
+    binding->retire();
+  }
+}
+
+void Worker::forget_unused() {
+  std::erase_if(earlier_, [this](const auto& binding) {
+    if (binding->pins() != 0) return false;
+    keep_counters(ended_, binding->readings());
+    return true;
+  });
+  std::erase_if(retired_, [this](const Part& part) {
+    if (part.object.use_count() > 1) return false;
+    keep_counters(ended_, part.readings());
+    if (part.is_database) tasks_.spawn(keep_for_cancels(part.object));
+    return true;
+  });
+}
+
+core::Task<void> Worker::forget_when_unpinned() {
+  for (;;) {
+    (void)co_await released_.wait(never);
+    co_await core::NextTurn(core_.reactor());  // the exchange that has released the binding ends first
+    try {
+      forget_unused();
+    } catch (const std::bad_alloc&) {
+      // Tried again after the next answer.
+    }
+  }
 }
 
 void Worker::build_next(std::shared_ptr<const Plan> plan) {
@@ -255,16 +311,18 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   for (const auto& database : site_->databases()) {
     if (!contains(next_->databases(), database)) database->retire();
   }
-  cut_oldest();
-  earlier_.push_back(std::exchange(site_, std::move(next_)));
-  // Not before the line above: end_log() keeps the log's counts only if no earlier site has the log.
+  std::unique_ptr<Site> replaced = std::exchange(site_, std::move(next_));
   if (log && log != site_->request_log()) tasks_.spawn(end_log(log));
-  serving_ = http::Pin(*site_);
+  retire(*replaced);
+  replaced.reset();
+  forget_unused();
+  cut_oldest();
 }
 
-core::Task<void> Worker::keep_for_cancels(std::shared_ptr<sql::Database> database) {
+// Requests that were just cut may have to be cancelled in a database, so its connections are kept a little longer.
+core::Task<void> Worker::keep_for_cancels(std::shared_ptr<const void> part) {
   co_await core::Sleep(core_.reactor(), core_.reactor().now() + for_cancels);
-  database.reset();
+  part.reset();
 }
 
 core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
@@ -275,49 +333,26 @@ core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
     if (!log->log.empty()) co_await core::Sleep(reactor, reactor.now() + log_pause);  // the database is unavailable
   }
   std::erase(ending_logs_, log);
-  const bool is_counted = contains(earlier_, log, [](const auto& site) { return site->request_log(); });
-  if (!is_counted) keep_counters(ended_, log->log.counters().readings());
-}
-
-void Worker::unpinned(Site& site) {
-  const auto found = std::ranges::find(earlier_, &site, &std::unique_ptr<Site>::get);
-  if (found == earlier_.end()) return;
-  std::set<const void*> counted;
-  (void)site_->shared_readings(counted);
-  for (const auto& log : ending_logs_) counted.insert(log.get());
-  for (const auto& one : earlier_) {
-    if (one.get() != &site) (void)one->shared_readings(counted);
-  }
-  Readings last = site.readings();
-  append(last, site.shared_readings(counted));
-  keep_counters(ended_, std::move(last));
-  // Requests that were just cut may have to be cancelled in a database that is closed with the site.
-  for (const auto& database : site.databases()) {
-    if (database.use_count() > 1) continue;  // another site uses it
-    tasks_.spawn(keep_for_cancels(database));
-  }
-  earlier_.erase(found);
+  keep_counters(ended_, log->log.counters().readings());
 }
 
 Worker::Snapshot Worker::snapshot() const {
   Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
   Readings& all = result.readings;
-  std::set<const void*> counted;
-  append(all, site_->readings());
-  append(all, site_->shared_readings(counted));
-  for (const auto& log : ending_logs_) {
-    if (counted.insert(log.get()).second) append(all, log->log.counters().readings());
-  }
-  for (const auto& site : earlier_) {
-    append(all, site->readings());
-    append(all, site->shared_readings(counted));
-  }
+  for (const auto& binding : site_->bindings()) append(all, binding->readings());
+  for (const auto& part : site_->parts()) append(all, part.readings());
+  if (const auto& log = site_->request_log()) append(all, log->log.counters().readings());
+  for (const auto& log : ending_logs_) append(all, log->log.counters().readings());
+  for (const auto& binding : earlier_) append(all, binding->readings());
+  for (const auto& part : retired_) append(all, part.readings());
   append(all, ended_);
   if (!site_->plan()->websockets.empty() || channels_.counters().opened != 0) {
     append(all, channels_.counters().readings());
   }
+  std::set<std::uint64_t> generations;
+  for (const auto& binding : earlier_) generations.insert(binding->generation());
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
-                     static_cast<double>(earlier_.size()))});
+                     static_cast<double>(generations.size()))});
   return result;
 }
 

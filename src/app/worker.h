@@ -73,12 +73,13 @@ class Worker final : http::Observer, http::Handler {
   // `keys`: by policy of the next plan; may be newer than the plan's own.
   void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
   void forget_next() { next_.reset(); }
-  // Earlier sites that are kept for unfinished answers. Beyond this number, the answers of the oldest site are cut.
+  // Replaced instances of a route that are kept for unfinished answers. Beyond this number, the answers of the oldest
+  // instance are cut.
   static constexpr std::size_t most_earlier = 8;
   // Names of routes by id, including routes of earlier sites.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
 
-  // This core's connections to a database of the current site, or of the next or an earlier one; null if none has it.
+  // This core's connections to a database of the current site or of the next one; null if neither has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
   // Sets the new version of a resident table. Does nothing if no site has the table any more.
   void publish(const api::resident::Plan* plan, const api::resident::TableVersion& version);
@@ -102,23 +103,27 @@ class Worker final : http::Observer, http::Handler {
   [[nodiscard]] Snapshot snapshot() const;
 
  private:
-  friend class Site;
+  friend class Binding;
   void completed(const http::Completion& completion) override;
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
-    exchange.pin.hold(*site_);
     return site_->dispatcher().handle(exchange);
   }
   void set_server_options(const Site& site);
-  // Called when no exchange pins the site any more.
-  void unpinned(Site& site);
+  // Called when a retired binding has lost its last pin.
+  void unpinned() { released_.ring(); }
+  // Retires the bindings of a replaced site, and its parts that the current site does not have.
+  void retire(const Site& site);
+  // Destroys what nothing uses any more, and keeps the counts.
+  void forget_unused();
+  core::Task<void> forget_when_unpinned();
   core::Task<void> give_memory_back();
   // Started in the constructor, so that drain() needs no memory for it.
   core::Task<void> end_when_told();
   void cut_oldest();
-  // The first result of `get` that is not null, trying the current, the next and then the earlier sites.
+  // The first result of `get` that is not null, trying the current and then the next site.
   template <class Get>
   [[nodiscard]] auto find(Get get) const -> decltype(get(std::declval<const Site&>()));
-  core::Task<void> keep_for_cancels(std::shared_ptr<sql::Database> database);
+  core::Task<void> keep_for_cancels(std::shared_ptr<const void> part);
   // Runs until all rows are written or cannot be written.
   core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);
 
@@ -131,12 +136,13 @@ class Worker final : http::Observer, http::Handler {
   std::optional<AccessLog> access_log_;
   const Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
-  Readings ended_;  // counts of the sites that have ended
+  Readings ended_;  // counts of bindings and parts that have ended
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
-  std::vector<std::unique_ptr<Site>> earlier_;
+  std::vector<Part> retired_;                      // parts of replaced sites that something still uses
+  std::vector<std::shared_ptr<Binding>> earlier_;  // retired bindings that exchanges pin, the oldest first
+  core::Alarm released_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
-  http::Pin serving_{*site_};  // so that the current site is never released
   http::Server server_;
   core::Alarm told_to_end_;
   Instant end_by_ = never;

@@ -740,7 +740,7 @@ TEST_F(StaticFilesTest, OtherMethodsAre405) {
   EXPECT_EQ(answer.status, 405);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
   request.method = http::Method::options;
-  exchange.end({});
+  exchange.reset();
   answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.status, 204);
   EXPECT_EQ(answer["Allow"], "GET, HEAD, OPTIONS");
@@ -760,7 +760,7 @@ TEST_F(StaticFilesTest, ThePathItselfLeadsToItsFolder) {
   EXPECT_EQ(answer.status, 301);
   EXPECT_EQ(answer["Location"], "/my%20files/?a=b");
   request.path = request.segments = "/my files/";
-  exchange.end({});
+  exchange.reset();
   answer = read(await(router.handle(exchange)));
   EXPECT_EQ(answer.body, "<p>home</p>");
 }

@@ -73,6 +73,13 @@ struct PolicyOptions {
   limits::ConcurrencyOptions concurrency;
   limits::BodyLimitOptions body_limit;
 
+  // The options without keys. A policy that differs in its keys alone goes on with the new ones.
+  [[nodiscard]] PolicyOptions without_keys() const {
+    PolicyOptions rest = *this;
+    rest.jwt = jwt.without_keys();
+    return rest;
+  }
+
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = PolicyOptions;

@@ -9,6 +9,7 @@ core::Async<Response> HttpsRedirect::handle(Exchange& exchange) {
   const Request& request = exchange.request;
   // `OPTIONS *` asks about the server, so there is no URL to redirect to (RFC 9110, 9.3.7).
   if (request.secure || request.path == "*") return next_.handle(exchange);
+  if (pinned_ != nullptr) exchange.pin.hold(*pinned_);
   // In "[::1]:8080" the port follows the bracket.
   std::string_view host = request.authority;
   const auto colon = host.rfind(':');

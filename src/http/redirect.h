@@ -12,7 +12,8 @@ namespace sluice::http {
 // *`.
 class HttpsRedirect final : public Handler {
  public:
-  explicit HttpsRedirect(Handler& next) : next_(next) {}
+  // Redirected exchanges pin `pinned`, which outlives them; null: nothing.
+  explicit HttpsRedirect(Handler& next, Pinned* pinned = nullptr) : next_(next), pinned_(pinned) {}
 
   // The port of the TLS listener. The default, 443, is left out of the URL.
   void set_port(std::uint16_t port) { port_ = port; }
@@ -20,6 +21,7 @@ class HttpsRedirect final : public Handler {
 
  private:
   Handler& next_;
+  Pinned* const pinned_;
   std::uint16_t port_ = 443;
 };
 

@@ -135,23 +135,14 @@ bool Condition::excludes(const Condition& other) const {
 }
 
 struct Router::Terminal {
-  std::array<Handler*, 8> handlers{};
+  std::shared_ptr<Binding> binding;
   bool formats = false;
-  bool upgrades = false;
   bool folder = false;
   bool passes_on = false;
   std::uint16_t id = 0;
-  std::vector<std::shared_ptr<Filter>> filters;
-  bool is_guarded = false;  // the route has filters of its own
-  std::string allow;
-  std::string allow_http2;
   std::vector<Condition> conditions;
   std::unique_ptr<Terminal> next;  // next route with the same path, with at most as many conditions
 
-  [[nodiscard]] bool takes(Method method) const {
-    const auto index = static_cast<std::size_t>(method);
-    return index < handlers.size() && handlers[index] != nullptr;
-  }
   [[nodiscard]] bool has(const std::vector<Condition>& all) const {
     return std::ranges::all_of(all, [this](const Condition& one) { return contains(conditions, one); });
   }
@@ -188,11 +179,6 @@ struct Router::Node {
 
 namespace {
 
-bool is_preflight(const Request& request) {
-  return request.method == Method::options && request.has_field("origin") &&
-         request.has_field("access-control-request-method");
-}
-
 // The method of the handler that the request is for. For a preflight, the requested method.
 Method method_of(const Request& request) {
   const Method method =
@@ -207,13 +193,6 @@ bool may_choose_format(const Request& request) {
   return method == Method::get || method == Method::options;
 }
 
-Response tell_methods(std::string_view allow) {
-  Response response;
-  response.status = 204;
-  response.fields.add("Allow", allow);
-  return response;
-}
-
 // The corresponding part of Request::path, in which encoded slashes are plain slashes.
 std::string_view in_path(std::string_view part, const Request& request) {
   return {request.path.data() + (part.data() - request.segments.data()), part.size()};
@@ -221,11 +200,8 @@ std::string_view in_path(std::string_view part, const Request& request) {
 
 }  // namespace
 
-Router::Router(std::vector<std::shared_ptr<Filter>> everywhere)
-    : everywhere_(std::move(everywhere)),
-      root_(std::make_unique<Node>()),
-      nowhere_(std::make_unique<Terminal>(
-          Terminal{.filters = everywhere_, .allow = {}, .allow_http2 = {}, .conditions = {}, .next = nullptr})) {}
+Router::Router(std::shared_ptr<Binding> nowhere)
+    : root_(std::make_unique<Node>()), nowhere_(nowhere ? std::move(nowhere) : std::make_shared<Binding>()) {}
 Router::~Router() = default;
 
 Router::Node& Router::root_of(std::vector<Host>& hosts, std::string_view name) {
@@ -258,23 +234,23 @@ bool Router::add(const Route& route) {
   }
   if (place == nullptr) place = &node->here;
 
-  auto added = std::make_unique<Terminal>(Terminal{.handlers = route.handlers,
+  auto added = std::make_unique<Terminal>(Terminal{.binding = route.binding,
                                                    .formats = route.formats,
-                                                   .upgrades = route.upgrades,
                                                    .folder = route.folder,
                                                    .passes_on = route.passes_on,
                                                    .id = route.id,
-                                                   .filters = everywhere_,
-                                                   .is_guarded = !route.filters.empty(),
-                                                   .allow = {},
-                                                   .allow_http2 = {},
                                                    .conditions = route.conditions,
                                                    .next = nullptr});
-  added->filters.insert(added->filters.end(), route.filters.begin(), route.filters.end());
+  if (!added->binding) added->binding = std::make_shared<Binding>();
+  Binding& binding = *added->binding;
+  SLUICE_ASSERT(binding.allow_.empty());
+  binding.handlers_ = route.handlers;
+  binding.upgrades_ = route.upgrades;
+  binding.folder_ = route.folder;
   for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
     if (!other->has(added->conditions) || !added->has(other->conditions)) continue;
     for (std::size_t i = 0; i < route.handlers.size(); ++i) {
-      if (route.handlers[i] != nullptr && other->handlers[i] != nullptr) return false;
+      if (route.handlers[i] != nullptr && other->binding->handlers_[i] != nullptr) return false;
     }
   }
   std::unique_ptr<Terminal>* before = place;
@@ -288,7 +264,7 @@ bool Router::add(const Route& route) {
     std::array<bool, 8> taken{};
     for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
       if (!one->has(other->conditions)) continue;
-      for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = taken[i] || other->handlers[i] != nullptr;
+      for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = taken[i] || other->binding->handlers_[i] != nullptr;
     }
     const auto list = [&taken](Method unavailable) {
       std::string allow;
@@ -300,8 +276,8 @@ bool Router::add(const Route& route) {
       }
       return allow + "OPTIONS";
     };
-    one->allow = list(Method::connect);
-    one->allow_http2 = list(one->upgrades ? Method::get : Method::other);
+    one->binding->allow_ = list(Method::connect);
+    one->binding->allow_http2_ = list(one->binding->upgrades_ ? Method::get : Method::other);
   }
   return true;
 }
@@ -317,7 +293,7 @@ const Router::Terminal* Router::choose_alternative(const Terminal* first, const 
   const Terminal* refusing = nullptr;
   for (const Terminal* one = first; one != nullptr; one = one->next.get()) {
     if (!std::ranges::all_of(one->conditions, [&](const Condition& each) { return each.holds(request); })) continue;
-    if (one->takes(method)) return one;
+    if (one->binding->takes(method)) return one;
     if (refusing == nullptr) refusing = one;
   }
   return refusing;
@@ -423,65 +399,30 @@ bool Router::has_other_filters(const Terminal& found, Request& request) const {
   request.path = path;
   request.segments = segments;
   request.extension = extension;
-  return other != nullptr && other->filters != found.filters;
+  return other != nullptr && other->binding->filters() != found.binding->filters();
 }
 
 core::Async<Response> Router::handle(Exchange& exchange) {
   Request& request = exchange.request;
-  if (request.method == Method::connect && request.upgrade.empty()) return problem(501, "The server is no proxy.");
-  if (request.segments.empty() || request.segments[0] != '/') {  // `OPTIONS *`
-    Response response;
+  const bool is_for_proxy = request.method == Method::connect && request.upgrade.empty();
+  if (is_for_proxy || request.segments.empty() || request.segments[0] != '/') {
+    exchange.pin.hold(*nowhere_);
+    if (is_for_proxy) return problem(501, "The server is no proxy.");
+    Response response;  // to `OPTIONS *`
     response.status = 204;
     return response;
   }
-  const Terminal* found = find(request);
-  if (found == nullptr) found = nowhere_.get();
+  const Terminal* const found = find(request);
+  if (found == nullptr) {
+    exchange.pin.hold(*nowhere_);
+    return nowhere_->handle(exchange);
+  }
+  exchange.pin.hold(*found->binding);
   request.route = found->id;
   if (found->passes_on && request.segments.find_first_of(unusual) != std::string_view::npos) [[unlikely]] {
     if (has_other_filters(*found, request)) return problem(400, "This path is not passed on to a server.");
   }
-  if (found->filters.empty()) return answer(exchange, *found);
-  exchange.allow = request.version == Version::http2 ? found->allow_http2 : found->allow;
-  if (found->is_guarded && is_preflight(request)) {
-    for (const auto& filter : found->filters) {
-      if (auto response = filter->preflight(exchange)) return std::move(*response);
-    }
-    return tell_methods(exchange.allow);
-  }
-  auto asking = exchange.ask(found->filters);
-  if (!asking.ready()) return answer_later(exchange, *found, asking.take_task());
-  if (asking.get()) return std::move(*asking.get());
-  return answer(exchange, *found);
-}
-
-core::Task<Response> Router::answer_later(Exchange& exchange, const Terminal& found,
-                                          core::Task<std::optional<Response>> asking) {
-  if (auto response = co_await std::move(asking)) co_return std::move(*response);
-  co_return co_await answer(exchange, found);
-}
-
-inline core::Async<Response> Router::answer(Exchange& exchange, const Terminal& found) {
-  const Request& request = exchange.request;
-  // Checked after the filters, so that a client that they refuse cannot detect which paths exist. Folders ignore empty
-  // segments.
-  if (request.has_empty_segment && !found.folder && !found.allow.empty()) [[unlikely]]
-    return problem(404, "The path has an empty segment (//), and no resource has such a path.");
-
-  const bool over_http2 = request.version == Version::http2;
-  const Method method = request.method == Method::head ? Method::get : request.method;
-  const auto index = static_cast<std::size_t>(method);
-  const bool needs_http1 = found.upgrades && over_http2 && method == Method::get;
-  if (index < found.handlers.size() && found.handlers[index] != nullptr && !needs_http1) [[likely]] {
-    return found.handlers[index]->handle(exchange);
-  }
-  // TRACE is a known method, but no resource supports it (RFC 9110, 9.1).
-  if (method == Method::other) return problem(501, "The server does not know this method.");
-  if (found.allow.empty()) return problem(404, "No resource has this path.");
-  const std::string& allow = over_http2 ? found.allow_http2 : found.allow;
-  if (method == Method::options) return tell_methods(allow);
-  Response response = problem(405, "The resource does not take this method.");
-  response.fields.add("Allow", allow);
-  return response;
+  return found->binding->handle(exchange);
 }
 
 }  // namespace sluice::http

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "http/filter.h"
+#include "http/binding.h"
 #include "http/handler.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -67,6 +67,8 @@ struct Condition {
 //
 // A route's filters run for every request, whatever its method. A CORS preflight for a route with filters never reaches
 // a handler: one of the filters answers it, or the router does, as for any OPTIONS.
+//
+// Every exchange pins one binding, that of its route.
 class Router final : public Handler {
  public:
   struct Route {
@@ -81,11 +83,13 @@ class Router final : public Handler {
     bool folder = false;     // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route
     bool passes_on = false;  // its handler forwards the path to a server, which may interpret it differently
     std::uint16_t id = 0;    // becomes Request::route
-    std::vector<std::shared_ptr<Filter>> filters = {};  // in the order of their before() calls
+    // Of this route alone. The router gives it the handlers. Null: the router makes one without filters, which lives as
+    // long as the router.
+    std::shared_ptr<Binding> binding = nullptr;
   };
 
-  // `everywhere`: filters that run for every exchange, before the filters of its route.
-  explicit Router(std::vector<std::shared_ptr<Filter>> everywhere = {});
+  // `nowhere`: pinned by requests that no route answers; null: as for Route::binding.
+  explicit Router(std::shared_ptr<Binding> nowhere = nullptr);
   ~Router() override;
   // Returns false if an existing route with the same host, pattern and conditions already has one of the methods.
   [[nodiscard]] bool add(const Route& route);
@@ -96,9 +100,6 @@ class Router final : public Handler {
   struct Node;
   struct Terminal;
 
-  [[gnu::always_inline]] static core::Async<Response> answer(Exchange& exchange, const Terminal& found);
-  static core::Task<Response> answer_later(Exchange& exchange, const Terminal& found,
-                                           core::Task<std::optional<Response>> asking);
   // The routes of one host, or of one domain.
   struct Host {
     std::string name;  // for a domain, with the leading dot
@@ -116,11 +117,10 @@ class Router final : public Handler {
   static const Terminal* choose(const Terminal* first, const Request& request);
   static const Terminal* choose_alternative(const Terminal* first, const Request& request);
 
-  const std::vector<std::shared_ptr<Filter>> everywhere_;
-  const std::unique_ptr<Node> root_;               // routes for all hosts
-  std::vector<Host> hosts_;                        // sorted by name
-  std::vector<Host> domains_;                      // sorted by name
-  const std::unique_ptr<const Terminal> nowhere_;  // for paths without a route
+  const std::unique_ptr<Node> root_;        // routes for all hosts
+  std::vector<Host> hosts_;                 // sorted by name
+  std::vector<Host> domains_;               // sorted by name
+  const std::shared_ptr<Binding> nowhere_;  // for paths without a route
 };
 
 // The extension that selects a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment. Empty if absent.

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/simulated_reactor.h"
+#include "core/sleep.h"
+
 namespace sluice::http {
 namespace {
 
@@ -14,7 +17,9 @@ struct Named : Handler {
 };
 
 // The test owns the filter.
-std::shared_ptr<Filter> not_owned(Filter& filter) { return {std::shared_ptr<Filter>(), &filter}; }
+std::shared_ptr<Binding> bound_to(Filter& filter) {
+  return std::make_shared<Binding>(Binding::Filters(), Binding::Filters{{std::shared_ptr<Filter>(), &filter}});
+}
 
 class RouterTest : public testing::Test {
  public:
@@ -97,7 +102,7 @@ TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401, "no")); }
   } filter;
   const auto handlers = [&] {
-    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .filters = {not_owned(filter)}};
+    Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 9, .binding = bound_to(filter)};
     route.handlers[0] = &handler;
     return route;
   };
@@ -248,7 +253,7 @@ TEST_F(RouterTest, AFilterIsAskedForEveryMethodOfItsRouteAlone) {
     int asked = 0;
   } guard;
   Router::Route route{
-      .pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .filters = {not_owned(guard)}};
+      .pattern = *Pattern::parse("/guarded/{x}"), .upgrades = true, .id = 100, .binding = bound_to(guard)};
   route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
   route.handlers[static_cast<std::size_t>(Method::connect)] = &handler;
   ASSERT_TRUE(router.add(route));
@@ -273,7 +278,7 @@ TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
   struct Guard final : Filter {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401)); }
   } guard;
-  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .filters = {not_owned(guard)}};
+  Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .binding = bound_to(guard)};
   // Even a handler for OPTIONS must not run.
   for (const Method method : {Method::get, Method::put, Method::options}) {
     route.handlers[static_cast<std::size_t>(method)] = &handler;
@@ -346,6 +351,50 @@ TEST(Pattern, RefusesWhatIsNone) {
   }
 }
 
+TEST_F(RouterTest, AnAnswerNeedsItsBindingAlone) {
+  struct Waiting final : Filter {
+    core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return wait(); }
+    core::Task<std::optional<Response>> wait() {
+      co_await core::Sleep(reactor, reactor.now() + 1s);
+      co_return std::nullopt;
+    }
+    core::SimulatedReactor reactor{1};
+  } filter;
+  const auto binding = bound_to(filter);
+  const auto kept = std::make_shared<int>(7);
+  binding->keep(kept);
+  auto replaced = std::make_unique<Router>();
+  Router::Route route{.pattern = *Pattern::parse("/a"), .id = 3, .binding = binding};
+  route.handlers[static_cast<std::size_t>(Method::get)] = &handler;
+  ASSERT_TRUE(replaced->add(route));
+  request.path = request.segments = "/a";
+  core::TaskGroup tasks;
+  int status = 0;
+  tasks.spawn([](Router& from, Exchange& asking, int& into) -> core::Task<void> {
+    into = (co_await from.handle(asking)).status;
+  }(*replaced, exchange, status));
+  EXPECT_EQ(binding->pins(), 1u);
+  replaced.reset();
+  while (!tasks.empty()) filter.reactor.turn(filter.reactor.timers().next());
+  EXPECT_EQ(status, 200);
+  EXPECT_EQ(kept.use_count(), 2);
+  exchange.reset();
+  EXPECT_EQ(binding->pins(), 0u);
+}
+
+TEST_F(RouterTest, ARequestWithoutARoutePinsABindingToo) {
+  const auto nowhere = std::make_shared<Binding>();
+  Router bare(nowhere);
+  for (const std::string_view path : {"/missing", "*"}) {
+    request = {};
+    request.path = request.segments = path;
+    EXPECT_EQ(bare.handle(exchange).take().status, path == "*" ? 204 : 404);
+    EXPECT_TRUE(exchange.pin.holds(*nowhere));
+    exchange.reset();
+  }
+  EXPECT_EQ(nowhere->pins(), 0u);
+}
+
 // Routes by host, and several routes with one path.
 class RoutesTest : public RouterTest {
  public:
@@ -357,7 +406,7 @@ class RoutesTest : public RouterTest {
     std::vector<Method> methods = {Method::get, Method::post};
     bool folder = false;
     bool passes_on = false;
-    std::vector<std::shared_ptr<Filter>> filters = {};
+    std::shared_ptr<Binding> binding = nullptr;
   };
   bool add(const Wanted& wanted) {
     Router::Route route{.pattern = *Pattern::parse(wanted.pattern),
@@ -366,7 +415,7 @@ class RoutesTest : public RouterTest {
                         .folder = wanted.folder,
                         .passes_on = wanted.passes_on,
                         .id = ++routes,
-                        .filters = wanted.filters};
+                        .binding = wanted.binding};
     for (const Method method : wanted.methods) route.handlers[static_cast<std::size_t>(method)] = &handler;
     names[routes] = wanted.name;
     return router.add(route);
@@ -459,9 +508,9 @@ TEST_F(RoutesTest, NoSpellingThatAServerCouldReadInAnotherWayPassesByAFilter) {
   Filter guard;
   Filter other;
   ASSERT_TRUE(add({.name = "all", .pattern = "/{rest...}", .passes_on = true}));
-  ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .filters = {not_owned(guard)}}));
-  ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .filters = {not_owned(guard)}}));
-  ASSERT_TRUE(add({.name = "other", .pattern = "/admin/other", .passes_on = true, .filters = {not_owned(other)}}));
+  ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .binding = bound_to(guard)}));
+  ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .binding = bound_to(guard)}));
+  ASSERT_TRUE(add({.name = "other", .pattern = "/admin/other", .passes_on = true, .binding = bound_to(other)}));
   ASSERT_TRUE(add({.name = "here", .pattern = "/here/{x}"}));
   for (const auto bad : {"/admin\0x"sv, "/admin\\x"sv, "/admin;a=1/x"sv, "/\0admin/x"sv, "/;/admin/x"sv,
                          "/admin/x;y\0../other"sv, "/admin\0other"sv, "/admin/other;x"sv}) {
@@ -506,7 +555,7 @@ TEST_F(RoutesTest, APreflightGoesToTheRouteOfTheMethodThatItAsksFor) {
     const int status;
   } read(201), write(202);
   for (auto* filter : {&read, &write}) {
-    Router::Route route{.pattern = *Pattern::parse("/x"), .id = ++routes, .filters = {not_owned(*filter)}};
+    Router::Route route{.pattern = *Pattern::parse("/x"), .id = ++routes, .binding = bound_to(*filter)};
     const Method method = filter == &read ? Method::get : Method::post;
     route.handlers[static_cast<std::size_t>(method)] = &handler;
     ASSERT_TRUE(router.add(route));

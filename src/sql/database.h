@@ -158,6 +158,9 @@ class Database {
   [[nodiscard]] virtual core::Task<Result<void>> ping(Instant deadline) = 0;
   // Announces that few more requests will come: idle connections close now, and busy ones when they become idle.
   virtual void retire() {}
+  // From now on at most `pool` connections are open, and requests wait this long for one. If there are more, those that
+  // are idle close, and the others close when they become idle.
+  virtual void resize(std::uint32_t /*pool*/, Duration /*wait*/) {}
   // The metrics of this core.
   [[nodiscard]] virtual Readings readings() { return {}; }
 

@@ -227,7 +227,8 @@ def test_reload_keeps_what_has_been_used(sluice):
     assert statuses(server, 1, "/more", "/a") == [200] * 2
     change(config(limit("1/h", 'burst = 12\ntell = "always"')))
     got = server.get("/a")
-    assert (got.status, got.get("ratelimit")[:13]) == (200, '"limit";r=3;t')
+    # Nine of twelve are used; the other core may hold one more as a loan.
+    assert got.status == 200 and got.get("ratelimit")[:13] in ('"limit";r=3;t', '"limit";r=2;t')
     change(config(limit("1/h", "burst = 9")))
     assert statuses(server, 2, "/a") == [429] * 2
     # A refused configuration changes nothing.

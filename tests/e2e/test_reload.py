@@ -37,7 +37,7 @@ def write(server, config):
     server.file.write_text(f"{head}\n# routes\n{config}")
 
 
-def generation(n, more=""):
+def generation(n, more="", things="SELECT id FROM things"):
     """A configuration whose answers show its number in rows, in the path, and in the allowed origin."""
     return f'''
 [database.main]
@@ -59,7 +59,7 @@ get = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i 
          SELECT i, {n} AS generation, 'some more text that makes the rows longer' AS text FROM n"""
 [[endpoint]]
 path = "/things"
-get = "SELECT id FROM things"
+get = "{things}"
 post = "INSERT INTO things (id) VALUES (:id)"
 changes = {{ tables = ["things"] }}
 [[resident]]
@@ -221,13 +221,13 @@ def test_what_runs_goes_on(server):
         time.sleep(0.02)
 
 
-def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
+def test_of_a_route_that_keeps_changing_the_oldest_answers_are_cut(server):
     """A client whose stream is cut comes back without missing an event."""
     streams = []
     with contextlib.ExitStack():
         for number in range(2, 24):
             streams.append(Stream(server, "/things/changes"))
-            write(server, generation(number))
+            write(server, generation(number, things=f"SELECT id, {number} AS generation FROM things"))
             assert reload(server)[0] == 200
         with server.connect() as writer:
             assert writer.call("POST", "/things", b'{"id": 7}', "Content-Type: application/json").status // 100 == 2
@@ -244,6 +244,72 @@ def test_beyond_eight_earlier_configurations_the_oldest_is_cut(server):
         assert server.sample("sluice_earlier_configurations") <= 2 * 9
         for stream in streams:
             stream.connection.close()
+    end = time.monotonic() + 30
+    while server.sample("sluice_earlier_configurations") != 0:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_answers_of_an_unchanged_route_are_never_cut(sluice, tmp_path):
+    """Reloads, while other clients ask for a route that changes each time. Downloads of a file and of rows, begun before each
+    of the first forty, are complete."""
+    reloads = int(os.environ.get("RELOADS", "60"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "main.db")) as database:
+        database.executescript("CREATE TABLE things (id INTEGER PRIMARY KEY); CREATE TABLE known (id INTEGER PRIMARY KEY, name TEXT)")
+    content = os.urandom(1 << 20) * 24  # more than the sockets hold
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(content)
+    more = f'''[[files]]
+path = "/folder"
+root = "folder"
+[[endpoint]]
+path = "/rows"
+get = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+         SELECT i, 'some more text that makes the rows longer, so that the sockets do not hold them' AS text FROM n"""
+'''
+    server = sluice("# routes\n" + generation(1, more), server='cores = 2\nwrite_timeout = "10m"\nslowest_client = 0\n')
+    stop, faults = threading.Event(), []
+
+    def ask():
+        try:
+            with server.connect() as client:
+                while not stop.is_set():
+                    if client.get("/which").status != 200:
+                        faults.append("status")
+        except Exception as error:  # noqa: BLE001: reported by the test
+            faults.append(repr(error))
+    clients = [threading.Thread(target=ask) for _ in range(2)]
+    for client in clients:
+        client.start()
+    downloads = []
+    try:
+        for number in range(2, 2 + reloads):
+            if len(downloads) < 40:
+                slow = server.connect()
+                slow.sip = 4096
+                slow.send(f"GET {'/rows' if number % 5 == 0 else '/folder/file'} HTTP/1.1\r\nHost: test\r\n\r\n")
+                assert b"200 OK" in slow._until(b"\r\n")
+                downloads.append((number % 5 == 0, slow))
+            write(server, generation(number, more))
+            assert reload(server)[0] == 200
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()
+    assert not faults, faults[:5]
+    assert server.sample("sluice_earlier_configurations") >= 40
+    for is_rows, slow in downloads:
+        slow.sip = 1 << 20
+        slow._until(b"\r\n\r\n")
+        if is_rows:
+            body = b""
+            while size := int(slow._until(b"\r\n"), 16):
+                body += slow._exactly(size)
+                slow._exactly(2)
+            assert len(json.loads(body)) == ROWS
+        else:
+            assert slow._exactly(len(content)) == content
+        slow.close()
     end = time.monotonic() + 30
     while server.sample("sluice_earlier_configurations") != 0:
         assert time.monotonic() < end
@@ -291,6 +357,59 @@ def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
         time.sleep(0.02)
     assert server.sample("sluice_websockets_total") == 12
     assert server.sample('sluice_websocket_messages_total{direction="received"}') == 4
+
+
+@pytest.mark.parametrize("key", ["secret", "secret_file"])
+def test_a_rotated_key_closes_no_websocket(sluice, tmp_path, key):
+    """Guarded WebSockets and change streams go on. The old key's tokens are refused from then on, also remembered ones."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "main.db")) as database:
+        database.executescript("PRAGMA journal_mode = WAL; CREATE TABLE things (id INTEGER PRIMARY KEY)")
+    one, other = Secret(), Secret("fedcba9876543210fedcba9876543210")
+
+    def config(secret):
+        value = secret.secret if key == "secret" else f"{secret.secret}.key"
+        (tmp_path / f"{secret.secret}.key").write_text(secret.secret)
+        return f'''
+[database.main]
+url = "sqlite:main.db"
+[policy.auth]
+type = "jwt"
+{key} = "{value}"
+[[websocket]]
+path = "/echo"
+handler = "echo"
+use = ["auth"]
+[[endpoint]]
+path = "/things"
+get = "SELECT id FROM things"
+post = "INSERT INTO things (id) VALUES (:id)"
+changes = {{ tables = ["things"] }}
+use = ["auth"]
+'''
+    server = sluice("# routes\n" + config(one), server="cores = 2\n")
+    bearer = {secret: f"Authorization: Bearer {secret.token()}" for secret in (one, other)}
+    talks = [WebSocket(server.port, "/echo", bearer[one]) for _ in range(6)]
+    for _ in range(6):
+        assert server.get("/things", bearer[one]).status == 200
+        assert server.get("/things", bearer[other]).status == 401
+    with server.connect() as stream:
+        stream.send(f"GET /things/changes HTTP/1.1\r\nHost: test\r\n{bearer[one]}\r\n\r\n")
+        assert b"200 OK" in stream._until(b"\r\n")
+        write(server, config(other))
+        assert reload(server)[0] == 200
+        for _ in range(6):  # on both cores
+            assert server.get("/things", bearer[one]).status == 401
+            assert server.get("/things", bearer[other]).status == 200
+        for talk in talks:
+            talk.say(TEXT, b"still here")
+            assert talk.frame().payload == b"still here"
+        assert server.sample("sluice_websockets_open") == 6
+        with server.connect() as writer:
+            assert writer.call("POST", "/things", b'{"id": 7}', "Content-Type: application/json",
+                               bearer[other]).status // 100 == 2
+        assert b"id: " in stream._until(b"data:")
+    for talk in talks:
+        talk.close()
 
 
 def test_no_request_fails_or_sees_two(server):

@@ -141,6 +141,61 @@ def test_what_is_unchanged_lives_on(sluice, urls, request):
             assert stream.next()[0] == f"{boot}-{int(number) + 1}"
 
 
+def test_a_pool_is_resized_in_place(sluice, urls, request):
+    """No stream ends, no table is loaded again, and answers in progress are finished, with more connections and with fewer."""
+    is_postgres = urls[0].startswith("postgres")
+
+    def config(pool):
+        return NOTES.format(name="main", url=urls[0], more=f'pool = {pool}\nwait = "20s"') + (
+            '[[resident]]\nname = "known"\nquery = "SELECT n FROM notes"\nkey = "n"\nrefresh = { every = "1h" }\n')
+    server = sluice("# routes\n" + config(2), server="cores = 1\n")
+    loads = server.sample('sluice_resident_loads_total{resident="known"}')
+
+    def begin():
+        reader = server.connect()
+        reader.sip = 4096
+        reader.send("GET /many HTTP/1.1\r\nHost: test\r\n\r\n")
+        reader._until(b"\r\n\r\n")
+        return reader
+
+    def finish(reader):
+        reader.sip = 1 << 20
+        text = bytearray()
+        while (size := int(reader._until(b"\r\n"), 16)) != 0:
+            text += reader._exactly(size)
+            reader._exactly(2)
+        assert len(json.loads(text)) == 200_000
+        reader.close()
+    with Stream(server) as stream:
+        until(lambda: server.sample('sluice_changes_listening{database="main"}') == 1)
+        readers = [begin()]
+        write(server, config(9))
+        done(server)
+        readers += [begin() for _ in range(4)]  # more than the first pool has
+        if is_postgres:
+            maximum = 'db_client_connection_max{db_client_connection_pool_name="main"}'
+            assert server.sample(maximum) == 9
+        write(server, config(1))
+        done(server)
+        assert rows(server, "/known") == [{"n": 1}]
+        for reader in readers:
+            finish(reader)
+        for _ in range(3):
+            assert rows(server, "/notes") == [{"n": 1}]
+        if is_postgres:
+            assert server.sample(maximum) == 1
+            count = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'reloaded1' AND query NOT LIKE 'LISTEN%'"
+            postgres = request.getfixturevalue("postgres")
+            until(lambda: int(postgres.psql(count)) == 1)
+        assert post(server, "/notes", {"n": 2}) == 201
+        if is_postgres:
+            postgres.psql("NOTIFY notes", "reloaded1")
+            assert server.sample('sluice_changes_connections_total{database="main"}') == 1
+        assert stream.next()[1] == "message"
+        assert rows(server, "/notes") == [{"n": 1}, {"n": 2}]
+    assert server.sample('sluice_resident_loads_total{resident="known"}') == loads
+
+
 def test_a_link_to_another_file(sluice, tmp_path):
     for n in (1, 7):
         run_sqlite(tmp_path / f"{n}.db", SCHEMA.format(n=n))
@@ -288,7 +343,7 @@ def test_several_databases_of_one_file_hear_every_commit(sluice, urls):
         done(server)
         c = open_streams.enter_context(Stream(server, "/c/changes"))
         all_hear([a, b, c], ["/a", "/b", "/c"])
-        for more in ("pool = 3", 'statement_timeout = "7s"'):
+        for more in ('statement_timeout = "6s"', 'statement_timeout = "7s"'):
             write(server, database("a") + database("b", more) + database("c", more))
             done(server)
             for stream in (b, c):
@@ -533,8 +588,8 @@ def test_an_unchanged_database_may_be_away(sluice, own_postgres):
     # A new table would need a description, too.
     write(server, config.replace('table = "tags"', 'table = "others"'))
     refused(server, "the database is away, and this is not served yet: ")
-    # With another pool it is another database.
-    write(server, config.replace("start_timeout", "pool = 3\nstart_timeout") + other.format(n=3))
+    # With another timeout it is another database.
+    write(server, config.replace("start_timeout", 'statement_timeout = "9s"\nstart_timeout') + other.format(n=3))
     line = server.file.read_text().splitlines().index(f'url = "{postgres.url()}"') + 1
     refused(server, f"{server.file.name}:{line}:7: error: cannot connect to ")
     assert server.get("/other/3").status == 404 and rows(server, "/other/2") == [{"n": 2}]

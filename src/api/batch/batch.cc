@@ -133,7 +133,7 @@ class Batch::Lane {
       const Plan::Route& from = plan.routes[i];
       http::Router::Route route{
           .pattern = *from.pattern, .host = from.host, .handlers = {}, .formats = true, .id = from.id};
-      route.filters = filters[i];
+      route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters[i]);
       if (from.get && from.get->file) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
       } else if (from.get) {

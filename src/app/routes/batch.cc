@@ -1,9 +1,11 @@
 // [batch]
 #include "api/batch/batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/batch/own_fields.h"
+#include "app/config/difference.h"
 #include "app/routes/kind.h"
 #include "app/worker.h"
 
@@ -12,18 +14,34 @@ namespace {
 
 class BatchRoute final : public Route {
  public:
-  BatchRoute(api::batch::Plan plan, Plan::RouteId id, std::size_t database,
+  // `called`: the routes that `plan` refers to. `shared`: the database's part that all cores share.
+  BatchRoute(api::batch::Plan plan, std::vector<std::shared_ptr<const Route>> called, Plan::RouteId id,
+             std::size_t database, std::shared_ptr<const Plan::Database> shared,
              std::vector<api::openapi::Security> security)
-      : plan_(std::move(plan)), id_(id), database_(database), security_(std::move(security)) {}
+      : plan_(std::move(plan)),
+        called_(std::move(called)),
+        id_(id),
+        database_(database),
+        shared_(std::move(shared)),
+        security_(std::move(security)) {}
 
   void build(Site& site) const override {
-    std::vector<std::vector<std::shared_ptr<http::Filter>>> filters;
-    for (const auto& called : plan_.routes) filters.push_back(site.filters(called.options->use));
+    Site::Builder builder(site, id_, shared_from_this(), plan_.options.use);
+    std::vector<http::Binding::Filters> filters;
+    for (const auto& called : plan_.routes) filters.push_back(builder.filters(called.options->use));
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
-    route.handlers[static_cast<std::size_t>(http::Method::post)] = site.own(std::make_unique<api::batch::Batch>(
-        plan_, site.database(database_), std::move(filters), site.worker().reactor(), site.trouble(database_),
-        site.write_trouble(database_)));
-    site.add(id_, std::move(route), plan_.options.use);
+    route.handlers[static_cast<std::size_t>(http::Method::post)] = builder.own(std::make_unique<api::batch::Batch>(
+        plan_, builder.database(database_), std::move(filters), builder.worker().reactor(), builder.trouble(database_),
+        builder.write_trouble(database_)));
+    builder.add(std::move(route));
+  }
+
+  Id id() const override { return id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const BatchRoute*>(&before);
+    const auto instance_of = [](const std::shared_ptr<const Route>& route) { return route->instance; };
+    return other != nullptr && shared_ == other->shared_ && config::same(plan_.options, other->plan_.options) &&
+           std::ranges::equal(called_, other->called_, {}, instance_of, instance_of);
   }
 
   void describe(Described& into) const override {
@@ -32,8 +50,10 @@ class BatchRoute final : public Route {
 
  private:
   const api::batch::Plan plan_;
+  const std::vector<std::shared_ptr<const Route>> called_;
   const Plan::RouteId id_;
   const std::size_t database_;  // index in options.databases
+  const std::shared_ptr<const Plan::Database> shared_;
   const std::vector<api::openapi::Security> security_;
 };
 
@@ -43,7 +63,10 @@ std::expected<void, Away> prepare_batch(Preparation& preparation) {
   Plan& plan = preparation.plan;
   const std::size_t database = options.index_of_database(options.batch->database.value);
   std::vector<api::batch::Plan::Route> calls;
-  for (const auto& route : plan.routes) route->add_call(database, calls);
+  std::vector<std::shared_ptr<const Route>> called_routes;
+  for (const auto& route : plan.routes) {
+    if (route->add_call(database, calls)) called_routes.push_back(route);
+  }
   std::vector<const api::EndpointOptions*> called;
   for (const auto& call : calls) called.push_back(call.options);
   const auto role = api::role_plan(options.databases[database].value);
@@ -55,8 +78,9 @@ std::expected<void, Away> prepare_batch(Preparation& preparation) {
                          .own_fields = api::batch::own_fields(role.get(), called),
                          .body_limit = options.server.body_limit,
                          .errors = api::ErrorMap::make({}, options.errors)};
-  plan.routes.push_back(std::make_unique<BatchRoute>(std::move(batch), plan.add_name(options.batch->path.value),
-                                                     database, preparation.security(options.batch->use)));
+  plan.routes.push_back(
+      std::make_shared<BatchRoute>(std::move(batch), std::move(called_routes), plan.add_name(options.batch->path.value),
+                                   database, plan.databases[database], preparation.security(options.batch->use)));
   return {};
 }
 

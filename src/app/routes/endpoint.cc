@@ -8,6 +8,7 @@
 #include "api/file_endpoint.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
+#include "app/config/difference.h"
 #include "app/routes/kind.h"
 #include "app/routes/prepare_endpoint.h"
 #include "app/worker.h"
@@ -21,7 +22,12 @@ class EndpointRoute final : public Route {
  public:
   EndpointRoute(const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
                 std::vector<api::openapi::Security> security, Plan& plan, const Plan* previous)
-      : options_(options), prepared_(std::move(prepared)), database_(database), security_(std::move(security)) {
+      : options_(options),
+        prepared_(std::move(prepared)),
+        database_(database),
+        shared_(plan.databases[database]),
+        policies_(plan.policies(options.use)),
+        security_(std::move(security)) {
     if (answers()) id_ = plan.add_name(options.host.value + options.path.value);
     if (!prepared_.changes) return;
     changes_id_ = plan.add_name(options.host.value + prepared_.changes->path);
@@ -29,7 +35,7 @@ class EndpointRoute final : public Route {
                            .boot = Plan::new_boot(),
                            .options = prepared_.changes->options,
                            .require = options.require,
-                           .policies = plan.policies(options.use),
+                           .policies = policies_,
                            .database = plan.databases[database]},
                           previous);
   }
@@ -51,8 +57,8 @@ class EndpointRoute final : public Route {
                               .changes = prepared_.changes.get()});
   }
 
-  void add_call(std::size_t database, std::vector<api::batch::Plan::Route>& into) const override {
-    if (database != database_) return;
+  bool add_call(std::size_t database, std::vector<api::batch::Plan::Route>& into) const override {
+    if (database != database_) return false;
     into.push_back({.pattern = &prepared_.pattern,
                     .host = options_.host.value,
                     .get = prepared_.get,
@@ -60,6 +66,18 @@ class EndpointRoute final : public Route {
                     .sets = prepared_.sets,
                     .options = &options_,
                     .id = id_});
+    return true;
+  }
+
+  Id id() const override { return answers() ? id_ : changes_id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const EndpointRoute*>(&before);
+    const auto id_of = [](const auto& plan) { return plan != nullptr ? plan->statement.id : sql::StatementId{}; };
+    const auto main_id_of = [](const auto& write) { return write->main.statement.id; };
+    return other != nullptr && shared_ == other->shared_ && feed_ == other->feed_ &&
+           config::same(options_, other->options_) && config::same(policies_, other->policies_) &&
+           id_of(prepared_.get) == id_of(other->prepared_.get) &&
+           std::ranges::equal(prepared_.writes, other->prepared_.writes, {}, main_id_of, main_id_of);
   }
 
  private:
@@ -70,43 +88,47 @@ class EndpointRoute final : public Route {
   void build_methods(Site& site) const {
     const bool is_file = options_.returns == api::Returns::file;
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
-    core::Reactor& reactor = site.worker().reactor();
-    sql::Database& database = site.database(database_);
-    TroubleLog* const trouble = site.trouble(database_);
-    TroubleLog* const write_trouble = site.write_trouble(database_);
+    Site::Builder builder(site, id_, shared_from_this(), options_.use);
+    core::Reactor& reactor = builder.worker().reactor();
+    sql::Database& database = builder.database(database_);
+    TroubleLog* const trouble = builder.trouble(database_);
+    TroubleLog* const write_trouble = builder.write_trouble(database_);
     const auto add = [&](Method method, std::unique_ptr<http::Handler> handler) {
-      route.handlers[static_cast<std::size_t>(method)] = site.own(std::move(handler));
+      route.handlers[static_cast<std::size_t>(method)] = builder.own(std::move(handler));
     };
     if (prepared_.get && is_file) {
       add(Method::get, std::make_unique<api::FileEndpoint>(prepared_.get, database, reactor,
-                                                           site.store(options_.store.value), trouble));
+                                                           builder.store(options_.store.value), trouble));
     } else if (prepared_.get) {
       add(Method::get, std::make_unique<api::Endpoint>(prepared_.get, database, reactor, trouble));
     }
     for (const auto& write : prepared_.writes) {
       std::vector<http::BlobStore*> stores;
-      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&site.store(file.store));
+      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&builder.store(file.store));
       add(write->method,
           std::make_unique<api::WriteEndpoint>(write, database, reactor, write_trouble, std::move(stores)));
     }
     for (const auto& set : prepared_.sets) {
       add(set->method, std::make_unique<api::SetEndpoint>(set, database, reactor, write_trouble));
     }
-    site.add(id_, std::move(route), options_.use);
+    builder.add(std::move(route));
   }
 
   void build_changes(Site& site) const {
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value};
     route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
-    route.handlers[static_cast<std::size_t>(Method::get)] = site.own(
-        std::make_unique<api::changes::Handler>(prepared_.changes, *site.feed(feed_.get()), site.database(database_),
-                                                site.worker().reactor(), site.trouble(database_)));
-    site.add(changes_id_, std::move(route), options_.use);
+    Site::Builder builder(site, changes_id_, shared_from_this(), options_.use);
+    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(std::make_unique<api::changes::Handler>(
+        prepared_.changes, builder.feed(feed_.get()), builder.database(database_), builder.worker().reactor(),
+        builder.trouble(database_)));
+    builder.add(std::move(route));
   }
 
-  const api::EndpointOptions& options_;
+  const api::EndpointOptions options_;
   const PreparedEndpoint prepared_;
   const std::size_t database_;  // index in options.databases
+  const std::shared_ptr<const Plan::Database> shared_;
+  const Plan::Policies policies_;
   const std::vector<api::openapi::Security> security_;
   Plan::RouteId id_ = 0;
   Plan::RouteId changes_id_ = 0;
@@ -138,7 +160,7 @@ std::expected<void, Away> prepare_endpoint(Preparation& preparation) {
     if (!made) return std::unexpected(Away{database, std::move(made.error())});
     if (!*made) continue;
     plan.most_body = std::max(plan.most_body, most_body(**made, plan.options));
-    plan.routes.push_back(std::make_unique<EndpointRoute>(options, std::move(**made), database, std::move(security),
+    plan.routes.push_back(std::make_shared<EndpointRoute>(options, std::move(**made), database, std::move(security),
                                                           plan, preparation.previous));
   }
   return {};

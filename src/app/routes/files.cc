@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/config/difference.h"
 #include "app/routes/kind.h"
 #include "app/worker.h"
 #include "base/contains.h"
@@ -40,19 +41,26 @@ class FilesRoute final : public Route {
 
   void build(Site& site) const override {
     const std::string& path = options_.path.value;
-    Worker& worker = site.worker();
+    Site::Builder builder(site, id_, shared_from_this(), options_.use);
+    Worker& worker = builder.worker();
     auto handler = std::make_unique<files::StaticFiles>(options_, worker.reactor(), worker.mailbox(), worker.threads());
     handler->set_api_paths(api_paths_);
-    site.count(*handler);
+    builder.count(*handler);
     http::Router::Route route{.pattern = *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}"),
                               .host = options_.host.value,
                               .folder = true};
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
-    site.add(id_, std::move(route), options_.use);
+    route.handlers[static_cast<std::size_t>(http::Method::get)] = builder.own(std::move(handler));
+    builder.add(std::move(route));
+  }
+  Id id() const override { return id_; }
+  // The paths of APIs only concern the fallback of new requests.
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const FilesRoute*>(&before);
+    return other != nullptr && config::same(options_, other->options_);
   }
 
  private:
-  const files::FilesOptions& options_;
+  const files::FilesOptions options_;
   const Plan::RouteId id_;
   const std::vector<std::string> api_paths_;
 };
@@ -61,7 +69,7 @@ std::expected<void, Away> prepare_files(Preparation& preparation) {
   for (const files::FilesOptions& options : preparation.options().files) {
     (void)preparation.security(options.use);
     preparation.plan.routes.push_back(
-        std::make_unique<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value),
+        std::make_shared<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value),
                                      api_paths(preparation.options(), options.host.value)));
   }
   return {};

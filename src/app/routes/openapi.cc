@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/openapi/handler.h"
+#include "app/config/difference.h"
 #include "app/routes/kind.h"
 #include "app/worker.h"
 
@@ -15,13 +16,20 @@ class OpenApiRoute final : public Route {
 
   void build(Site& site) const override {
     http::Router::Route route{.pattern = *http::Pattern::parse(options_.path.value)};
+    Site::Builder builder(site, id_, shared_from_this(), options_.use);
     route.handlers[static_cast<std::size_t>(http::Method::get)] =
-        site.own(std::make_unique<api::openapi::DocumentHandler>(document_));
-    site.add(id_, std::move(route), options_.use);
+        builder.own(std::make_unique<api::openapi::DocumentHandler>(document_));
+    builder.add(std::move(route));
+  }
+
+  Id id() const override { return id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const OpenApiRoute*>(&before);
+    return other != nullptr && config::same(options_, other->options_);
   }
 
  private:
-  const api::openapi::Options& options_;
+  const api::openapi::Options options_;
   const Plan::RouteId id_;
   const std::shared_ptr<const api::openapi::Published> document_;
 };
@@ -37,7 +45,7 @@ std::expected<void, Away> prepare_openapi(Preparation& preparation) {
                                               described.batch ? &*described.batch : nullptr);
   std::ranges::move(document.warnings, std::back_inserter(plan.warnings));
   plan.routes.push_back(
-      std::make_unique<OpenApiRoute>(options, plan.add_name(options.path.value), std::move(document.text)));
+      std::make_shared<OpenApiRoute>(options, plan.add_name(options.path.value), std::move(document.text)));
   return {};
 }
 

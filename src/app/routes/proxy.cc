@@ -15,8 +15,13 @@ namespace {
 
 class GatewayRoute final : public Route {
  public:
-  GatewayRoute(std::shared_ptr<const Plan::Proxied> plan, const Options& all, Plan::RouteId id)
-      : plan_(std::move(plan)), all_(all), id_(id), change_(std::move(*gateway::PathChange::make(plan_->options))) {}
+  // `servers`: of the upstreams that the route has.
+  GatewayRoute(std::shared_ptr<const Plan::Proxied> plan, std::vector<std::shared_ptr<const void>> servers,
+               Plan::RouteId id)
+      : plan_(std::move(plan)),
+        servers_(std::move(servers)),
+        id_(id),
+        change_(std::move(*gateway::PathChange::make(plan_->options))) {}
 
   void build(Site& site) const override {
     const gateway::RouteOptions& options = plan_->options;
@@ -24,25 +29,29 @@ class GatewayRoute final : public Route {
                               .host = options.host.value,
                               .conditions = options.conditions(),
                               .passes_on = options.upstream || !options.split.empty()};
-    http::Handler* const handler = site.own(make_handler(site, route.pattern));
+    Site::Builder builder(site, id_, shared_from_this(), options.use);
+    http::Handler* const handler = builder.own(make_handler(builder, route.pattern));
     for (const http::Method method : options.taken_methods()) {
       route.handlers[static_cast<std::size_t>(method)] = handler;
     }
-    site.add(id_, std::move(route), plan_->options.use);
+    builder.add(std::move(route));
+  }
+
+  Id id() const override { return id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const GatewayRoute*>(&before);
+    return other != nullptr && plan_ == other->plan_ && servers_ == other->servers_;
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<http::Handler> make_handler(Site& site, const http::Pattern& pattern) const {
+  [[nodiscard]] std::unique_ptr<http::Handler> make_handler(Site::Builder& builder,
+                                                            const http::Pattern& pattern) const {
     const gateway::RouteOptions& options = plan_->options;
     if (options.respond) return std::make_unique<gateway::Respond>(*options.respond);
     if (options.redirect) {
       return std::make_unique<gateway::Redirect>(*gateway::Redirect::make(*options.redirect, pattern.names()));
     }
-    const auto proxy = [&](const std::string& upstream) {
-      const std::size_t index = *all_.find_upstream(upstream);
-      return std::make_unique<gateway::Proxy>(site.upstream(index), site.plan()->upstreams[index], plan_, change_.get(),
-                                              site.answer_fields().get());
-    };
+    const auto proxy = [&](std::string_view upstream) { return builder.proxy_to(upstream, plan_, change_.get()); };
     if (options.upstream) return proxy(options.upstream->value);
     auto split = std::make_unique<gateway::Split>();
     for (const auto& [name, weight] : options.split) split->add(proxy(name.value), weight);
@@ -50,7 +59,7 @@ class GatewayRoute final : public Route {
   }
 
   const std::shared_ptr<const Plan::Proxied> plan_;
-  const Options& all_;
+  const std::vector<std::shared_ptr<const void>> servers_;
   const Plan::RouteId id_;
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
@@ -63,9 +72,16 @@ std::expected<void, Away> prepare_proxy(Preparation& preparation) {
   }
   for (const gateway::RouteOptions& options : preparation.options().routes) {
     (void)preparation.security(options.use);
-    plan.routes.push_back(std::make_unique<GatewayRoute>(
+    std::vector<std::shared_ptr<const void>> servers;
+    const auto use = [&](const std::string& upstream) {
+      const std::size_t index = *plan.options.find_upstream(upstream);
+      if (index < plan.upstreams.size()) servers.push_back(plan.upstreams[index]);
+    };
+    if (options.upstream) use(options.upstream->value);
+    for (const auto& [name, weight] : options.split) use(name.value);
+    plan.routes.push_back(std::make_shared<GatewayRoute>(
         plan.add_proxied({.options = options, .policies = plan.policies(options.use)}, preparation.previous),
-        preparation.options(), plan.add_name(options.host.value + options.path.value)));
+        std::move(servers), plan.add_name(options.host.value + options.path.value)));
   }
   return {};
 }

@@ -36,14 +36,21 @@ class ResidentRoute final : public Route {
   }
 
   void build(Site& site) const override {
-    api::resident::Resident& resident = *site.resident(plan_.get());
-    const auto add = [&](Plan::RouteId id, const http::Pattern& pattern, std::unique_ptr<http::Handler> handler) {
+    const auto add = [&]<class Handler>(Plan::RouteId id, const http::Pattern& pattern, std::type_identity<Handler>) {
+      Site::Builder builder(site, id, shared_from_this(), options_.use);
       http::Router::Route route{.pattern = pattern, .host = options_.host.value, .formats = true};
-      route.handlers[static_cast<std::size_t>(http::Method::get)] = site.own(std::move(handler));
-      site.add(id, std::move(route), options_.use);
+      route.handlers[static_cast<std::size_t>(http::Method::get)] =
+          builder.own(std::make_unique<Handler>(builder.resident(plan_.get())));
+      builder.add(std::move(route));
     };
-    add(id_, pattern_, std::make_unique<api::resident::ListHandler>(resident));
-    if (key_pattern_) add(key_id_, *key_pattern_, std::make_unique<api::resident::FindHandler>(resident));
+    add(id_, pattern_, std::type_identity<api::resident::ListHandler>());
+    if (key_pattern_) add(key_id_, *key_pattern_, std::type_identity<api::resident::FindHandler>());
+  }
+
+  Id id() const override { return id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const ResidentRoute*>(&before);
+    return other != nullptr && plan_ == other->plan_ && config::same(options_.use, other->options_.use);
   }
 
   void describe(Described& into) const override {
@@ -55,7 +62,7 @@ class ResidentRoute final : public Route {
   }
 
  private:
-  const api::resident::ResidentOptions& options_;
+  const api::resident::ResidentOptions options_;
   const std::shared_ptr<const api::resident::Plan> plan_;
   const std::vector<bool> never_null_;  // for [openapi], by column
   const std::vector<api::openapi::Security> security_;
@@ -196,7 +203,7 @@ std::expected<void, Away> prepare_resident(Preparation& preparation) {
     }
     if (!options.serve.value) continue;
     plan.routes.push_back(
-        std::make_unique<ResidentRoute>(options, std::move(*made), std::move(never_null), std::move(security), plan));
+        std::make_shared<ResidentRoute>(options, std::move(*made), std::move(never_null), std::move(security), plan));
   }
   return {};
 }

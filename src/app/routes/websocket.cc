@@ -16,10 +16,17 @@ class WebSocketRoute final : public Route {
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_->options.path.value),
                               .host = plan_->options.host.value,
                               .upgrades = true};
-    http::Handler* const handler = site.websocket(plan_.get()).get();
+    Site::Builder builder(site, id_, shared_from_this(), plan_->options.use);
+    http::Handler* const handler = &builder.websocket(plan_.get());
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler;  // over HTTP/2 (RFC 8441)
-    site.add(id_, std::move(route), plan_->options.use);
+    builder.add(std::move(route));
+  }
+
+  Id id() const override { return id_; }
+  bool is_same(const Route& before) const override {
+    const auto* const other = dynamic_cast<const WebSocketRoute*>(&before);
+    return other != nullptr && plan_ == other->plan_;
   }
 
  private:
@@ -31,7 +38,7 @@ std::expected<void, Away> prepare_websocket(Preparation& preparation) {
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
     (void)preparation.security(options.use);
     Plan& plan = preparation.plan;
-    plan.routes.push_back(std::make_unique<WebSocketRoute>(
+    plan.routes.push_back(std::make_shared<WebSocketRoute>(
         plan.add_websocket({.options = options, .policies = plan.policies(options.use)}, preparation.previous),
         plan.add_name(options.host.value + options.path.value)));
   }

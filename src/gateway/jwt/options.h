@@ -61,6 +61,13 @@ struct Options {
   ByteSize cache_memory = 16_MiB;
   Position position;
 
+  // The options without the keys that load_keys() takes.
+  [[nodiscard]] Options without_keys() const {
+    Options rest = *this;
+    rest.secret = rest.secret_file = rest.public_key = rest.jwks = std::nullopt;
+    return rest;
+  }
+
   static std::string check_name(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
   static std::string check_url(std::string_view text);
   static std::string check_realm(std::string_view text) {

@@ -513,8 +513,9 @@ void Connection::look_around() {
       return;
     }
     cancel_abandoned();
-  } else if (idle() && (pool_.retired() || (options.idle_ms != 0 && pool_.open_connections() > 1 &&
-                                            now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
+  } else if (idle() &&
+             (pool_.is_surplus(index_) || (options.idle_ms != 0 && pool_.open_connections() > 1 &&
+                                           now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
     write_terminate(out_);
     flush();
     break_off("nobody used the connection");

@@ -38,6 +38,7 @@ class Database final : public sql::Database {
   [[nodiscard]] std::unique_ptr<sql::Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
   void retire() override { pool_.retire(); }
+  void resize(std::uint32_t pool, Duration wait) override { pool_.resize(pool, wait); }
   [[nodiscard]] Readings readings() override;
 
   [[nodiscard]] const Counters& counters() { return pool_.counters(); }

@@ -25,10 +25,17 @@ Pool::Pool(core::Reactor& reactor, Options options)
       retry_timer_(&Pool::on_retry, *this),
       serve_hook_(&Pool::on_turn_end, *this),
       column_lists_(*this) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(options_.pool_size, 1); ++i) {
-    connections_.push_back(std::make_unique<Connection>(*this, i));
+  resize(options_.pool_size, std::chrono::milliseconds(options_.wait_ms));  // opens the first connection
+}
+
+void Pool::resize(std::size_t connections, Duration wait) {
+  options_.pool_size = connections;
+  options_.wait_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
+  while (connections_.size() < std::max<std::size_t>(connections, 1)) {
+    connections_.push_back(std::make_unique<Connection>(*this, connections_.size()));
   }
-  serve_soon();  // opens the first connection
+  for (const auto& connection : connections_) connection->look_around();
+  serve_soon();
 }
 
 Pool::~Pool() {
@@ -106,13 +113,13 @@ bool Pool::place(Query& query) {
 // The server needs one send for each ReadyForQuery, but wakes up once for all requests that have arrived. So it is
 // fastest to send as many requests as possible on as few connections as possible.
 bool Pool::place_shared(Query& query) {
-  if (connections_.size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
-  for (const auto& connection : connections_) {
+  if (allowed().size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
+  for (const auto& connection : allowed()) {
     if (!connection->can_share(options_.pipeline, reactor_.now())) continue;
     query.place(*connection);
     return true;
   }
-  for (const auto& connection : connections_) {
+  for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
     query.place(*connection);
     return true;
@@ -128,7 +135,7 @@ bool Pool::place_exclusive(Query& query) {
   std::size_t shared = 0;
   Connection* idle = nullptr;
   Connection* idle_shared = nullptr;
-  for (const auto& connection : connections_) {
+  for (const auto& connection : allowed()) {
     leased += connection->leased() ? 1 : 0;
     if (connection->state() == Connection::State::ready && connection->role() == Connection::Role::shared) {
       ++shared;
@@ -137,12 +144,11 @@ bool Pool::place_exclusive(Query& query) {
       idle = connection.get();
     }
   }
-  if (shares && connections_.size() > 1 && leased >= connections_.size() - 1) return false;
+  if (shares && allowed().size() > 1 && leased >= allowed().size() - 1) return false;
   if (idle == nullptr && idle_shared != nullptr) {
     // The last shared connection stays shared, unless the pool has no room for another.
-    const bool opening = std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
-      return connection->state() == Connection::State::opening;
-    });
+    const bool opening = std::ranges::any_of(
+        allowed(), [](const auto& connection) { return connection->state() == Connection::State::opening; });
     if (!shares || shared > 1 || (!can_grow() && !opening)) idle = idle_shared;
   }
   if (idle == nullptr) {
@@ -154,7 +160,7 @@ bool Pool::place_exclusive(Query& query) {
 }
 
 bool Pool::place_conversation(Query& query) {
-  for (const auto& connection : connections_) {
+  for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
     query.place(*connection);
     return true;
@@ -180,7 +186,7 @@ void Pool::serve() {
     serve(exclusive_waiting_);
   }
   serve(helpers_waiting_);
-  if (connections_.size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
+  if (allowed().size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
   if (open_connections() == 0 && !retired_) open_more(Connection::Role::shared);
 }
 
@@ -191,7 +197,7 @@ void Pool::retire() {
 
 bool Pool::can_grow() const {
   bool has_room = false;
-  for (const auto& connection : connections_) {
+  for (const auto& connection : allowed()) {
     // One at a time, so that a server that refuses gets one attempt, not one per connection.
     if (connection->state() == Connection::State::opening) return false;
     has_room |= connection->state() == Connection::State::off;
@@ -204,7 +210,7 @@ void Pool::open_more(Connection::Role role) {
     if (reactor_.now() < retry_at_ && !retry_timer_.armed()) reactor_.timers().schedule(retry_timer_, retry_at_);
     return;
   }
-  for (const auto& connection : connections_) {
+  for (const auto& connection : allowed()) {
     if (connection->state() != Connection::State::off) continue;
     tasks_.spawn(connection->run(role));
     return;

@@ -61,7 +61,10 @@ class Pool {
   void leave_queue(Query& query);
   // Stops keeping idle connections; from now on connections are opened only for requests.
   void retire();
-  [[nodiscard]] bool retired() const { return retired_; }
+  // As Database::resize().
+  void resize(std::size_t connections, Duration wait);
+  // Whether the connection of this index closes when it is idle.
+  [[nodiscard]] bool is_surplus(std::size_t index) const { return retired_ || index >= allowed().size(); }
   // Called when connections have become free or have closed.
   void serve_soon() { reactor_.at_turn_end(serve_hook_); }
   // Duration::max() if there is no timeout.
@@ -132,6 +135,10 @@ class Pool {
   void serve();
   void open_more(Connection::Role role);
   [[nodiscard]] bool can_grow() const;
+  // The connections that serve requests. Those behind them are left from a larger pool.
+  [[nodiscard]] std::span<const std::unique_ptr<Connection>> allowed() const {
+    return std::span(connections_).first(std::max<std::size_t>(options_.pool_size, 1));
+  }
   [[nodiscard]] Habit& habit(const Statement& statement);
   [[nodiscard]] core::Task<void> send_cancel(Connection& connection, std::uint64_t life, core::Address address,
                                              BackendKey key, bool encrypted);
@@ -139,7 +146,7 @@ class Pool {
   static void on_turn_end(core::TurnHook& hook) noexcept;
 
   core::Reactor& reactor_;
-  const Options options_;
+  Options options_;
   Counters counters_;
   net::tls::CoreState tls_;  // used by the connections
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -50,6 +50,7 @@ class SqliteDatabase final : public Database {
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options) override;
   [[nodiscard]] std::unique_ptr<Staging> stage(const SetPlan& plan, const TransactionOptions& options) override;
   [[nodiscard]] core::Task<Result<void>> ping(Instant deadline) override;
+  void resize(std::uint32_t pool, Duration wait) override { scans_->resize(pool, wait); }
   [[nodiscard]] Readings readings() override;
 
   [[nodiscard]] const Counters& counters() const { return counters_; }

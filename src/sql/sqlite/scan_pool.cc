@@ -384,6 +384,17 @@ core::Task<Result<Lease>> ScanPool::fetch(Lease lease) {
   co_return Result<Lease>(*std::move(done));
 }
 
+void ScanPool::resize(std::uint32_t connections, Duration wait) {
+  options_.scan_connections = connections;
+  options_.scan_wait_ms =
+      static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(wait).count());
+  while (open_ > options_.scan_connections && !idle_.empty()) {
+    idle_.pop_back();
+    --open_;
+  }
+  if (waiting_ != 0) reactor_.at_turn_end(grant_);
+}
+
 Lease ScanPool::try_acquire() {
   if (closed_) return {};
   if (idle_.empty()) {
@@ -413,6 +424,10 @@ void ScanPool::release(std::shared_ptr<ScanConnection> connection) noexcept {
   connection->reset_asked = false;
   connection->end_transaction();
   connection->block.clear();
+  if (open_ > options_.scan_connections) {
+    --open_;
+    return;
+  }
   idle_.push_back(std::move(connection));
   if (waiting_ != 0) reactor_.at_turn_end(grant_);
 }

@@ -114,6 +114,8 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
                                                                   QueryOptions options);
   // Begins a transaction that only reads, on a connection of its own.
   [[nodiscard]] std::unique_ptr<Transaction> begin(const TransactionOptions& options);
+  // As Database::resize().
+  void resize(std::uint32_t connections, Duration wait);
   // Called when the database is destroyed: connections that are returned later are closed.
   void close();
 
@@ -139,7 +141,7 @@ class ScanPool : public std::enable_shared_from_this<ScanPool> {
   core::Task<void> reset(Lease lease);
   void grant() noexcept;
 
-  const SqliteOptions options_;
+  SqliteOptions options_;
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "app/plan.h"
+#include "base/reading.h"
+#include "http/binding.h"
+
+namespace sluice::app {
+
+class Worker;
+
+// A route of one generation of the configuration, on one core. While the generation is served, the binding pins itself.
+class Binding final : public http::Binding {
+ public:
+  // `generation`: of the configuration; newer ones have higher numbers. `route`: the prepared route; null for requests
+  // without a route. `everywhere`, `own` and `answer_fields`: as for http::Binding. `worker` outlives this.
+  Binding(Worker& worker, std::uint64_t generation, Plan::RouteId id, std::shared_ptr<const Route> route,
+          Filters everywhere, Filters own, std::shared_ptr<http::AnswerFields> answer_fields)
+      : http::Binding(std::move(everywhere), std::move(own), std::move(answer_fields)),
+        worker_(worker),
+        generation_(generation),
+        id_(id),
+        route_(std::move(route)) {}
+
+  [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
+    std::shared_ptr<http::Handler> shared = std::move(handler);
+    http::Handler* const made = shared.get();
+    keep(std::move(shared));
+    return made;
+  }
+  // Adds a handler with counters.
+  template <class Counting>
+  void count(const Counting& counting) {
+    counting_.emplace_back([&counting] { return counting.counters().readings(); });
+  }
+
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+  [[nodiscard]] Plan::RouteId id() const { return id_; }
+  [[nodiscard]] const Route* route() const { return route_.get(); }
+  // The counts of its handlers.
+  [[nodiscard]] Readings readings() const {
+    Readings all;
+    for (const auto& counted : counting_) append(all, counted());
+    return all;
+  }
+  // Called when its generation has been replaced. When no exchange pins the binding any more, the worker is notified.
+  void retire() { serving_.release(); }
+
+ private:
+  void unpinned() override;
+
+  Worker& worker_;
+  const std::uint64_t generation_;
+  const Plan::RouteId id_;
+  const std::shared_ptr<const Route> route_;
+  std::vector<std::function<Readings()>> counting_;
+  http::Pin serving_{*this};
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,77 @@
+#include "http/binding.h"
+
+#include <iterator>
+#include <optional>
+
+namespace sluice::http {
+namespace {
+
+Response tell_methods(std::string_view allow) {
+  Response response;
+  response.status = 204;
+  response.fields.add("Allow", allow);
+  return response;
+}
+
+Binding::Filters joined(Binding::Filters first, Binding::Filters second) {
+  first.insert(first.end(), std::make_move_iterator(second.begin()), std::make_move_iterator(second.end()));
+  return first;
+}
+
+}  // namespace
+
+bool is_preflight(const Request& request) {
+  return request.method == Method::options && request.has_field("origin") &&
+         request.has_field("access-control-request-method");
+}
+
+Binding::Binding(Filters everywhere, Filters own, std::shared_ptr<AnswerFields> answer_fields)
+    : Pinned(std::move(answer_fields)),
+      is_guarded_(!own.empty()),
+      filters_(joined(std::move(everywhere), std::move(own))) {}
+
+Binding::~Binding() {
+  while (!kept_.empty()) kept_.pop_back();
+}
+
+core::Async<Response> Binding::handle(Exchange& exchange) {
+  if (filters_.empty()) return answer(exchange);
+  exchange.allow = allow(exchange.request);
+  if (is_guarded_ && is_preflight(exchange.request)) {
+    for (const auto& filter : filters_) {
+      if (auto response = filter->preflight(exchange)) return std::move(*response);
+    }
+    return tell_methods(exchange.allow);
+  }
+  auto asking = exchange.ask(filters_);
+  if (!asking.ready()) return answer_later(exchange, asking.take_task());
+  if (asking.get()) return std::move(*asking.get());
+  return answer(exchange);
+}
+
+core::Task<Response> Binding::answer_later(Exchange& exchange, core::Task<std::optional<Response>> asking) {
+  if (auto response = co_await std::move(asking)) co_return std::move(*response);
+  co_return co_await answer(exchange);
+}
+
+inline core::Async<Response> Binding::answer(Exchange& exchange) {
+  const Request& request = exchange.request;
+  // Checked after the filters, so that a client that they refuse cannot detect which paths exist. Folders ignore empty
+  // segments.
+  if (request.has_empty_segment && !folder_ && !allow_.empty()) [[unlikely]]
+    return problem(404, "The path has an empty segment (//), and no resource has such a path.");
+
+  const Method method = request.method == Method::head ? Method::get : request.method;
+  const bool needs_http1 = upgrades_ && request.version == Version::http2 && method == Method::get;
+  if (takes(method) && !needs_http1) [[likely]]
+    return handlers_[static_cast<std::size_t>(method)]->handle(exchange);
+  // TRACE is a known method, but no resource supports it (RFC 9110, 9.1).
+  if (method == Method::other) return problem(501, "The server does not know this method.");
+  if (allow_.empty()) return problem(404, "No resource has this path.");
+  if (method == Method::options) return tell_methods(allow(request));
+  Response response = problem(405, "The resource does not take this method.");
+  response.fields.add("Allow", allow(request));
+  return response;
+}
+
+}  // namespace sluice::http
