@@ -133,7 +133,6 @@ core::Async<http::Response> Endpoint::handle(http::Exchange& exchange) {
 }
 
 core::Task<http::Response> Endpoint::query_if_allowed(http::Exchange& exchange, Preference preference) {
-  http::Request& request = exchange.request;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, exchange);
@@ -148,7 +147,6 @@ core::Task<http::Response> Endpoint::query_if_allowed(http::Exchange& exchange, 
 }
 
 core::Async<http::Response> Endpoint::query(http::Exchange& exchange, const Preference& preference) {
-  http::Request& request = exchange.request;
   arguments_.clear();
   if (auto bound = binder_.bind(plan_->sources, exchange, {}, arguments_); !bound) return refuse_value(bound.error());
 

@@ -13,11 +13,10 @@ namespace sluice::app {
 // The listener for one database.
 class Changes::Source final : public sql::ChangeSink {
  public:
-  Source(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options,
-         std::span<Worker* const> workers)
-      : core_(core), workers_(workers), database_(std::move(database)), name_(options.name.value) {
-    auto opened = sql::listen_for_changes(name_, options.value, core.reactor(), core.mailbox(), database_->shared.get(),
-                                          {}, *this);
+  Source(core::Core& core, std::shared_ptr<Plan::Database> database, std::span<Worker* const> workers)
+      : core_(core), workers_(workers), database_(std::move(database)), name_(database_->options.name.value) {
+    auto opened = sql::listen_for_changes(name_, database_->options.value, core.reactor(), core.mailbox(),
+                                          database_->shared.get(), {}, *this);
     if (!opened) throw std::runtime_error("database \"" + name_ + "\": " + opened.error().message);
     listener_ = std::move(*opened);
   }
@@ -26,8 +25,8 @@ class Changes::Source final : public sql::ChangeSink {
   // The listener runs from the first settle() on.
   void join(std::shared_ptr<const Plan::Feed> plan) {
     if (contains(feeds_, plan, &Feed::plan)) return;
-    sql::Topic topic{.channel = plan->options.notify.value, .tables = {}};
-    for (const auto& table : plan->options.tables) topic.tables.push_back(table.value);
+    sql::Topic topic{.channel = plan->options.options.notify.value, .tables = {}};
+    for (const auto& table : plan->options.options.tables) topic.tables.push_back(table.value);
     const std::size_t index = listener_->add(std::move(topic));
     if (index >= feeds_.size()) feeds_.resize(index + 1);
     feeds_[index] = {.plan = std::move(plan)};
@@ -44,7 +43,7 @@ class Changes::Source final : public sql::ChangeSink {
     bool has_some = false;
     for (std::size_t i = 0; i < feeds_.size(); ++i) {
       if (!feeds_[i].plan) continue;
-      if (contains(plan.feeds, feeds_[i].plan)) {
+      if (plan.has(feeds_[i].plan.get())) {
         has_some = true;
       } else {
         listener_->drop(i);
@@ -62,7 +61,8 @@ class Changes::Source final : public sql::ChangeSink {
       Feed& feed = feeds_[change.topic];
       if (!feed.plan) continue;
       api::changes::Event event{.number = ++feed.last, .gap = false, .frame = {}};
-      api::changes::append_event(event.frame, api::changes::event_id(feed.plan->boot, event.number), {}, change.text);
+      api::changes::append_event(event.frame, api::changes::event_id(feed.plan->options.boot, event.number), {},
+                                 change.text);
       deliveries->push_back({feed.plan.get(), std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
@@ -73,7 +73,7 @@ class Changes::Source final : public sql::ChangeSink {
     for (Feed& feed : feeds_) {
       if (!feed.plan) continue;
       api::changes::Event event{.number = ++feed.last, .gap = true, .frame = {}};
-      event.frame = api::changes::reset_frame(api::changes::event_id(feed.plan->boot, event.number), "gap");
+      event.frame = api::changes::reset_frame(api::changes::event_id(feed.plan->options.boot, event.number), "gap");
       deliveries->push_back({feed.plan.get(), std::make_shared<const api::changes::Event>(std::move(event))});
     }
     co_await deliver(std::move(deliveries));
@@ -101,7 +101,7 @@ class Changes::Source final : public sql::ChangeSink {
 
   static Reading events(const Feed& feed) {
     return counter("sluice_changes_events_total", "Changes that were heard of.", feed.last,
-                   label("http_route", feed.plan->path));
+                   label("http_route", feed.plan->options.path));
   }
 
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
@@ -128,12 +128,10 @@ class Changes::Source final : public sql::ChangeSink {
 Changes::Changes(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
 
 void Changes::join(const Plan& plan) {
-  for (const auto& feed : plan.feeds) {
-    auto found = std::ranges::find(sources_, feed->database.get(), &Source::database);
+  for (const auto& feed : plan.all<Plan::Feed>()) {
+    auto found = std::ranges::find(sources_, feed->options.database.get(), &Source::database);
     if (found == sources_.end()) {
-      const auto index = std::ranges::find(plan.databases, feed->database) - plan.databases.begin();
-      sources_.push_back(std::make_unique<Source>(core_, feed->database,
-                                                  plan.options.databases[static_cast<std::size_t>(index)], workers_));
+      sources_.push_back(std::make_unique<Source>(core_, feed->options.database, workers_));
       found = sources_.end() - 1;
     }
     (*found)->join(feed);

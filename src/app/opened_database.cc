@@ -19,12 +19,14 @@ sql::Result<OpenedDatabase> open_database(Loop& loop, const Options& options,
 }
 
 std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net::Resolver>& resolver) {
-  for (const auto& upstream : plan.upstreams) {
+  for (const auto& component : plan.all<UpstreamComponent>()) {
+    const auto& upstream = component->shared;
     if (upstream->resolver != nullptr || !upstream->needs_resolver()) continue;
     if (!resolver) resolver.emplace();
     upstream->resolver = &*resolver;
   }
-  for (const auto& source : plan.key_sources) {
+  for (const auto& component : plan.all<KeySourceComponent>()) {
+    const auto& source = component->shared;
     if (source->resolver != nullptr || !source->needs_resolver()) continue;
     if (!resolver) resolver.emplace();
     source->resolver = &*resolver;

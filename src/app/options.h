@@ -239,8 +239,8 @@ struct Options {
   [[nodiscard]] std::vector<std::string> names_of_keys() const {
     std::vector<std::string> names;
     for (const auto& policy : policies) {
-      if (policy.value.type.value != gateway::PolicyType::api_key) continue;
-      const auto& options = policy.value.api_key;
+      if (!policy.value.is<gateway::apikey::Options>()) continue;
+      const auto& options = policy.value.of<gateway::apikey::Options>();
       names.push_back(options.query ? options.query->value : options.cookie ? "cookie" : options.header.value);
     }
     return names;

@@ -33,46 +33,47 @@ std::string Plan::new_boot() {
 
 namespace {
 
-// Adds `one`, or the equal object of `before`.
-template <class One, class Same>
-std::shared_ptr<const One> add(std::vector<std::shared_ptr<const One>>& all,
-                               const std::vector<std::shared_ptr<const One>>* before, One one, Same is_same) {
-  if (before != nullptr) {
-    const auto found = std::ranges::find_if(*before, [&](const auto& other) { return is_same(*other, one); });
-    if (found != before->end()) return all.emplace_back(*found);
-  }
-  return all.emplace_back(std::make_shared<const One>(std::move(one)));
-}
-
 // Whether the limits are the same except for how much they allow.
 bool counts_the_same(const gateway::PolicyOptions& one, const gateway::PolicyOptions& other) {
   if (one.type.value != other.type.value) return false;
   const auto same = [](const auto& a, const auto& b) { return a.per.items == b.per.items && a.keys == b.keys; };
-  return same(one.rate_limit, other.rate_limit) && same(one.concurrency, other.concurrency);
+  return same(one.of<gateway::limits::RateLimitOptions>(), other.of<gateway::limits::RateLimitOptions>()) &&
+         same(one.of<gateway::limits::ConcurrencyOptions>(), other.of<gateway::limits::ConcurrencyOptions>());
+}
+
+// Null if the keys of the policy are not fetched.
+std::shared_ptr<KeySourceComponent> find_source(const Plan& plan, const gateway::jwt::Options& policy) {
+  for (auto& one : plan.all<KeySourceComponent>()) {
+    if (one->shared->is_for(policy)) return std::move(one);
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-std::shared_ptr<const Plan::Feed> Plan::add_feed(Feed feed, const Plan* before) {
-  return add(
-      feeds, before != nullptr ? &before->feeds : nullptr, std::move(feed), [](const Feed& one, const Feed& other) {
-        return one.path == other.path && one.database == other.database && config::same(one.options, other.options) &&
-               config::same(one.require, other.require) && config::same(one.policies, other.policies);
-      });
+std::shared_ptr<UpstreamComponent> Plan::upstream(std::string_view name) const {
+  for (auto& one : all<UpstreamComponent>()) {
+    if (one->shared->options.name.value == name) return std::move(one);
+  }
+  return nullptr;
 }
 
-std::shared_ptr<const Plan::WebSocket> Plan::add_websocket(WebSocket websocket, const Plan* before) {
-  return add(websockets, before != nullptr ? &before->websockets : nullptr, std::move(websocket),
-             [](const WebSocket& one, const WebSocket& other) {
-               return config::same(one.options, other.options) && config::same(one.policies, other.policies);
-             });
+std::shared_ptr<StoreComponent> Plan::store(std::string_view name) const {
+  for (auto& one : all<StoreComponent>()) {
+    if (one->options.name.value == name) return std::move(one);
+  }
+  return nullptr;
 }
 
 std::shared_ptr<const Plan::Proxied> Plan::add_proxied(Proxied added, const Plan* before) {
-  return add(proxied, before != nullptr ? &before->proxied : nullptr, std::move(added),
-             [](const Proxied& one, const Proxied& other) {
-               return config::same(one.options, other.options) && config::same(one.policies, other.policies);
-             });
+  if (before != nullptr) {
+    const auto is_same = [&](const auto& one) {
+      return config::same(one->options, added.options) && config::same(one->policies, added.policies);
+    };
+    const auto found = std::ranges::find_if(before->proxied, is_same);
+    if (found != before->proxied.end()) return proxied.emplace_back(*found);
+  }
+  return proxied.emplace_back(std::make_shared<const Proxied>(std::move(added)));
 }
 
 bool Plan::has_proxied(const void* wanted) const {
@@ -88,12 +89,14 @@ std::expected<void, gateway::TlsProblem> Plan::add_upstream(const gateway::Upstr
     context = std::move(*made);
   }
   const gateway::SharedUpstream* goes_on_from = nullptr;
-  for (std::size_t i = 0; before != nullptr && i < before->upstreams.size(); ++i) {
-    const gateway::SharedUpstream& one = *before->upstreams[i];
+  const auto earlier =
+      before != nullptr ? before->all<UpstreamComponent>() : std::vector<std::shared_ptr<UpstreamComponent>>();
+  for (const auto& component : earlier) {
+    const gateway::SharedUpstream& one = *component->shared;
     if ((one.tls == nullptr) != (context == nullptr)) continue;
     if (context != nullptr && one.tls->fingerprint() != context->fingerprint()) continue;
     if (config::same(one.options, upstream)) {
-      upstreams.push_back(before->upstreams[i]);
+      components.push_back(component);
       return {};
     }
     if (!config::same(one.options.without_choice(), upstream.without_choice())) continue;
@@ -101,59 +104,54 @@ std::expected<void, gateway::TlsProblem> Plan::add_upstream(const gateway::Upstr
     context = one.tls;
     break;
   }
-  upstreams.push_back(std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context)));
+  components.push_back(std::make_shared<UpstreamComponent>(
+      std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context))));
   return {};
 }
 
 std::expected<void, gateway::jwt::KeyProblem> Plan::add_key_source(const gateway::jwt::Options& policy, unsigned cores,
                                                                    const Plan* before) {
-  if (std::ranges::any_of(key_sources, [&](const auto& one) { return one->is_for(policy); })) return {};
+  if (find_source(*this, policy) != nullptr) return {};
   auto made = gateway::jwt::SharedKeySource::make(policy, cores);
   if (!made) return std::unexpected(made.error());
-  for (std::size_t i = 0; before != nullptr && i < before->key_sources.size(); ++i) {
-    if (before->key_sources[i]->is_same(**made)) *made = before->key_sources[i];
-  }
-  key_sources.push_back(std::move(*made));
+  (void)add(std::make_shared<KeySourceComponent>(std::move(*made)), before);
   return {};
 }
 
-const gateway::jwt::SharedKeySource* Plan::key_source_of(const gateway::PolicyOptions& policy) const {
-  const auto found = std::ranges::find_if(key_sources, [&](const auto& one) { return one->is_for(policy.jwt); });
-  return found != key_sources.end() ? found->get() : nullptr;
-}
-
-std::optional<std::size_t> Plan::upstream_of(const gateway::PolicyOptions& policy) const {
-  if (policy.type.value != gateway::PolicyType::auth_request) return std::nullopt;
-  return options.find_upstream(policy.auth_request.upstream.value);
-}
-
-void Plan::add_limits(unsigned cores, const Plan* before) {
-  for (const auto& policy : options.policies) {
-    auto& limit = limits.emplace_back();
-    if (!gateway::is_counted(policy.value.type.value)) continue;
-    const auto index = before != nullptr ? before->options.find_policy(policy.name.value) : std::nullopt;
-    if (index && counts_the_same(before->options.policies[*index].value, policy.value)) limit = before->limits[*index];
-    if (!limit) limit = std::make_shared<gateway::limits::Shared>(cores);
+void Plan::add_policies(unsigned cores, const Plan* before) {
+  for (std::size_t i = 0; i < options.policies.size(); ++i) {
+    const auto& [name, policy] = options.policies[i];
+    PolicyComponent::Options made;
+    made.options = options.policies[i];
+    made.keys = keys[i];
+    if (policy.kind().is_counted) {
+      const auto index = before != nullptr ? before->options.find_policy(name.value) : std::nullopt;
+      const bool goes_on = index && counts_the_same(before->options.policies[*index].value, policy);
+      made.limit = goes_on ? before->policies[*index]->options.limit : std::make_shared<gateway::limits::Shared>(cores);
+    }
+    if (policy.is<gateway::jwt::Options>()) made.source = find_source(*this, policy.of<gateway::jwt::Options>());
+    if (policy.is<gateway::authrequest::Options>()) {
+      made.upstream = upstream(policy.of<gateway::authrequest::Options>().upstream.value);
+    }
+    if (const auto& table = policy.of<gateway::apikey::Options>().table) {
+      for (const auto& resident : all<ResidentComponent>()) {
+        if (resident->plan->name == table->value) made.table = resident;
+      }
+    }
+    policies.push_back(add(std::make_shared<PolicyComponent>(std::move(made)), before));
   }
 }
 
-Plan::Policies Plan::policies(const std::vector<Located<std::string>>& use) const {
+Policies Plan::policies_of(const std::vector<Located<std::string>>& use) const {
   Policies used;
   for (const auto& name : use) {
     const auto index = options.find_policy(name.value);
     // Limits do not decide which clients may stay.
-    if (index && !gateway::is_limit(options.policies[*index].value.type.value)) {
+    if (index && !options.policies[*index].value.kind().is_limit) {
       used.push_back({options.policies[*index].name, options.policies[*index].value.without_keys()});
     }
   }
   return used;
-}
-
-std::shared_ptr<Plan::Resident> Plan::table_of(const gateway::PolicyOptions& policy) const {
-  if (policy.type.value != gateway::PolicyType::api_key || !policy.api_key.table) return nullptr;
-  const auto found =
-      std::ranges::find(residents, policy.api_key.table->value, [](const auto& one) { return one->plan->name; });
-  return found != residents.end() ? *found : nullptr;
 }
 
 }  // namespace sluice::app

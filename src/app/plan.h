@@ -14,10 +14,12 @@
 #include "api/changes/options.h"
 #include "api/openapi/document.h"
 #include "api/resident/resident.h"
+#include "app/components.h"
 #include "app/io.h"
 #include "app/options.h"
 #include "app/refresher.h"
 #include "app/request_log.h"
+#include "base/contains.h"
 #include "base/log.h"
 #include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
@@ -67,59 +69,35 @@ class Route : public std::enable_shared_from_this<Route> {
 struct Plan {
   // The id of a route is its index in `names`.
   using RouteId = Route::Id;
-  // The part of a database that all cores share.
-  //
-  // A reload takes over the unchanged databases, feeds and tables of the previous plan as the same objects. Their
-  // addresses identify them on every core.
-  struct Database {
-    // Identifies SQLite's file; zeros for PostgreSQL.
-    struct File {
-      std::uint64_t device = 0;
-      std::uint64_t inode = 0;
-      bool operator==(const File&) const = default;
-    };
-
-    explicit Database(const std::string& name)
-        : trouble("database " + name), write_trouble("database " + name + ", writing") {}
-
-    File file;
-    bool writes = false;                              // SQLite: this process may write to the database
-    std::shared_ptr<sql::CommitObservers> observers;  // of the file; shared by all databases with this file
-    std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
-    std::shared_ptr<sql::SharedDatabase> shared;  // null before open_shared_parts(), and if nothing is shared
-    // Separate, because writes can fail while reads succeed: the disk is full, or another program holds the lock.
-    TroubleLog trouble;
-    TroubleLog write_trouble;
-  };
-  // The policies that a route uses, without their keys: new keys reach a policy that stays.
-  using Policies = std::vector<Named<gateway::PolicyOptions>>;
-  // A feed of changes of an endpoint. A reload keeps its streams if the feed, `require` and the policies are unchanged.
-  struct Feed {
-    std::string path;
-    std::string boot;  // the prefix of its event ids
-    api::changes::Options options;
-    OneOrMore<api::RequireOptions> require;
-    Policies policies;
-    std::shared_ptr<Database> database;
-  };
-  // A WebSocket endpoint. A reload keeps its connections under the same conditions.
-  struct WebSocket {
-    ws::WebSocketOptions options;
-    Policies policies;
-  };
-  // A route to an upstream. A reload keeps its tunnels under the same conditions.
+  using Database = DatabaseComponent;
+  using Feed = FeedComponent;
+  using Resident = ResidentComponent;
+  // A route to an upstream. A reload keeps its tunnels if it and its policies are unchanged.
   struct Proxied {
     gateway::RouteOptions options;
     Policies policies;
   };
-  struct Resident {
-    api::resident::ResidentOptions options;
-    std::shared_ptr<const api::resident::Plan> plan;
-    std::shared_ptr<Database> database;
-    // The first version, until the cores have it.
-    api::resident::TableVersion first;
-    Mark mark;
-  };
+
+  // Adds the component, or that of `before` which is the same, and returns it. `before` may be null. A component comes
+  // after those that its parts need.
+  template <class C>
+  std::shared_ptr<C> add(std::shared_ptr<C> made, const Plan* before) {
+    return add_component(components, before != nullptr ? &before->components : nullptr, std::move(made));
+  }
+  template <class C>
+  [[nodiscard]] std::vector<std::shared_ptr<C>> all() const {
+    std::vector<std::shared_ptr<C>> all;
+    for (const auto& component : components) {
+      if (auto one = std::dynamic_pointer_cast<C>(component)) all.push_back(std::move(one));
+    }
+    return all;
+  }
+  [[nodiscard]] bool has(const Component* component) const {
+    return contains(components, component, &std::shared_ptr<Component>::get);
+  }
+  // Null if no component has the name.
+  [[nodiscard]] std::shared_ptr<UpstreamComponent> upstream(std::string_view name) const;
+  [[nodiscard]] std::shared_ptr<StoreComponent> store(std::string_view name) const;
 
   // An upstream with the same options and the same `tls` files keeps its connection pools and state. If only its
   // servers or their balancing differ, the servers that stay keep theirs.
@@ -128,45 +106,35 @@ struct Plan {
   // Fetched keys are kept if the policy has the same options for them.
   [[nodiscard]] std::expected<void, gateway::jwt::KeyProblem> add_key_source(const gateway::jwt::Options& policy,
                                                                              unsigned cores, const Plan* before);
-  // The key source of a policy; null if its keys are not fetched.
-  [[nodiscard]] const gateway::jwt::SharedKeySource* key_source_of(const gateway::PolicyOptions& policy) const;
-  // The index of the upstream that a policy of type "auth-request" uses.
-  [[nodiscard]] std::optional<std::size_t> upstream_of(const gateway::PolicyOptions& policy) const;
-  // Limits keep their counts if they count by the same keys, even if the allowed numbers differ.
-  void add_limits(unsigned cores, const Plan* before);
+  // Adds the policies of the options. Limits keep their counts if they count by the same keys, even if the allowed
+  // numbers differ. Precondition: `keys` is complete, and the tables, upstreams and key sources have been added.
+  void add_policies(unsigned cores, const Plan* before);
   // The name of a route, for metrics and logs, is its pattern as written. A name of the previous plan keeps its id.
   [[nodiscard]] RouteId add_name(std::string name);
   // Returns a new prefix that distinguishes a feed's event ids from those of all other feeds.
   [[nodiscard]] static std::string new_boot();
-  // `before`: the plan whose feed is taken over if it is the same; may be null.
-  std::shared_ptr<const Feed> add_feed(Feed feed, const Plan* before);
-  std::shared_ptr<const WebSocket> add_websocket(WebSocket websocket, const Plan* before);
+  // `before`: the plan whose route is taken over if it is the same; may be null.
   std::shared_ptr<const Proxied> add_proxied(Proxied proxied, const Plan* before);
   [[nodiscard]] bool has_proxied(const void* wanted) const;
-  [[nodiscard]] Policies policies(const std::vector<Located<std::string>>& use) const;
-  // The resident table that a policy reads; null if it reads none.
-  [[nodiscard]] std::shared_ptr<Resident> table_of(const gateway::PolicyOptions& policy) const;
+  [[nodiscard]] Policies policies_of(const std::vector<Located<std::string>>& use) const;
 
   Options options;
   std::vector<std::shared_ptr<Route>> routes;
   std::vector<std::string> names = {""};  // by route id, also of earlier configurations; [0]: requests without a route
   std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
   bool names_are_full = false;            // a route got no id because all are used
-  std::vector<std::shared_ptr<Database>> databases;          // by index in the options
+  Components components;
+  std::vector<std::shared_ptr<Database>> databases;          // those of the components, by index in the options
+  std::vector<std::shared_ptr<PolicyComponent>> policies;    // likewise
+  std::shared_ptr<CompressionComponent> compression;         // null: off
   std::vector<std::shared_ptr<const Recording>> recordings;  // by index in the options, for the next plan; null: SQLite
-  std::vector<std::shared_ptr<const Feed>> feeds;
-  std::vector<std::shared_ptr<const WebSocket>> websockets;
-  std::vector<std::shared_ptr<gateway::SharedUpstream>> upstreams;  // by index in the options
   std::vector<std::shared_ptr<const Proxied>> proxied;
-  std::vector<std::shared_ptr<Resident>> residents;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route allows, if above the server's limit
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: no keys
-  std::vector<std::shared_ptr<gateway::jwt::SharedKeySource>> key_sources;
-  std::vector<std::shared_ptr<gateway::limits::Shared>> limits;  // by index in options.policies; null: not a limit
-  std::shared_ptr<const net::tls::ServerContext> tls;            // null without [server.tls]
-  Io io;                                                         // how the cores will wait for sockets
-  std::vector<std::string> warnings;                             // problems that do not prevent serving
+  std::shared_ptr<const net::tls::ServerContext> tls;             // null without [server.tls]
+  Io io;                                                          // how the cores will wait for sockets
+  std::vector<std::string> warnings;                              // problems that do not prevent serving
 };
 
 }  // namespace sluice::app

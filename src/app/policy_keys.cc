@@ -12,7 +12,7 @@ namespace {
 std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
   std::vector<std::string> paths;
   for (const auto& policy : policies) {
-    const gateway::jwt::Options& jwt = policy.value.jwt;
+    const gateway::jwt::Options& jwt = policy.value.of<gateway::jwt::Options>();
     for (const auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
       if (*path) paths.push_back((*path)->value);
     }
@@ -24,7 +24,7 @@ std::vector<std::string> files_of(const PolicyKeys::Policies& policies) {
 
 void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Diagnostic>& errors) {
   for (const auto& one : policies) {
-    const gateway::jwt::Options& policy = one.value.jwt;
+    const gateway::jwt::Options& policy = one.value.of<gateway::jwt::Options>();
     const Located<std::string>* key = nullptr;
     for (const auto* source : {&policy.secret, &policy.secret_file, &policy.public_key, &policy.jwks}) {
       if (key == nullptr && *source) key = &**source;
@@ -45,11 +45,12 @@ bool PolicyKeys::reload() {
   watch_.reading();
   Keys fresh;
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (keys_[i] == nullptr || policies_[i].value.jwt.secret) {  // no keys, or a secret in the configuration itself
+    if (keys_[i] == nullptr ||
+        policies_[i].value.of<gateway::jwt::Options>().secret) {  // no keys, or a secret in the configuration itself
       fresh.push_back(keys_[i]);
       continue;
     }
-    auto loaded = gateway::jwt::load_keys(policies_[i].value.jwt);
+    auto loaded = gateway::jwt::load_keys(policies_[i].value.of<gateway::jwt::Options>());
     const std::string name = "policy " + policies_[i].name.value;
     if (!loaded) {
       log_error(name + ": " + loaded.error().text + "; the keys from before stay in use");

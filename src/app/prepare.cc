@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ std::shared_ptr<sql::CommitObservers> observers_of(const Plan::Database::File& f
 std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, const Plan* previous) {
   const Options& options = plan.options;
   const auto& database = options.databases[index];
-  auto made = std::make_shared<Plan::Database>(database.name.value);
+  auto made = std::make_shared<Plan::Database>(database);
   made->file = file_of(database.value);
   made->writes = database.value.is_sqlite() && options.writes_to(database.name.value);
   for (std::size_t i = 0; previous != nullptr && i < previous->databases.size(); ++i) {
@@ -198,34 +199,22 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
     used_policies.insert(name.value);
     const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
     using Scheme = api::openapi::Security::Scheme;
-    const auto& key = policy.value.api_key;
-    switch (policy.value.type.value) {
-      case gateway::PolicyType::jwt:
-        security.push_back({.policy = policy.name.value, .optional = policy.value.jwt.optional});
-        break;
-      case gateway::PolicyType::basic:
-        security.push_back(
-            {.policy = policy.name.value, .optional = policy.value.basic.optional, .scheme = Scheme::basic});
-        break;
-      case gateway::PolicyType::api_key:
-        security.push_back({.policy = policy.name.value,
-                            .optional = key.optional,
-                            .scheme = key.query    ? Scheme::query
-                                      : key.cookie ? Scheme::cookie
-                                                   : Scheme::header,
-                            .name = key.query    ? key.query->value
-                                    : key.cookie ? key.cookie->value
-                                                 : key.header.value});
-        break;
-      case gateway::PolicyType::cors:
-      case gateway::PolicyType::ip:
-      case gateway::PolicyType::auth_request:
-      case gateway::PolicyType::headers:
-      case gateway::PolicyType::rate_limit:
-      case gateway::PolicyType::concurrency:
-      case gateway::PolicyType::body_limit:
-        break;
-    }
+    const auto add = [&](bool optional, Scheme scheme = {}, std::string parameter = {}) {
+      security.push_back(
+          {.policy = policy.name.value, .optional = optional, .scheme = scheme, .name = std::move(parameter)});
+    };
+    policy.value.visit([&](const auto& kind) {
+      using Kind = std::remove_cvref_t<decltype(kind)>;
+      if constexpr (std::is_same_v<Kind, gateway::jwt::Options>) {
+        add(kind.optional);
+      } else if constexpr (std::is_same_v<Kind, gateway::basic::Options>) {
+        add(kind.optional, Scheme::basic);
+      } else if constexpr (std::is_same_v<Kind, gateway::apikey::Options>) {
+        if (kind.query) return add(kind.optional, Scheme::query, kind.query->value);
+        if (kind.cookie) return add(kind.optional, Scheme::cookie, kind.cookie->value);
+        add(kind.optional, Scheme::header, kind.header.value);
+      }
+    });
   }
   return security;
 }
@@ -269,18 +258,19 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   }
   const unsigned cores = server.cores.value != 0 ? server.cores.value : core::usable_cores();
   for (const auto& policy : options.policies) {
-    if (policy.value.jwt.jwks_url) {
+    const auto& jwt = policy.value.of<gateway::jwt::Options>();
+    if (jwt.jwks_url) {
       plan->keys.emplace_back();
-      if (auto added = plan->add_key_source(policy.value.jwt, cores, previous); !added) {
+      if (auto added = plan->add_key_source(jwt, cores, previous); !added) {
         errors.list.push_back({.position = added.error().position, .message = added.error().text});
       }
       continue;
     }
-    if (policy.value.type.value != gateway::PolicyType::jwt) {
+    if (!policy.value.is<gateway::jwt::Options>()) {
       plan->keys.emplace_back();
       continue;
     }
-    auto keys = gateway::jwt::load_keys(policy.value.jwt);
+    auto keys = gateway::jwt::load_keys(jwt);
     if (!keys) {
       errors.list.push_back({.position = keys.error().position, .message = keys.error().text});
       continue;
@@ -288,7 +278,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     for (const std::string& warning : (*keys)->warnings) plan->warnings.push_back(warning);
     plan->keys.push_back(std::move(*keys));
   }
-  plan->add_limits(cores, previous);
   std::vector<std::pair<std::size_t, const RecordedDatabase*>> away;
   for (std::size_t i = 0; i < options.databases.size(); ++i) {
     const auto& database = options.databases[i];
@@ -304,6 +293,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     here.shared = std::move(opened->shared);
     here.database = std::move(opened->database);
     const auto& kept = plan->databases.emplace_back(planned(*plan, i, previous));
+    plan->components.push_back(kept);
     RecordedDatabase* recorded = nullptr;
     if (!database.value.is_sqlite()) {
       auto made =
@@ -331,6 +321,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
   }
 
+  for (const auto& store : options.stores) {
+    (void)plan->add(std::make_shared<StoreComponent>(store, !options.files.empty()), previous);
+  }
   for (const Kind* kind : kinds()) {
     if (auto done = kind->prepare(preparation); !done) return unreachable(done.error());
   }
@@ -345,13 +338,17 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
   }
+  plan->add_policies(cores, previous);
+  if (!options.compression.codings.empty()) {
+    plan->compression = plan->add(std::make_shared<CompressionComponent>(options.compression), previous);
+  }
   // A failed query for optional information, such as constraints, has not been reported above.
   for (const auto& [index, database] : away) {
     if (database->missed()) return unreachable({index, *database->missed()});
   }
   for (const auto& policy : options.policies) {
     if (preparation.used_policies.contains(policy.name.value)) {
-      const std::uint64_t size = policy.value.body_limit.size;  // 0 for other types
+      const std::uint64_t size = policy.value.of<gateway::limits::BodyLimitOptions>().size;  // 0 for other types
       if (size > server.body_limit) plan->most_body = std::max(plan->most_body, size);
       continue;
     }

@@ -221,7 +221,7 @@ std::optional<std::string> Reloader::try_reload() {
     co_return;
   });
   if (followed) log_error("resident tables: " + *followed);
-  for (const auto& resident : next->residents) {
+  for (const auto& resident : next->all<Plan::Resident>()) {
     resident->first = {};  // the cores have them
     resident->mark = {};
   }

@@ -43,8 +43,8 @@ core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident:
 std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
                                             bool patient) {
   std::optional<Loop> loop;
-  for (const auto& resident : plan.residents) {
-    if (before != nullptr && contains(before->residents, resident)) continue;
+  for (const auto& resident : plan.all<Plan::Resident>()) {
+    if (before != nullptr && before->has(resident.get())) continue;
     const auto refuse = [&](const std::string& text) {
       const Position at = resident->options.query.position;
       return std::unexpected(Refusal{.text = fmt::format("{}:{}:{}: error: resident \"{}\": {}\n", file, at.line,
@@ -87,11 +87,11 @@ struct Residents::Kept {
 // Listens for the notifications of one database.
 class Residents::Listener final : public sql::ChangeSink {
  public:
-  Listener(core::Core& core, std::shared_ptr<Plan::Database> database, const Named<sql::DatabaseOptions>& options)
-      : database_(std::move(database)) {
-    const std::string& name = options.name.value;
-    auto opened = sql::listen_for_changes(name, options.value, core.reactor(), core.mailbox(), database_->shared.get(),
-                                          {}, *this);
+  Listener(core::Core& core, std::shared_ptr<Plan::Database> database) : database_(std::move(database)) {
+    const auto& [name_at, options] = database_->options;
+    const std::string& name = name_at.value;
+    auto opened =
+        sql::listen_for_changes(name, options, core.reactor(), core.mailbox(), database_->shared.get(), {}, *this);
     if (!opened) throw std::runtime_error("database \"" + name + "\": " + opened.error().message);
     listener_ = std::move(*opened);
   }
@@ -179,7 +179,7 @@ Residents::Residents(core::Core& core, std::span<Worker* const> workers, core::B
 
 void Residents::follow(const Plan& plan) {
   for (std::size_t i = 0; i < kept_.size();) {
-    if (contains(plan.residents, kept_[i]->resident)) {
+    if (plan.has(kept_[i]->resident.get())) {
       ++i;
       continue;
     }
@@ -187,9 +187,9 @@ void Residents::follow(const Plan& plan) {
     core_.tasks().spawn(end(std::move(kept_[i])));
     kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  for (const auto& resident : plan.residents) {
+  for (const auto& resident : plan.all<Plan::Resident>()) {
     if (contains(kept_, resident, &Kept::resident)) continue;
-    const api::resident::Plan* const handle = resident->plan.get();
+    const Plan::Resident* const handle = resident.get();
     const auto& refresh = resident->options.refresh;
     auto kept = std::make_unique<Kept>();
     kept->resident = resident;
@@ -214,12 +214,11 @@ void Residents::follow(const Plan& plan) {
         });
     kept_.push_back(std::move(kept));
     if (!refresh || refresh->notify.value.empty()) continue;
-    const auto index = plan.options.index_of_database(resident->options.database.value);
     // SQLite has no NOTIFY.
-    if (plan.options.databases[index].value.is_sqlite()) continue;
+    if (resident->database->options.value.is_sqlite()) continue;
     auto found = std::ranges::find(listeners_, resident->database.get(), &Listener::database);
     if (found == listeners_.end()) {
-      listeners_.push_back(std::make_unique<Listener>(core_, resident->database, plan.options.databases[index]));
+      listeners_.push_back(std::make_unique<Listener>(core_, resident->database));
       found = listeners_.end() - 1;
     }
     (*found)->join(*kept_.back()->refresher, refresh->notify.value);

@@ -19,12 +19,12 @@ TEST_F(FirstResidents, AreLoadedBeforeAnybodyIsServed) {
   ASSERT_TRUE(plan) << plan.error().text;
   const auto loads = load_residents("a.toml", **plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
-  ASSERT_EQ((*plan)->residents.size(), 1u);
-  EXPECT_EQ((*plan)->residents[0]->first.table->size(), 2u);
-  EXPECT_FALSE((*plan)->residents[0]->first.failing);
-  EXPECT_EQ((*plan)->residents[0]->first.checked, (*plan)->residents[0]->mark.loaded);
-  EXPECT_FALSE((*plan)->residents[0]->mark.probe) << "it is not refreshed";
-  EXPECT_FALSE((*plan)->residents[0]->mark.since.known());
+  ASSERT_EQ((*plan)->all<Plan::Resident>().size(), 1u);
+  EXPECT_EQ((*plan)->all<Plan::Resident>()[0]->first.table->size(), 2u);
+  EXPECT_FALSE((*plan)->all<Plan::Resident>()[0]->first.failing);
+  EXPECT_EQ((*plan)->all<Plan::Resident>()[0]->first.checked, (*plan)->all<Plan::Resident>()[0]->mark.loaded);
+  EXPECT_FALSE((*plan)->all<Plan::Resident>()[0]->mark.probe) << "it is not refreshed";
+  EXPECT_FALSE((*plan)->all<Plan::Resident>()[0]->mark.since.known());
 }
 
 // Rows that are committed while the first query runs are found by the next refresh.
@@ -35,10 +35,10 @@ TEST_F(FirstResidents, SayWhereRefreshingGoesOn) {
   ASSERT_TRUE(plan) << plan.error().text;
   const auto loads = load_residents("a.toml", **plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
-  ASSERT_TRUE((*plan)->residents[0]->mark.probe);
-  EXPECT_TRUE((*plan)->residents[0]->mark.version);
-  ASSERT_TRUE((*plan)->residents[0]->mark.since.known());
-  EXPECT_EQ((*plan)->residents[0]->mark.since.argument().text, "7");
+  ASSERT_TRUE((*plan)->all<Plan::Resident>()[0]->mark.probe);
+  EXPECT_TRUE((*plan)->all<Plan::Resident>()[0]->mark.version);
+  ASSERT_TRUE((*plan)->all<Plan::Resident>()[0]->mark.since.known());
+  EXPECT_EQ((*plan)->all<Plan::Resident>()[0]->mark.since.argument().text, "7");
 }
 
 TEST_F(FirstResidents, WithoutThemThereIsNoStart) {

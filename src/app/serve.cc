@@ -222,7 +222,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     }
     core.run();
   });
-  for (const auto& resident : plan->residents) {
+  for (const auto& resident : plan->all<Plan::Resident>()) {
     resident->first = {};  // the cores have them
     resident->mark = {};
   }

@@ -29,13 +29,6 @@ namespace sluice::app {
 
 class Worker;
 
-// An object of a site that outlives a reload if nothing that it depends on has changed, such as a connection pool.
-struct Part {
-  std::shared_ptr<const void> object;
-  std::function<Readings()> readings;  // must not be called after the object has been destroyed
-  bool is_database = false;
-};
-
 // One generation of the configuration on one core: a router, the bindings behind it, and the parts that they use. An
 // exchange needs the site only to be routed; after that it has its binding. So a site is destroyed as soon as another
 // one has replaced it.
@@ -68,17 +61,15 @@ class Site {
     Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
             const std::vector<Located<std::string>>& use);
     [[nodiscard]] Worker& worker() { return site_.worker_; }
-    // By index in the options.
-    [[nodiscard]] sql::Database& database(std::size_t index);
-    [[nodiscard]] TroubleLog* trouble(std::size_t database) { return &site_.plan_->databases[database]->trouble; }
-    [[nodiscard]] TroubleLog* write_trouble(std::size_t database) {
-      return &site_.plan_->databases[database]->write_trouble;
+    // Precondition: the plan has the component.
+    template <class C, class P>
+    [[nodiscard]] P& part(const ComponentOf<C, P>& component) {
+      auto part = site_.parts_.find(&component);
+      P& found = *part;
+      binding_->keep(std::move(part));
+      return found;
     }
-    [[nodiscard]] files::Store& store(std::string_view name);
-    [[nodiscard]] api::changes::Feed& feed(const Plan::Feed* feed);
-    [[nodiscard]] http::websocket::Endpoint& websocket(const Plan::WebSocket* websocket);
-    [[nodiscard]] api::resident::Resident& resident(const api::resident::Plan* resident);
-    [[nodiscard]] std::unique_ptr<http::Handler> proxy_to(std::string_view upstream,
+    [[nodiscard]] std::unique_ptr<http::Handler> proxy_to(const UpstreamComponent& upstream,
                                                           std::shared_ptr<const Plan::Proxied> route,
                                                           const gateway::PathChange* change);
     // The filters of a route that uses these policies, in the order in which they run.
@@ -101,44 +92,25 @@ class Site {
     const std::vector<Located<std::string>>& use_;
   };
 
-  // The object that serves this part of the plan; null if the site has none. Sites may share the object.
-  [[nodiscard]] std::shared_ptr<api::changes::Feed> feed(const Plan::Feed* feed) const;
-  [[nodiscard]] std::shared_ptr<api::resident::Resident> resident(const api::resident::Plan* resident) const;
   [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off
-  // By index in the options.
-  [[nodiscard]] const std::vector<std::shared_ptr<sql::Database>>& databases() const { return databases_; }
   // Ends streams, WebSocket connections and tunnels, except those of parts that `next` has too. At shutdown `next` is
   // null; then only the streams end here, because the server ends all connections.
   void drain_endless(const Site* next);
 
   [[nodiscard]] const std::vector<std::shared_ptr<Binding>>& bindings() const { return bindings_; }
-  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
-  // By index in the plan.
-  [[nodiscard]] const std::vector<std::shared_ptr<gateway::jwt::KeySource>>& key_sources() const {
-    return key_sources_;
-  }
+  [[nodiscard]] const Parts& parts() const { return parts_; }
   // `keys`: by policy of the plan, for requests from now on.
   void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
 
  private:
   [[nodiscard]] http::Binding::Filters everywhere() const;
   [[nodiscard]] http::Binding::Filters filters(const std::vector<Located<std::string>>& use) const;
-  void list_parts();
 
   Worker& worker_;
   const std::shared_ptr<const Plan> plan_;
   const std::uint64_t generation_;
-  std::vector<std::shared_ptr<sql::Database>> databases_;
-  std::vector<std::shared_ptr<files::Store>> stores_;                   // by index in its options
-  std::vector<std::shared_ptr<api::changes::Feed>> feeds_;              // by index in the plan
-  std::vector<std::shared_ptr<http::websocket::Endpoint>> websockets_;  // by index in the plan
-  std::vector<std::shared_ptr<gateway::Upstream>> upstreams_;           // by index in the plan
-  std::vector<std::shared_ptr<api::resident::Resident>> residents_;     // by index in the plan
+  const Parts parts_;
   std::shared_ptr<RunningRequestLog> request_log_;
-  std::vector<std::shared_ptr<gateway::jwt::KeySource>> key_sources_;  // by index in the plan
-  std::vector<std::shared_ptr<gateway::Policy>> policies_;             // by index in its options
-  std::vector<Part> parts_;                                            // all of the above
-  const std::shared_ptr<http::compress::Compression> compression_;     // null: off
   const std::shared_ptr<http::AnswerFields> answer_fields_;
   std::vector<std::shared_ptr<Binding>> bindings_;  // the first is for requests without a route
   http::Router router_;

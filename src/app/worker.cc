@@ -152,43 +152,34 @@ void Worker::set_server_options(const Site& site) {
   }
 }
 
-template <class Get>
-auto Worker::find(Get get) const -> decltype(get(std::declval<const Site&>())) {
-  if (auto found = get(*site_)) return found;
+template <class C, class P>
+std::shared_ptr<P> Worker::find(const ComponentOf<C, P>* component) const {
+  if (auto found = site_->parts().find(component)) return found;
   if (next_) {
-    if (auto found = get(*next_)) return found;
+    if (auto found = next_->parts().find(component)) return found;
   }
-  return {};
+  return Parts::find_in(retired_, component);
 }
 
-std::shared_ptr<sql::Database> Worker::database_of(const Plan::Database* database) const {
-  return find([&](const Site& site) {
-    const auto& all = site.plan()->databases;
-    const auto found = std::ranges::find(all, database, &std::shared_ptr<Plan::Database>::get);
-    return found != all.end() ? site.databases()[static_cast<std::size_t>(found - all.begin())] : nullptr;
-  });
+std::shared_ptr<sql::Database> Worker::database_of(const Plan::Database* database) const { return find(database); }
+
+void Worker::publish(const Plan::Resident* resident, const api::resident::TableVersion& version) {
+  if (const auto part = find(resident)) part->publish(version);
 }
 
-void Worker::publish(const api::resident::Plan* plan, const api::resident::TableVersion& version) {
-  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) resident->publish(version);
-}
-
-void Worker::cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table) {
-  if (const auto resident = find([&](const Site& site) { return site.resident(plan); })) {
-    resident->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
+void Worker::cut_answers_of(const Plan::Resident* resident, const api::resident::Table* table) {
+  if (const auto part = find(resident)) {
+    part->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
   }
 }
 
 void Worker::deliver(const Deliveries& deliveries) {
   // A reload may have removed the feed.
-  const auto feed_of = [&](const Delivery& delivery) {
-    return find([&](const Site& site) { return site.feed(delivery.feed); });
-  };
   for (const Delivery& delivery : deliveries) {
-    if (const auto feed = feed_of(delivery)) feed->add(delivery.event);
+    if (const auto feed = find(delivery.feed)) feed->add(delivery.event);
   }
   for (const Delivery& delivery : deliveries) {
-    if (const auto feed = feed_of(delivery)) feed->wake_all();
+    if (const auto feed = find(delivery.feed)) feed->wake_all();
   }
 }
 
@@ -254,8 +245,8 @@ void Worker::cut_oldest() {
 }
 
 void Worker::retire(const Site& site) {
-  for (const auto& part : site.parts()) {
-    if (!contains(site_->parts(), part.object, &Part::object)) retired_.push_back(part);
+  for (const auto& part : site.parts().all()) {
+    if (!site_->parts().has(part)) retired_.push_back(part);
   }
   for (const auto& binding : site.bindings()) {
     earlier_.push_back(binding);
@@ -269,10 +260,10 @@ void Worker::forget_unused() {
     keep_counters(ended_, binding->readings());
     return true;
   });
-  std::erase_if(retired_, [this](const Part& part) {
+  std::erase_if(retired_, [this](const Parts::One& part) {
     if (part.object.use_count() > 1) return false;
     keep_counters(ended_, part.readings());
-    if (part.is_database) tasks_.spawn(keep_for_cancels(part.object));
+    if (part.component->lingers()) tasks_.spawn(keep_for_cancels(part.object));
     return true;
   });
 }
@@ -308,9 +299,6 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   if (std::cmp_greater(plan.names.size() - std::ranges::count(plan.is_served, true), most_removed_routes)) {
     requests_.keep(plan.is_served);
   }
-  for (const auto& database : site_->databases()) {
-    if (!contains(next_->databases(), database)) database->retire();
-  }
   std::unique_ptr<Site> replaced = std::exchange(site_, std::move(next_));
   if (log && log != site_->request_log()) tasks_.spawn(end_log(log));
   retire(*replaced);
@@ -340,13 +328,13 @@ Worker::Snapshot Worker::snapshot() const {
   Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
   Readings& all = result.readings;
   for (const auto& binding : site_->bindings()) append(all, binding->readings());
-  for (const auto& part : site_->parts()) append(all, part.readings());
+  for (const auto& part : site_->parts().all()) append(all, part.readings());
   if (const auto& log = site_->request_log()) append(all, log->log.counters().readings());
   for (const auto& log : ending_logs_) append(all, log->log.counters().readings());
   for (const auto& binding : earlier_) append(all, binding->readings());
   for (const auto& part : retired_) append(all, part.readings());
   append(all, ended_);
-  if (!site_->plan()->websockets.empty() || channels_.counters().opened != 0) {
+  if (!site_->plan()->options.websockets.empty() || channels_.counters().opened != 0) {
     append(all, channels_.counters().readings());
   }
   std::set<std::uint64_t> generations;
@@ -358,13 +346,15 @@ Worker::Snapshot Worker::snapshot() const {
 
 core::Task<std::optional<std::string>> Worker::find_unready(Instant deadline) {
   const std::shared_ptr<const Plan> plan = site_->plan();
-  for (const auto& source : site_->key_sources()) {
+  for (const auto& component : plan->all<KeySourceComponent>()) {
+    const auto source = find(component.get());
     if (source->keys() == nullptr) co_return "The keys of " + source->url().name + " have not been fetched yet.";
   }
-  const auto databases = site_->databases();  // a copy, because a reload may replace them meanwhile
-  for (std::size_t i = 0; i < databases.size(); ++i) {
-    if (!co_await databases[i]->ping(deadline)) {
-      co_return "The database \"" + plan->options.databases[i].name.value + "\" does not answer.";
+  for (const auto& component : plan->databases) {
+    // A reload may have replaced the database meanwhile.
+    const std::shared_ptr<sql::Database> database = find(component.get());
+    if (database != nullptr && !co_await database->ping(deadline)) {
+      co_return "The database \"" + component->options.name.value + "\" does not answer.";
     }
   }
   co_return std::nullopt;

@@ -82,9 +82,9 @@ class Worker final : http::Observer, http::Handler {
   // This core's connections to a database of the current site or of the next one; null if neither has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
   // Sets the new version of a resident table. Does nothing if no site has the table any more.
-  void publish(const api::resident::Plan* plan, const api::resident::TableVersion& version);
+  void publish(const Plan::Resident* resident, const api::resident::TableVersion& version);
   // Cuts unfinished answers from this version of the table, which the resident no longer serves.
-  void cut_answers_of(const api::resident::Plan* plan, const api::resident::Table* table);
+  void cut_answers_of(const Plan::Resident* resident, const api::resident::Table* table);
   // Passes changes to the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
@@ -120,9 +120,9 @@ class Worker final : http::Observer, http::Handler {
   // Started in the constructor, so that drain() needs no memory for it.
   core::Task<void> end_when_told();
   void cut_oldest();
-  // The first result of `get` that is not null, trying the current and then the next site.
-  template <class Get>
-  [[nodiscard]] auto find(Get get) const -> decltype(get(std::declval<const Site&>()));
+  // The part of the current site, of the next one, or a retired one. Null if none has it.
+  template <class C, class P>
+  [[nodiscard]] std::shared_ptr<P> find(const ComponentOf<C, P>* component) const;
   core::Task<void> keep_for_cancels(std::shared_ptr<const void> part);
   // Runs until all rows are written or cannot be written.
   core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);
@@ -138,7 +138,7 @@ class Worker final : http::Observer, http::Handler {
   std::uint16_t https_port_ = 443;
   Readings ended_;  // counts of bindings and parts that have ended
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
-  std::vector<Part> retired_;                      // parts of replaced sites that something still uses
+  std::vector<Parts::One> retired_;                // parts of replaced sites that something still uses
   std::vector<std::shared_ptr<Binding>> earlier_;  // retired bindings that exchanges pin, the oldest first
   core::Alarm released_;
   std::unique_ptr<Site> site_;

@@ -22,7 +22,8 @@ core::Async<std::optional<Response>> Exchange::ask_next() {
   Filter& filter = *filters_[asked_];
   Slot& slot = slots_[asked_++];
   slot = {};
-  if (filter.parts == Filter::Parts::all) told_ = asked_;
+  if (filter.parts != Filter::Parts::before) changing_ = asked_;
+  if (filter.parts == Filter::Parts::all) ending_ = asked_;
   return filter.before(*this, slot);
 }
 
@@ -33,24 +34,24 @@ core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<
 }
 
 void Exchange::filter_slowly(Response& response) {
-  for (std::size_t i = told_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
+  for (std::size_t i = changing_; i-- != 0;) filters_[i]->after(*this, slots_[i], response);
 }
 
 void Exchange::end_slowly(Outcome outcome) {
-  while (told_ != 0) {
-    --told_;
-    filters_[told_]->ended(*this, slots_[told_], outcome);
+  while (ending_ != 0) {
+    --ending_;
+    filters_[ending_]->ended(*this, slots_[ending_], outcome);
   }
 }
 
 std::unique_ptr<Exchange> Exchange::continue_upgraded() {
-  if (told_ == 0) return nullptr;
+  if (ending_ == 0) return nullptr;
   auto upgraded = std::make_unique<Exchange>();
-  upgraded->kept_.assign(filters_.begin(), filters_.begin() + static_cast<std::ptrdiff_t>(told_));
+  upgraded->kept_.assign(filters_.begin(), filters_.begin() + static_cast<std::ptrdiff_t>(ending_));
   upgraded->filters_ = upgraded->kept_;
   upgraded->slots_ = slots_;
-  upgraded->told_ = std::exchange(told_, 0);
-  asked_ = 0;
+  upgraded->ending_ = std::exchange(ending_, 0);
+  asked_ = changing_ = 0;
   return upgraded;
 }
 

@@ -57,11 +57,11 @@ class Exchange {
   // The code that sends the response calls both once: filter() before it sends, end() when the response has been sent
   // or never will be.
   void filter(Response& response) {
-    if (told_ != 0) filter_slowly(response);
+    if (changing_ != 0) filter_slowly(response);
   }
   void end(Outcome outcome) {
-    asked_ = 0;
-    if (told_ != 0) end_slowly(outcome);
+    asked_ = changing_ = 0;
+    if (ending_ != 0) end_slowly(outcome);
   }
   // For an upgrade, instead of end(): the filters continue in the returned exchange, which has no request, attributes
   // or pin, and ends when the upgrade does. Null if no filter has ended().
@@ -93,7 +93,8 @@ class Exchange {
   std::span<const std::shared_ptr<Filter>> filters_;
   std::vector<std::shared_ptr<Filter>> kept_;  // those of an upgrade, which outlive their route
   std::size_t asked_ = 0;                      // number of filters whose before() was called
-  std::size_t told_ = 0;                       // filters up to the last one whose after() and ended() must be called
+  std::size_t changing_ = 0;                   // filters up to the last one whose after() must be called
+  std::size_t ending_ = 0;                     // filters up to the last one whose ended() must be called
   std::array<Slot, max_filters> slots_;
 };
 

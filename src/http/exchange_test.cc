@@ -97,6 +97,15 @@ TEST_F(ExchangeTest, AnswersAreNotBroughtToThoseBehindWhomNobodyWantsThem) {
   EXPECT_EQ(told, "a? l? a200 a.200 ");
 }
 
+TEST_F(ExchangeTest, AFilterThatOnlyChangesTheResponseDoesNotWaitForItsEnd) {
+  filters = {std::make_shared<Witness>("r", told, Filter::Parts::response)};
+  tasks.spawn(run());
+  EXPECT_EQ(told, "r? r200 ");
+  exchange.reset();
+  tasks.spawn([](ExchangeTest& test) -> core::Task<void> { (void)co_await test.exchange.ask(test.filters); }(*this));
+  EXPECT_EQ(exchange.continue_upgraded(), nullptr);
+}
+
 TEST_F(ExchangeTest, TheFirstAnswerIsSeenByThoseThatWereAsked) {
   b.answer = 401;
   tasks.spawn(run());

@@ -17,9 +17,9 @@ namespace sluice::http {
 // is zero when before() is called.
 class Filter {
  public:
-  // The functions that the filter overrides. If no filter of a route has more than before(), responses skip the
-  // filters.
-  enum class Parts : std::uint8_t { all, before };
+  // The functions that the filter overrides: all three, before() and after(), or before() alone. Exchanges skip those
+  // that no filter of the route has.
+  enum class Parts : std::uint8_t { all, response, before };
   explicit Filter(Parts parts = Parts::all) : parts(parts) {}
   virtual ~Filter() = default;
   // Returns nothing to let the request continue. May attach what it found to exchange.attributes.

@@ -106,7 +106,6 @@ core::Async<http::Response> Handler::handle(http::Exchange& exchange) {
 }
 
 core::Task<http::Response> Handler::answer_if_allowed(http::Exchange& exchange) {
-  http::Request& request = exchange.request;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
     auto made = settings_of(*plan_->role, exchange);

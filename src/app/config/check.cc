@@ -103,29 +103,12 @@ class Checker {
   }
 
   void check_policy(const Named<gateway::PolicyOptions>& policy) {
-    switch (policy.value.type.value) {
-      case gateway::PolicyType::jwt:
-        return check_jwt(policy.name, policy.value.jwt);
-      case gateway::PolicyType::cors:
-        return check_cors(policy.name, policy.value.cors);
-      case gateway::PolicyType::ip:
-        return check_ip(policy.name, policy.value.ip);
-      case gateway::PolicyType::api_key:
-        return check_api_key(policy.name, policy.value.api_key);
-      case gateway::PolicyType::basic:
-        return check_basic(policy.name, policy.value.basic);
-      case gateway::PolicyType::auth_request:
-        return check_auth_request(policy.value.auth_request);
-      case gateway::PolicyType::headers:
-        return check_headers_policy(policy.name, policy.value.headers);
-      case gateway::PolicyType::rate_limit:
-      case gateway::PolicyType::concurrency:
-      case gateway::PolicyType::body_limit:
-        return;
-    }
+    policy.value.visit([&](const auto& options) { check_kind(policy.name, options); });
   }
+  // A kind whose options need no check beyond those of their declaration.
+  void check_kind(const Located<std::string>& /*name*/, const auto& /*options*/) {}
 
-  void check_cors(const Located<std::string>& name, const gateway::cors::Options& options) {
+  void check_kind(const Located<std::string>& name, const gateway::cors::Options& options) {
     const auto any = std::ranges::find(options.origins, "*", &Located<std::string>::value);
     if (any != options.origins.end() && options.credentials) {
       complain(any->position,
@@ -140,12 +123,12 @@ class Checker {
     }
   }
 
-  void check_ip(const Located<std::string>& policy, const gateway::ip::Options& options) {
+  void check_kind(const Located<std::string>& policy, const gateway::ip::Options& options) {
     if (!options.allow.empty() || !options.deny.empty() || !errors_.empty()) return;
     complain(policy.position, fmt::format("[policy.{}] names no addresses", policy.value), "add \"allow\" or \"deny\"");
   }
 
-  void check_api_key(const Located<std::string>& policy, const gateway::apikey::Options& options) {
+  void check_kind(const Located<std::string>& policy, const gateway::apikey::Options& options) {
     int places = options.header.position.line != 0 ? 1 : 0;
     places += (options.query ? 1 : 0) + (options.cookie ? 1 : 0);
     if (places > 1) {
@@ -187,7 +170,7 @@ class Checker {
     }
   }
 
-  void check_basic(const Located<std::string>& policy, const gateway::basic::Options& options) {
+  void check_kind(const Located<std::string>& policy, const gateway::basic::Options& options) {
     if (options.users.empty() && errors_.empty()) {
       complain(policy.position, fmt::format("[policy.{}] has no users", policy.value),
                "add users = { NAME = \"HASH\" }; `sluice hash-password` prints a hash");
@@ -202,7 +185,7 @@ class Checker {
     }
   }
 
-  void check_auth_request(const gateway::authrequest::Options& options) {
+  void check_kind(const Located<std::string>&, const gateway::authrequest::Options& options) {
     if (!options.upstream.value.empty()) {
       check_upstream(options_, options.upstream.value, options.upstream.position, Complain{errors_});
     }
@@ -238,7 +221,7 @@ class Checker {
     }
   }
 
-  void check_headers_policy(const Located<std::string>& policy, const gateway::headers::Options& options) {
+  void check_kind(const Located<std::string>& policy, const gateway::headers::Options& options) {
     if (!options.request && !options.response && !options.request_id && errors_.empty()) {
       complain(policy.position, fmt::format("[policy.{}] changes nothing", policy.value),
                "add \"request\", \"response\" or \"request_id\"");
@@ -255,7 +238,7 @@ class Checker {
     for (const auto& name : options.response->remove) check(name);
   }
 
-  void check_jwt(const Located<std::string>& policy, const gateway::jwt::Options& options) {
+  void check_kind(const Located<std::string>& policy, const gateway::jwt::Options& options) {
     const std::optional<Located<std::string>>* first = nullptr;
     const std::pair<const char*, const std::optional<Located<std::string>>*> keys[] = {
         {"secret", &options.secret},
@@ -315,8 +298,9 @@ class Checker {
     const auto pattern = http::Pattern::parse(path);
     const auto names = pattern ? pattern->names() : std::vector<std::string>();
     // Only one of the two lists can have items, because a policy has one type.
-    std::vector<std::string> per = policy.rate_limit.per.items;
-    per.insert(per.end(), policy.concurrency.per.items.begin(), policy.concurrency.per.items.end());
+    std::vector<std::string> per = policy.of<gateway::limits::RateLimitOptions>().per.items;
+    per.insert(per.end(), policy.of<gateway::limits::ConcurrencyOptions>().per.items.begin(),
+               policy.of<gateway::limits::ConcurrencyOptions>().per.items.end());
     for (const auto& [from, name] : gateway::limits::parse_key_parts(per)) {
       using From = gateway::limits::KeyPart::From;
       if (from == From::claim && !has_claims) {
@@ -349,21 +333,24 @@ class Checker {
       }
       const gateway::PolicyType type = options_.policies[*index].value.type.value;
       const bool is_first = types.insert(type).second;
-      if (gateway::is_limit(type)) {
+      if (gateway::kind_of(type).is_limit) {
         check_limit(name, options_.policies[*index].value, std::ranges::any_of(types, gateway::gives_claims), path);
-        if (!passes_on && options_.policies[*index].value.body_limit.size > options_.server.body_limit) {
+        if (!passes_on &&
+            options_.policies[*index].value.of<gateway::limits::BodyLimitOptions>().size > options_.server.body_limit) {
           complain(name.position,
                    fmt::format("[policy.{}] allows longer bodies than [server]; it can be used only by a [[route]]",
                                name.value),
                    "\"body_limit\" of [[endpoint]] may be longer");
         }
-      } else if (!is_first && !gateway::may_repeat(type)) {  // with two, it is unclear which claims or origins apply
+      } else if (!is_first &&
+                 !gateway::kind_of(type).may_repeat) {  // with two, it is unclear which claims or origins apply
         complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
       } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
         complain(name.position, "a route takes its claims from one policy");
       }
-      if (type == gateway::PolicyType::headers && std::ranges::none_of(types, gateway::gives_claims) &&
-          options_.policies[*index].value.headers.uses_claims()) {
+      if (type == gateway::policy_type<gateway::headers::Options> &&
+          std::ranges::none_of(types, gateway::gives_claims) &&
+          options_.policies[*index].value.of<gateway::headers::Options>().uses_claims()) {
         complain(name.position, fmt::format("[policy.{}] uses claims, and no policy before it gives any", name.value),
                  wants_claims);
       }
@@ -552,7 +539,7 @@ class Checker {
 
   void check_websocket(const ws::WebSocketOptions& websocket) {
     check_use(websocket.use, websocket.path.value);
-    if (options_.uses(websocket.use, gateway::PolicyType::cors)) {
+    if (options_.uses(websocket.use, gateway::policy_type<gateway::cors::Options>)) {
       complain(websocket.path.position, "a policy of type \"cors\" has no effect on a websocket",
                "\"origins\" of [[websocket]] says whose pages may connect");
     }
@@ -662,8 +649,8 @@ class Checker {
     if (!index) return;
     const gateway::PolicyOptions& policy = options_.policies[*index].value;
     const gateway::PolicyType type = policy.type.value;
-    const bool takes_off = (type == gateway::PolicyType::api_key && !policy.api_key.pass) ||
-                           (type == gateway::PolicyType::basic && !policy.basic.pass);
+    const bool takes_off = (policy.is<gateway::apikey::Options>() && !policy.of<gateway::apikey::Options>().pass) ||
+                           (policy.is<gateway::basic::Options>() && !policy.of<gateway::basic::Options>().pass);
     if (!takes_off) return;
     for (const api::EndpointOptions& endpoint : options_.endpoints) {
       if (!options_.uses(endpoint.use, type)) continue;
@@ -811,7 +798,7 @@ class Checker {
   // Clients must not be able to read tables of keys.
   void check_resident_of_policies(const api::resident::ResidentOptions& resident) {
     const bool has_keys = std::ranges::any_of(options_.policies, [&](const auto& policy) {
-      const auto& table = policy.value.api_key.table;
+      const auto& table = policy.value.template of<gateway::apikey::Options>().table;
       return table && table->value == resident.name.value;
     });
     if (has_keys && resident.serve.value && resident.use.empty()) {

@@ -120,10 +120,11 @@ class RouteFinder {
  public:
   explicit RouteFinder(const Options& options) : options_(options) {
     for (const gateway::RouteOptions& route : options.routes) {
-      add({.host = route.host.value, .conditions = route.conditions()}, route.path.value, route.taken_methods());
+      add({.pattern = {}, .host = route.host.value, .conditions = route.conditions()}, route.path.value,
+          route.taken_methods());
     }
     const auto compete = [this](const Located<std::string>& host, const std::string& path, bool folder = false) {
-      add({.host = host.value, .folder = folder}, path, gateway::RouteOptions{}.taken_methods());
+      add({.pattern = {}, .host = host.value, .folder = folder}, path, gateway::RouteOptions{}.taken_methods());
     };
     for (const auto& one : options.endpoints) compete(one.host, one.path.value);
     for (const auto& one : options.websockets) compete(one.host, one.path.value);
@@ -173,7 +174,7 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
   const auto is_guarded = [&](const gateway::RouteOptions& route) {
     return std::ranges::any_of(route.use, [&](const auto& name) {
       const auto type = options.policies[*options.find_policy(name.value)].value.type.value;
-      return gateway::is_guard(type) && !gateway::is_limit(type);
+      return gateway::kind_of(type).is_guard && !gateway::kind_of(type).is_limit;
     });
   };
   const auto passes_on = [](const gateway::RouteOptions& route) { return route.upstream || !route.split.empty(); };

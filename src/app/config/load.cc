@@ -65,7 +65,7 @@ void check_ways_around(const Options& options, std::vector<Diagnostic>& errors) 
     const auto obeys = [&](const files::FilesOptions& other) {
       return std::ranges::all_of(all[i].use, [&](const auto& policy) {
         const auto index = options.find_policy(policy.value);
-        if (index && !gateway::is_guard(options.policies[*index].value.type.value)) return true;
+        if (index && !options.policies[*index].value.kind().is_guard) return true;
         return std::ranges::find(other.use, policy.value, &Located<std::string>::value) != other.use.end();
       });
     };
@@ -145,7 +145,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     }
   }
   for (auto& policy : options.policies) {
-    gateway::jwt::Options& jwt = policy.value.jwt;
+    gateway::jwt::Options& jwt = policy.value.of<gateway::jwt::Options>();
     for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
     }

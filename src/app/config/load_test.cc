@@ -905,9 +905,9 @@ algorithms = ["PS256", "EdDSA"]
 require = [{ claim = "scope", any = ["a", "b"] }, { claim = "realm_access.roles", all = ["c d"] }]
 )");
   ASSERT_EQ(options.policies.size(), 3u);
-  const gateway::jwt::Options& first = options.policies[0].value.jwt;
+  const gateway::jwt::Options& first = options.policies[0].value.of<gateway::jwt::Options>();
   EXPECT_EQ(options.policies[0].name.value, "first");
-  EXPECT_EQ(options.policies[0].value.type.value, gateway::PolicyType::jwt);
+  EXPECT_EQ(options.policies[0].value.type.value, gateway::policy_type<gateway::jwt::Options>);
   EXPECT_EQ(first.secret->value, "hunter2");
   EXPECT_EQ(first.issuer.items, std::vector<std::string>{"one"});
   EXPECT_EQ(first.audience.items, (std::vector<std::string>{"a", "b"}));
@@ -918,7 +918,7 @@ require = [{ claim = "scope", any = ["a", "b"] }, { claim = "realm_access.roles"
   EXPECT_EQ(first.token_limit, 1_KiB);
   EXPECT_EQ(first.cache_tokens, 7u);
   EXPECT_EQ(first.cache_memory, 1_MiB);
-  const gateway::jwt::Options& second = options.policies[1].value.jwt;
+  const gateway::jwt::Options& second = options.policies[1].value.of<gateway::jwt::Options>();
   EXPECT_EQ(second.jwks->value, "keys.json");
   EXPECT_TRUE(second.issuer.items.empty());
   EXPECT_EQ(second.leeway, 30s);
@@ -926,7 +926,7 @@ require = [{ claim = "scope", any = ["a", "b"] }, { claim = "realm_access.roles"
   EXPECT_FALSE(second.optional);
   EXPECT_TRUE(second.algorithms.empty());
   using enum gateway::jwt::Algorithm;
-  const gateway::jwt::Options& other = options.policies[2].value.jwt;
+  const gateway::jwt::Options& other = options.policies[2].value.of<gateway::jwt::Options>();
   EXPECT_EQ(other.algorithms, (std::vector{ps256, eddsa}));
   ASSERT_EQ(other.require.size(), 2u);
   EXPECT_EQ(other.require[0].any[1].value, "b");

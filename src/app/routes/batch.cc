@@ -14,15 +14,13 @@ namespace {
 
 class BatchRoute final : public Route {
  public:
-  // `called`: the routes that `plan` refers to. `shared`: the database's part that all cores share.
+  // `called`: the routes that `plan` refers to.
   BatchRoute(api::batch::Plan plan, std::vector<std::shared_ptr<const Route>> called, Plan::RouteId id,
-             std::size_t database, std::shared_ptr<const Plan::Database> shared,
-             std::vector<api::openapi::Security> security)
+             std::shared_ptr<Plan::Database> database, std::vector<api::openapi::Security> security)
       : plan_(std::move(plan)),
         called_(std::move(called)),
         id_(id),
-        database_(database),
-        shared_(std::move(shared)),
+        database_(std::move(database)),
         security_(std::move(security)) {}
 
   void build(Site& site) const override {
@@ -31,8 +29,8 @@ class BatchRoute final : public Route {
     for (const auto& called : plan_.routes) filters.push_back(builder.filters(called.options->use));
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
     route.handlers[static_cast<std::size_t>(http::Method::post)] = builder.own(std::make_unique<api::batch::Batch>(
-        plan_, builder.database(database_), std::move(filters), builder.worker().reactor(), builder.trouble(database_),
-        builder.write_trouble(database_)));
+        plan_, builder.part(*database_), std::move(filters), builder.worker().reactor(), &database_->trouble,
+        &database_->write_trouble));
     builder.add(std::move(route));
   }
 
@@ -40,7 +38,7 @@ class BatchRoute final : public Route {
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const BatchRoute*>(&before);
     const auto instance_of = [](const std::shared_ptr<const Route>& route) { return route->instance; };
-    return other != nullptr && shared_ == other->shared_ && config::same(plan_.options, other->plan_.options) &&
+    return other != nullptr && database_ == other->database_ && config::same(plan_.options, other->plan_.options) &&
            std::ranges::equal(called_, other->called_, {}, instance_of, instance_of);
   }
 
@@ -52,8 +50,7 @@ class BatchRoute final : public Route {
   const api::batch::Plan plan_;
   const std::vector<std::shared_ptr<const Route>> called_;
   const Plan::RouteId id_;
-  const std::size_t database_;  // index in options.databases
-  const std::shared_ptr<const Plan::Database> shared_;
+  const std::shared_ptr<Plan::Database> database_;
   const std::vector<api::openapi::Security> security_;
 };
 
@@ -78,9 +75,9 @@ std::expected<void, Away> prepare_batch(Preparation& preparation) {
                          .own_fields = api::batch::own_fields(role.get(), called),
                          .body_limit = options.server.body_limit,
                          .errors = api::ErrorMap::make({}, options.errors)};
-  plan.routes.push_back(
-      std::make_shared<BatchRoute>(std::move(batch), std::move(called_routes), plan.add_name(options.batch->path.value),
-                                   database, plan.databases[database], preparation.security(options.batch->use)));
+  plan.routes.push_back(std::make_shared<BatchRoute>(std::move(batch), std::move(called_routes),
+                                                     plan.add_name(options.batch->path.value), plan.databases[database],
+                                                     preparation.security(options.batch->use)));
   return {};
 }
 

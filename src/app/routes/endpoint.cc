@@ -2,6 +2,8 @@
 #include "api/endpoint.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "api/changes/handler.h"
@@ -26,18 +28,23 @@ class EndpointRoute final : public Route {
         prepared_(std::move(prepared)),
         database_(database),
         shared_(plan.databases[database]),
-        policies_(plan.policies(options.use)),
+        store_(options.returns == api::Returns::file ? plan.store(options.store.value) : nullptr),
+        policies_(plan.policies_of(options.use)),
         security_(std::move(security)) {
+    for (const auto& write : prepared_.writes) {
+      for (const auto& file : write->uploads.files) upload_stores_[file.store] = plan.store(file.store);
+    }
     if (answers()) id_ = plan.add_name(options.host.value + options.path.value);
     if (!prepared_.changes) return;
     changes_id_ = plan.add_name(options.host.value + prepared_.changes->path);
-    feed_ = plan.add_feed({.path = options.host.value + prepared_.changes->path,
-                           .boot = Plan::new_boot(),
-                           .options = prepared_.changes->options,
-                           .require = options.require,
-                           .policies = policies_,
-                           .database = plan.databases[database]},
-                          previous);
+    feed_ = plan.add(
+        std::make_shared<FeedComponent>(FeedComponent::Options{.path = options.host.value + prepared_.changes->path,
+                                                               .boot = Plan::new_boot(),
+                                                               .options = prepared_.changes->options,
+                                                               .require = options.require,
+                                                               .policies = policies_,
+                                                               .database = plan.databases[database]}),
+        previous);
   }
 
   void build(Site& site) const override {
@@ -90,21 +97,23 @@ class EndpointRoute final : public Route {
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
     Site::Builder builder(site, id_, shared_from_this(), options_.use);
     core::Reactor& reactor = builder.worker().reactor();
-    sql::Database& database = builder.database(database_);
-    TroubleLog* const trouble = builder.trouble(database_);
-    TroubleLog* const write_trouble = builder.write_trouble(database_);
+    sql::Database& database = builder.part(*shared_);
+    TroubleLog* const trouble = &shared_->trouble;
+    TroubleLog* const write_trouble = &shared_->write_trouble;
     const auto add = [&](Method method, std::unique_ptr<http::Handler> handler) {
       route.handlers[static_cast<std::size_t>(method)] = builder.own(std::move(handler));
     };
     if (prepared_.get && is_file) {
-      add(Method::get, std::make_unique<api::FileEndpoint>(prepared_.get, database, reactor,
-                                                           builder.store(options_.store.value), trouble));
+      add(Method::get,
+          std::make_unique<api::FileEndpoint>(prepared_.get, database, reactor, builder.part(*store_), trouble));
     } else if (prepared_.get) {
       add(Method::get, std::make_unique<api::Endpoint>(prepared_.get, database, reactor, trouble));
     }
     for (const auto& write : prepared_.writes) {
       std::vector<http::BlobStore*> stores;
-      for (const api::UploadPlan::File& file : write->uploads.files) stores.push_back(&builder.store(file.store));
+      for (const api::UploadPlan::File& file : write->uploads.files) {
+        stores.push_back(&builder.part(*upload_stores_.at(file.store)));
+      }
       add(write->method,
           std::make_unique<api::WriteEndpoint>(write, database, reactor, write_trouble, std::move(stores)));
     }
@@ -118,21 +127,23 @@ class EndpointRoute final : public Route {
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value};
     route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
     Site::Builder builder(site, changes_id_, shared_from_this(), options_.use);
-    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(std::make_unique<api::changes::Handler>(
-        prepared_.changes, builder.feed(feed_.get()), builder.database(database_), builder.worker().reactor(),
-        builder.trouble(database_)));
+    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(
+        std::make_unique<api::changes::Handler>(prepared_.changes, builder.part(*feed_), builder.part(*shared_),
+                                                builder.worker().reactor(), &shared_->trouble));
     builder.add(std::move(route));
   }
 
   const api::EndpointOptions options_;
   const PreparedEndpoint prepared_;
   const std::size_t database_;  // index in options.databases
-  const std::shared_ptr<const Plan::Database> shared_;
-  const Plan::Policies policies_;
+  const std::shared_ptr<Plan::Database> shared_;
+  const std::shared_ptr<const StoreComponent> store_;                           // null: the answers are no files
+  std::map<std::string, std::shared_ptr<const StoreComponent>> upload_stores_;  // by name
+  const Policies policies_;
   const std::vector<api::openapi::Security> security_;
   Plan::RouteId id_ = 0;
   Plan::RouteId changes_id_ = 0;
-  std::shared_ptr<const Plan::Feed> feed_;  // null: it publishes no changes
+  std::shared_ptr<const FeedComponent> feed_;  // null: it publishes no changes
 };
 
 // The longest body that the endpoint accepts: by its own limit, or by the sizes of its files and fields.

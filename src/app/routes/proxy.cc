@@ -15,11 +15,11 @@ namespace {
 
 class GatewayRoute final : public Route {
  public:
-  // `servers`: of the upstreams that the route has.
-  GatewayRoute(std::shared_ptr<const Plan::Proxied> plan, std::vector<std::shared_ptr<const void>> servers,
-               Plan::RouteId id)
+  // `upstreams`: `upstream`, or those of `split` in their order.
+  GatewayRoute(std::shared_ptr<const Plan::Proxied> plan,
+               std::vector<std::shared_ptr<const UpstreamComponent>> upstreams, Plan::RouteId id)
       : plan_(std::move(plan)),
-        servers_(std::move(servers)),
+        upstreams_(std::move(upstreams)),
         id_(id),
         change_(std::move(*gateway::PathChange::make(plan_->options))) {}
 
@@ -40,7 +40,7 @@ class GatewayRoute final : public Route {
   Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const GatewayRoute*>(&before);
-    return other != nullptr && plan_ == other->plan_ && servers_ == other->servers_;
+    return other != nullptr && plan_ == other->plan_ && upstreams_ == other->upstreams_;
   }
 
  private:
@@ -51,15 +51,15 @@ class GatewayRoute final : public Route {
     if (options.redirect) {
       return std::make_unique<gateway::Redirect>(*gateway::Redirect::make(*options.redirect, pattern.names()));
     }
-    const auto proxy = [&](std::string_view upstream) { return builder.proxy_to(upstream, plan_, change_.get()); };
-    if (options.upstream) return proxy(options.upstream->value);
+    const auto proxy = [&](std::size_t index) { return builder.proxy_to(*upstreams_[index], plan_, change_.get()); };
+    if (options.upstream) return proxy(0);
     auto split = std::make_unique<gateway::Split>();
-    for (const auto& [name, weight] : options.split) split->add(proxy(name.value), weight);
+    for (std::size_t i = 0; i < options.split.size(); ++i) split->add(proxy(i), options.split[i].value);
     return split;
   }
 
   const std::shared_ptr<const Plan::Proxied> plan_;
-  const std::vector<std::shared_ptr<const void>> servers_;
+  const std::vector<std::shared_ptr<const UpstreamComponent>> upstreams_;
   const Plan::RouteId id_;
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
@@ -72,16 +72,12 @@ std::expected<void, Away> prepare_proxy(Preparation& preparation) {
   }
   for (const gateway::RouteOptions& options : preparation.options().routes) {
     (void)preparation.security(options.use);
-    std::vector<std::shared_ptr<const void>> servers;
-    const auto use = [&](const std::string& upstream) {
-      const std::size_t index = *plan.options.find_upstream(upstream);
-      if (index < plan.upstreams.size()) servers.push_back(plan.upstreams[index]);
-    };
-    if (options.upstream) use(options.upstream->value);
-    for (const auto& [name, weight] : options.split) use(name.value);
+    std::vector<std::shared_ptr<const UpstreamComponent>> upstreams;
+    if (options.upstream) upstreams.push_back(plan.upstream(options.upstream->value));
+    for (const auto& [name, weight] : options.split) upstreams.push_back(plan.upstream(name.value));
     plan.routes.push_back(std::make_shared<GatewayRoute>(
-        plan.add_proxied({.options = options, .policies = plan.policies(options.use)}, preparation.previous),
-        std::move(servers), plan.add_name(options.host.value + options.path.value)));
+        plan.add_proxied({.options = options, .policies = plan.policies_of(options.use)}, preparation.previous),
+        std::move(upstreams), plan.add_name(options.host.value + options.path.value)));
   }
   return {};
 }

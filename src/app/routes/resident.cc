@@ -21,15 +21,15 @@ namespace {
 
 class ResidentRoute final : public Route {
  public:
-  ResidentRoute(const api::resident::ResidentOptions& options, std::shared_ptr<const api::resident::Plan> made,
+  ResidentRoute(const api::resident::ResidentOptions& options, std::shared_ptr<const ResidentComponent> table,
                 std::vector<bool> never_null, std::vector<api::openapi::Security> security, Plan& plan)
       : options_(options),
-        plan_(std::move(made)),
+        table_(std::move(table)),
         never_null_(std::move(never_null)),
         security_(std::move(security)),
         pattern_(*http::Pattern::parse("/" + options.name.value)),
         id_(plan.add_name(options.host.value + "/" + options.name.value)) {
-    if (plan_->shape.key.empty()) return;
+    if (table_->plan->shape.key.empty()) return;
     key_pattern_ = pattern_;
     key_pattern_->segments.push_back({http::Pattern::Kind::segment, "key"});
     key_id_ = plan.add_name(options.host.value + "/" + options.name.value + "/{key}");
@@ -40,7 +40,7 @@ class ResidentRoute final : public Route {
       Site::Builder builder(site, id, shared_from_this(), options_.use);
       http::Router::Route route{.pattern = pattern, .host = options_.host.value, .formats = true};
       route.handlers[static_cast<std::size_t>(http::Method::get)] =
-          builder.own(std::make_unique<Handler>(builder.resident(plan_.get())));
+          builder.own(std::make_unique<Handler>(builder.part(*table_)));
       builder.add(std::move(route));
     };
     add(id_, pattern_, std::type_identity<api::resident::ListHandler>());
@@ -50,20 +50,20 @@ class ResidentRoute final : public Route {
   Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const ResidentRoute*>(&before);
-    return other != nullptr && plan_ == other->plan_ && config::same(options_.use, other->options_.use);
+    return other != nullptr && table_ == other->table_ && config::same(options_.use, other->options_.use);
   }
 
   void describe(Described& into) const override {
     into.residents.push_back({.pattern = pattern_,
                               .key_pattern = key_pattern_,
-                              .plan = plan_.get(),
+                              .plan = table_->plan.get(),
                               .never_null = never_null_,
                               .security = security_});
   }
 
  private:
   const api::resident::ResidentOptions options_;
-  const std::shared_ptr<const api::resident::Plan> plan_;
+  const std::shared_ptr<const ResidentComponent> table_;
   const std::vector<bool> never_null_;  // for [openapi], by column
   const std::vector<api::openapi::Security> security_;
   const http::Pattern pattern_;
@@ -158,23 +158,6 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   return plan;
 }
 
-// Adds the plan of the table, or the plan in `before` with the same options and columns.
-std::shared_ptr<const api::resident::Plan> add_resident(Plan& plan, Plan::Resident resident, const Plan* before) {
-  const auto is_same = [&](const auto& one) {
-    auto options = one->options;
-    options.use = resident.options.use;  // of its routes, not of the table
-    const auto id_of = [](const auto& changes) { return changes ? changes->statement.id : sql::StatementId{}; };
-    return one->database == resident.database && config::same(options, resident.options) &&
-           one->plan->statement.id == resident.plan->statement.id &&
-           id_of(one->plan->changes) == id_of(resident.plan->changes);
-  };
-  if (before != nullptr) {
-    const auto found = std::ranges::find_if(before->residents, is_same);
-    if (found != before->residents.end()) return plan.residents.emplace_back(*found)->plan;
-  }
-  return plan.residents.emplace_back(std::make_shared<Plan::Resident>(std::move(resident)))->plan;
-}
-
 std::expected<void, Away> prepare_resident(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::resident::ResidentOptions& options : plan.options.residents) {
@@ -184,10 +167,8 @@ std::expected<void, Away> prepare_resident(Preparation& preparation) {
     auto made = make_plan(preparation, options, index);
     if (!made) return std::unexpected(Away{index, std::move(made.error())});
     if (!*made) continue;
-    *made = add_resident(
-        plan,
-        {.options = options, .plan = std::move(*made), .database = plan.databases[index], .first = {}, .mark = {}},
-        preparation.previous);
+    const auto table = plan.add(std::make_shared<ResidentComponent>(options, std::move(*made), plan.databases[index]),
+                                preparation.previous);
     if (plan.options.databases[index].value.role) {
       plan.warnings.push_back(fmt::format(
           "[[resident]] \"{0}\" is loaded by the log-in of [database.{1}] and served to everybody whom \"use\" lets "
@@ -199,11 +180,11 @@ std::expected<void, Away> prepare_resident(Preparation& preparation) {
     if (plan.options.openapi) {
       never_null = preparation.loop.run(sql::never_null(*preparation.databases[index].database,
                                                         plan.options.databases[index].value.dialect(),
-                                                        options.query.value, (*made)->statement.columns));
+                                                        options.query.value, table->plan->statement.columns));
     }
     if (!options.serve.value) continue;
     plan.routes.push_back(
-        std::make_shared<ResidentRoute>(options, std::move(*made), std::move(never_null), std::move(security), plan));
+        std::make_shared<ResidentRoute>(options, table, std::move(never_null), std::move(security), plan));
   }
   return {};
 }

@@ -28,8 +28,8 @@ TEST_F(PrepareResident, MakesAPlan) {
       "[resident.refresh]\nevery = \"1s\"\nchanges = \"SELECT * FROM users WHERE at >= :since\"\nversion = \"at\"\n"
       "deleted = \"gone\"\n");
   ASSERT_TRUE(plan) << plan.error().text;
-  ASSERT_EQ((*plan)->residents.size(), 1u);
-  const api::resident::Plan& made = *(*plan)->residents[0]->plan;
+  ASSERT_EQ((*plan)->all<Plan::Resident>().size(), 1u);
+  const api::resident::Plan& made = *(*plan)->all<Plan::Resident>()[0]->plan;
   EXPECT_EQ(made.name, "users");
   EXPECT_EQ(made.shape.key, "id");
   EXPECT_EQ(made.shape.index, (std::vector<std::string>{"roles", "name"}));

@@ -10,14 +10,14 @@ namespace {
 
 class WebSocketRoute final : public Route {
  public:
-  WebSocketRoute(std::shared_ptr<const Plan::WebSocket> plan, Plan::RouteId id) : plan_(std::move(plan)), id_(id) {}
+  WebSocketRoute(std::shared_ptr<const WebSocketComponent> plan, Plan::RouteId id) : plan_(std::move(plan)), id_(id) {}
 
   void build(Site& site) const override {
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_->options.path.value),
                               .host = plan_->options.host.value,
                               .upgrades = true};
     Site::Builder builder(site, id_, shared_from_this(), plan_->options.use);
-    http::Handler* const handler = &builder.websocket(plan_.get());
+    http::Handler* const handler = &builder.part(*plan_);
     route.handlers[static_cast<std::size_t>(http::Method::get)] = handler;
     route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler;  // over HTTP/2 (RFC 8441)
     builder.add(std::move(route));
@@ -30,7 +30,7 @@ class WebSocketRoute final : public Route {
   }
 
  private:
-  const std::shared_ptr<const Plan::WebSocket> plan_;
+  const std::shared_ptr<const WebSocketComponent> plan_;
   const Plan::RouteId id_;
 };
 
@@ -39,7 +39,7 @@ std::expected<void, Away> prepare_websocket(Preparation& preparation) {
     (void)preparation.security(options.use);
     Plan& plan = preparation.plan;
     plan.routes.push_back(std::make_shared<WebSocketRoute>(
-        plan.add_websocket({.options = options, .policies = plan.policies(options.use)}, preparation.previous),
+        plan.add(std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use)), preparation.previous),
         plan.add_name(options.host.value + options.path.value)));
   }
   return {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <expected>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "base/declare.h"
 #include "gateway/digest.h"
+#include "gateway/policy_kind.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::apikey {
@@ -30,6 +32,10 @@ struct KeyOptions {
 
 // [policy.NAME] with type = "api-key"
 struct Options {
+  static constexpr PolicyKind kind{.name = "api-key",
+                                   .about = "A request must carry a known key. Without one it is answered 401.",
+                                   .gives_claims = true};
+
   Located<std::string> header{"X-API-Key"};
   std::optional<Located<std::string>> query;
   std::optional<Located<std::string>> cookie;
@@ -77,5 +83,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::apikey

@@ -1,16 +1,27 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/declare.h"
+#include "gateway/policy_kind.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::authrequest {
 
 // [policy.NAME] with type = "auth-request"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "auth-request",
+      .about =
+          "Another server decides about each request. Sluice sends it a GET with the request's header. "
+          "`X-Forwarded-Method` contains the method, `X-Forwarded-Uri` the normalised path and the query. If the "
+          "server "
+          "answers 2xx, the request passes. If it answers 3xx, 401, 403 or 429, the client gets this answer. In any "
+          "other case the client gets 502, 503 or 504. `Set-Cookie` of a 2xx answer is added to the client's answer."};
+
   Located<std::string> upstream;
   Located<std::string> path{"/"};
   std::vector<Located<std::string>> copy;
@@ -39,5 +50,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::authrequest

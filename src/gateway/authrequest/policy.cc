@@ -43,7 +43,8 @@ core::Task<void> drop(http::Body body) {
 
 AuthRequestPolicy::AuthRequestPolicy(const Options& options, std::shared_ptr<Upstream> upstream,
                                      std::shared_ptr<const SharedUpstream> shared)
-    : path_(options.path.value),
+    : Policy(Parts::response),
+      path_(options.path.value),
       copied_([&] {
         std::vector<std::string> names;
         for (const auto& name : options.copy) names.push_back(name.value);
@@ -143,6 +144,10 @@ Readings AuthRequestPolicy::readings() const {
                    static_cast<double>(count), label("result", result));
   };
   return {decisions("passed", passed_), decisions("refused", refused_), decisions("failed", failed_)};
+}
+
+std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
+  return std::make_unique<AuthRequestPolicy>(options, std::move(parts.upstream), std::move(parts.shared_upstream));
 }
 
 }  // namespace sluice::gateway::authrequest

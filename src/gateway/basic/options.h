@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/declare.h"
+#include "gateway/policy_kind.h"
 
 namespace sluice::gateway::basic {
 
@@ -23,6 +25,13 @@ struct UserOptions {
 
 // [policy.NAME] with type = "basic"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "basic",
+      .about =
+          "A request must carry a user's name and password, `Authorization: Basic ...`. Without valid ones it is "
+          "answered 401, and browsers then ask the user for them.",
+      .gives_claims = true};
+
   std::vector<Named<UserOptions>> users;
   Located<std::string> realm{"sluice"};
   std::uint32_t queue = 16;
@@ -67,5 +76,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::basic

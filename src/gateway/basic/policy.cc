@@ -44,7 +44,7 @@ class Turn {
 
 BasicPolicy::BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
-    : Policy(options.pass ? Parts::before : Parts::all),
+    : Policy(Parts::before),
       reactor_(reactor),
       mailbox_(mailbox),
       threads_(threads),
@@ -63,7 +63,7 @@ BasicPolicy::BasicPolicy(const Options& options, core::Reactor& reactor, core::M
   if (RAND_bytes(bytes, static_cast<int>(secret_.size())) != 1) throw std::runtime_error("there is no randomness");
 }
 
-core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& exchange, http::Slot& slot) {
+core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& exchange, http::Slot&) {
   const http::Field* found = nullptr;
   for (const http::Field& field : exchange.request.fields) {
     if (!http::same_name(field.name, authorization)) continue;
@@ -81,18 +81,18 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
   const Digest digest = sha256_.of(secret_, decoded_);
   if (const User* user = find_remembered(digest)) {
     ++hits_;
-    return pass(exchange, slot, *user);
+    return pass(exchange, *user);
   }
   if (waiting_ >= queue_) return Answer(refuse(Refusal::busy));
   const User* const user = find_user(credentials->user);
   // Unknown names are distributed over the existing hashes. The same name always uses the same hash.
   const Digest of_name = sha256_.of(secret_, credentials->user);
   const User& measure = user != nullptr ? *user : users_[DigestHash()(of_name) % users_.size()];
-  return verify(exchange, slot,
+  return verify(exchange,
                 {.digest = digest, .user = user, .hash = measure.hash, .password = std::string(credentials->password)});
 }
 
-core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, http::Slot& slot, Attempt attempt) {
+core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, Attempt attempt) {
   struct Waiting {
     explicit Waiting(std::size_t& all) : count(all) { ++count; }
     ~Waiting() { --count; }
@@ -105,7 +105,7 @@ core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, ht
     // Another request may have verified the same password meanwhile.
     if (const User* user = find_remembered(attempt.digest)) {
       ++hits_;
-      co_return pass(exchange, slot, *user);
+      co_return pass(exchange, *user);
     }
   }
   ++verifications_;
@@ -116,7 +116,7 @@ core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, ht
   if (!good) co_return refuse(Refusal::busy);
   if (!*good || attempt.user == nullptr) co_return refuse(Refusal::wrong);
   remember(attempt.digest, *attempt.user);
-  co_return pass(exchange, slot, *attempt.user);
+  co_return pass(exchange, *attempt.user);
 }
 
 const BasicPolicy::User* BasicPolicy::find_user(std::string_view name) const {
@@ -144,7 +144,7 @@ void BasicPolicy::remember(const Digest& digest, const User& user) {
   oldest_.emplace_back(digest, until);
 }
 
-BasicPolicy::Answer BasicPolicy::pass(http::Exchange& exchange, http::Slot& slot, const User& user) {
+BasicPolicy::Answer BasicPolicy::pass(http::Exchange& exchange, const User& user) {
   exchange.attributes.set(http::Identity{.claims = user.claims});
   if (pass_) return std::nullopt;
   ChangedRequest& changed = changed_.take(exchange);
@@ -182,6 +182,10 @@ http::Response BasicPolicy::refuse(Refusal why) {
       401, why == Refusal::wrong ? "The name or the password is wrong." : "A name and a password are needed.");
   response.fields.add_trusted("WWW-Authenticate", challenge_);
   return response;
+}
+
+std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
+  return std::make_unique<BasicPolicy>(options, parts.reactor, parts.mailbox, parts.threads);
 }
 
 }  // namespace sluice::gateway::basic

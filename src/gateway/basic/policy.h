@@ -53,12 +53,12 @@ class BasicPolicy final : public Policy {
   };
   using Answer = std::optional<http::Response>;
 
-  [[nodiscard]] core::Task<Answer> verify(http::Exchange& exchange, http::Slot& slot, Attempt attempt);
+  [[nodiscard]] core::Task<Answer> verify(http::Exchange& exchange, Attempt attempt);
   [[nodiscard]] const User* find_user(std::string_view name) const;
   // Null if it is not remembered.
   [[nodiscard]] const User* find_remembered(const Digest& digest);
   void remember(const Digest& digest, const User& user);
-  [[nodiscard]] Answer pass(http::Exchange& exchange, http::Slot& slot, const User& user);
+  [[nodiscard]] Answer pass(http::Exchange& exchange, const User& user);
   [[nodiscard]] http::Response refuse(Refusal why);
 
   core::Reactor& reactor_;

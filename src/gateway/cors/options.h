@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/declare.h"
+#include "gateway/policy_kind.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::cors {
@@ -15,6 +17,15 @@ namespace sluice::gateway::cors {
 
 // [policy.NAME] with type = "cors"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "cors",
+      .about =
+          "Allows scripts of pages from other origins to call the route from a browser. This protects nothing: "
+          "requests that are not from a browser always pass. The policy is applied before all others, wherever it "
+          "stands in `use`.",
+      .is_guard = false,
+      .is_first = true};
+
   std::vector<Located<std::string>> origins;
   bool credentials = false;
   std::vector<std::string> headers = {"*"};
@@ -46,5 +57,7 @@ struct Options {
             {.min = 0s, .max = 24h});
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::cors

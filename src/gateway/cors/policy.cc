@@ -99,7 +99,8 @@ std::string check_origin(std::string_view text) {
 }
 
 CorsPolicy::CorsPolicy(const Options& options)
-    : options_(options),
+    : Policy(Parts::response),
+      options_(options),
       headers_(std::ranges::find(options.headers, "*") == options.headers.end() ? joined(options.headers) : ""),
       expose_(joined(options.expose)),
       max_age_(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.max_age).count())) {
@@ -153,6 +154,10 @@ std::optional<http::Response> CorsPolicy::preflight(http::Exchange& exchange) {
   }
   response.fields.add("Access-Control-Max-Age", max_age_);
   return response;
+}
+
+std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
+  return std::make_unique<CorsPolicy>(options);
 }
 
 }  // namespace sluice::gateway::cors

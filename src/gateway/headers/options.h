@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 
 #include "base/declare.h"
 #include "gateway/headers/template.h"
+#include "gateway/policy_kind.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::headers {
@@ -57,6 +59,12 @@ struct ChangeOptions {
 
 // [policy.NAME] with type = "headers"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "headers",
+      .about = "Sets, adds and removes header fields of requests and of their answers. It never refuses a request.",
+      .is_guard = false,
+      .may_repeat = true};
+
   std::optional<ChangeOptions> request;
   std::optional<ChangeOptions> response;
   bool request_id = false;
@@ -77,5 +85,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::headers

@@ -86,7 +86,8 @@ bool HeadersPolicy::Changes::uses(Template::Source source) const {
 }
 
 HeadersPolicy::HeadersPolicy(const Options& options)
-    : request_id_(options.request_id),
+    : Policy(Parts::response),
+      request_id_(options.request_id),
       request_(options.request),
       response_(options.response),
       makes_id_(request_id_ || request_.uses(Template::Source::request_id) ||
@@ -166,6 +167,10 @@ void HeadersPolicy::after(http::Exchange& exchange, http::Slot&, http::Response&
     if (!value.empty()) fields.add_owned(change.name, std::move(value));
   }
   if (request_id_ && has_room()) fields.add(id_field, http::request_id_of(exchange));
+}
+
+std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
+  return std::make_unique<HeadersPolicy>(options);
 }
 
 }  // namespace sluice::gateway::headers

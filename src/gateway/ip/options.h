@@ -1,15 +1,24 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/declare.h"
 #include "core/ip_ranges.h"
+#include "gateway/policy_kind.h"
 
 namespace sluice::gateway::ip {
 
 // [policy.NAME] with type = "ip"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "ip",
+      .about =
+          "Admits clients by their address; others are answered 403. Behind proxies, the address is the one that "
+          "`trusted_proxies` of [server] determines.",
+      .may_repeat = true};
+
   std::vector<Located<std::string>> allow;
   std::vector<Located<std::string>> deny;
   Position position;
@@ -27,5 +36,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::ip

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "base/declare.h"
 #include "gateway/jwt/token.h"
+#include "gateway/policy_kind.h"
 #include "http/claims.h"
 
 namespace sluice::gateway::jwt {
@@ -38,6 +40,13 @@ struct RequireOptions {
 
 // [policy.NAME] with type = "jwt"
 struct Options {
+  static constexpr PolicyKind kind{
+      .name = "jwt",
+      .about =
+          "A request must carry a signed token, `Authorization: Bearer ...`. Without a valid one it is answered "
+          "401.",
+      .gives_claims = true};
+
   // Where the keys come from: exactly one of these five is set. After loading, paths are relative to the working
   // directory.
   std::optional<Located<std::string>> secret;
@@ -144,5 +153,7 @@ struct Options {
     v.position(&Self::position);
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::jwt

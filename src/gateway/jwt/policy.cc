@@ -208,4 +208,8 @@ http::Response JwtPolicy::refuse(Refusal why) {
   return response;
 }
 
+std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
+  return std::make_unique<JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source));
+}
+
 }  // namespace sluice::gateway::jwt

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/declare.h"
 #include "gateway/limits/key.h"
+#include "gateway/policy_kind.h"
 
 namespace sluice::gateway::limits {
 
@@ -23,6 +25,12 @@ struct WrittenRate {
 
 // [policy.NAME] with type = "rate-limit"
 struct RateLimitOptions {
+  static constexpr PolicyKind kind{.name = "rate-limit",
+                                   .about = "Requests above a rate are answered 429 with `Retry-After`.",
+                                   .is_counted = true,
+                                   .is_limit = true,
+                                   .may_repeat = true};
+
   std::string rate;
   std::optional<std::uint32_t> burst;
   OneOrMore<std::string> per;
@@ -59,8 +67,19 @@ struct RateLimitOptions {
   }
 };
 
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const RateLimitOptions& options, PolicyParts& parts);
+
 // [policy.NAME] with type = "concurrency"
 struct ConcurrencyOptions {
+  static constexpr PolicyKind kind{
+      .name = "concurrency",
+      .about =
+          "Limits how many requests are in progress at the same time. Further ones wait, or are answered 503 with "
+          "`Retry-After`.",
+      .is_counted = true,
+      .is_limit = true,
+      .may_repeat = true};
+
   std::uint32_t requests = 0;
   std::uint32_t queue = 0;
   Duration wait = 1s;
@@ -87,8 +106,15 @@ struct ConcurrencyOptions {
   }
 };
 
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const ConcurrencyOptions& options, PolicyParts& parts);
+
 // [policy.NAME] with type = "body-limit"
 struct BodyLimitOptions {
+  static constexpr PolicyKind kind{.name = "body-limit",
+                                   .about = "Requests with a longer body are answered 413.",
+                                   .is_limit = true,
+                                   .may_repeat = true};
+
   ByteSize size;
 
   template <class Visitor>
@@ -99,5 +125,7 @@ struct BodyLimitOptions {
             {.max = 16_GiB, .required = true});
   }
 };
+
+[[nodiscard]] std::unique_ptr<Policy> make_policy(const BodyLimitOptions& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::limits

@@ -46,7 +46,7 @@ Rate rate_of(const RateLimitOptions& options) {
 
 RateLimitPolicy::RateLimitPolicy(const RateLimitOptions& options, std::string_view name,
                                  const std::shared_ptr<Shared>& shared, core::Reactor& reactor, core::MeshPort& port)
-    : Policy(options.tell == Tell::always ? Parts::all : Parts::before),
+    : Policy(options.tell == Tell::always ? Parts::response : Parts::before),
       rate_(rate_of(options)),
       tells_always_(options.tell == Tell::always),
       item_(quoted(name)),
@@ -130,6 +130,10 @@ Readings RateLimitPolicy::readings() const {
       counter("sluice_rate_limit_waits_total", "Requests that waited for another core to say.",
               count(counters_.waited)),
       gauge("sluice_rate_limit_keys", "Keys that are remembered.", limiter_->user() == this ? limiter_->keys() : 0)};
+}
+
+std::unique_ptr<Policy> make_policy(const RateLimitOptions& options, PolicyParts& parts) {
+  return std::make_unique<RateLimitPolicy>(options, parts.name, parts.limit, parts.reactor, parts.mesh);
 }
 
 }  // namespace sluice::gateway::limits

@@ -107,7 +107,8 @@ struct Compression::Findings {
 
 Compression::Compression(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
-    : options_(options),
+    : Filter(Parts::response),
+      options_(options),
       types_(options.types),
       encoders_(options),
       turnstile_(reactor),

@@ -62,7 +62,6 @@ bool Connection::append_spans(const SharedSpans& spans, Response& response, bool
 }
 
 core::Task<Connection::Sent> Connection::send(Response& response, bool head_only, bool keep) {
-  const Request& request = work_->parser.request();
   const bool bodiless = head_only || has_no_body(response.status);
   const std::size_t held = bodiless ? 0 : whole_bytes_of(response.body);
   if (held > BodyBudget::small_answer_bytes) co_return co_await send_held(response, keep, held);
@@ -230,7 +229,6 @@ class Connection::EarlyHead final : core::TurnHook, core::Waiter {
 };
 
 core::Task<Connection::Sent> Connection::send_stream(Response& response, bool keep, AnswerShare* share) {
-  const Request& request = work_->parser.request();
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
   const BodyFraming framing = append_head(response, source.size(), keep);

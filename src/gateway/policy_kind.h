@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+namespace sluice::gateway {
+
+class Policy;
+struct PolicyParts;
+
+// A kind of policy, as the rest of the program knows it. Each kind is a folder. Its options have a member `kind`, and
+// beside them is declared
+//
+//   std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
+//
+// which makes one core's policy. PolicyKinds (options.h) lists the options of all kinds.
+struct PolicyKind {
+  std::string_view name;      // the value of `type` in the configuration
+  std::string_view about;     // the meaning, for the reference
+  bool gives_claims = false;  // may attach an Identity to requests that pass
+  bool is_guard = true;       // may refuse a request
+  bool is_counted = false;    // all cores count together
+  bool is_limit = false;      // limits what clients use, instead of checking who the clients are
+  bool may_repeat = false;    // one route may use several policies of this kind
+  bool is_first = false;      // is applied before all others, wherever it stands in `use`
+};
+
+}  // namespace sluice::gateway
