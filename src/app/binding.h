@@ -1,13 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "app/plan.h"
-#include "base/reading.h"
 #include "http/binding.h"
 
 namespace sluice::app {
@@ -33,21 +30,9 @@ class Binding final : public http::Binding {
     keep(std::move(shared));
     return made;
   }
-  // Adds a handler with counters.
-  template <class Counting>
-  void count(const Counting& counting) {
-    counting_.emplace_back([&counting] { return counting.counters().readings(); });
-  }
-
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
   [[nodiscard]] Plan::RouteId id() const { return id_; }
   [[nodiscard]] const Route* route() const { return route_.get(); }
-  // The counts of its handlers.
-  [[nodiscard]] Readings readings() const {
-    Readings all;
-    for (const auto& counted : counting_) append(all, counted());
-    return all;
-  }
   // Called when its generation has been replaced. When no exchange pins the binding any more, the worker is notified.
   void retire() { serving_.release(); }
 
@@ -58,7 +43,6 @@ class Binding final : public http::Binding {
   const std::uint64_t generation_;
   const Plan::RouteId id_;
   const std::shared_ptr<const Route> route_;
-  std::vector<std::function<Readings()>> counting_;
   http::Pin serving_{*this};
 };
 

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include <sys/stat.h>
+
 #include "app/config/difference.h"
 #include "app/resident_keys.h"
 #include "app/worker.h"
@@ -16,6 +18,12 @@ Readings labelled(Readings readings, std::string_view name, std::string_view val
 }
 
 }  // namespace
+
+FileId FileId::of(const std::string& path) {
+  struct stat found{};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  return {.device = found.st_dev, .inode = found.st_ino};
+}
 
 // ---- [database.NAME] ----
 
@@ -59,6 +67,23 @@ Readings StoreComponent::readings_of(files::Store& store) const {
   if (has_files_) append(all, store.files().counters().readings());
   append(all, store.counters().readings(), label("store", options.name.value));
   return all;
+}
+
+// ---- [[files]] ----
+
+FilesComponent::FilesComponent(files::FilesOptions of, std::vector<std::string> api_paths)
+    : options(std::move(of)), api_paths_(std::move(api_paths)), root_(FileId::of(options.root.value)) {}
+
+bool FilesComponent::adopts(const FilesComponent& before) const {
+  auto as_before = options;
+  as_before.use = before.options.use;  // of the route
+  return root_ == before.root_ && config::same(as_before, before.options);
+}
+
+std::shared_ptr<files::StaticFiles> FilesComponent::make(Worker& worker, const Parts&) const {
+  auto files = std::make_shared<files::StaticFiles>(options, worker.reactor(), worker.mailbox(), worker.threads());
+  files->set_api_paths(api_paths_);
+  return files;
 }
 
 // ---- Feeds of changes ----

@@ -15,6 +15,7 @@
 #include "base/declare.h"
 #include "base/log.h"
 #include "files/options.h"
+#include "files/static_files.h"
 #include "files/store.h"
 #include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
@@ -32,6 +33,16 @@
 
 namespace sluice::app {
 
+// Identifies a file or a folder, also if another one takes its path.
+struct FileId {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  bool operator==(const FileId&) const = default;
+
+  // Zeros if nothing is at the path.
+  [[nodiscard]] static FileId of(const std::string& path);
+};
+
 // The policies that a route uses, without their keys: new keys reach a policy that stays.
 using Policies = std::vector<Named<gateway::PolicyOptions>>;
 
@@ -40,20 +51,13 @@ using Policies = std::vector<Named<gateway::PolicyOptions>>;
 class DatabaseComponent final : public ComponentOf<DatabaseComponent, sql::Database>,
                                 public std::enable_shared_from_this<DatabaseComponent> {
  public:
-  // Identifies SQLite's file; zeros for PostgreSQL.
-  struct File {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    bool operator==(const File&) const = default;
-  };
-
   explicit DatabaseComponent(Named<sql::DatabaseOptions> of)
       : options(std::move(of)),
         trouble("database " + options.name.value),
         write_trouble("database " + options.name.value + ", writing") {}
 
   const Named<sql::DatabaseOptions> options;
-  File file;
+  FileId file;                                      // of SQLite; zeros for PostgreSQL
   bool writes = false;                              // SQLite: this process may write to the database
   std::shared_ptr<sql::CommitObservers> observers;  // of the file; shared by all databases with this file
   std::shared_ptr<sql::StatementIds> ids = std::make_shared<sql::StatementIds>();
@@ -84,6 +88,28 @@ class StoreComponent final : public ComponentOf<StoreComponent, files::Store> {
   Readings readings_of(files::Store& store) const override;
 
   const bool has_files_;
+};
+
+// [[files]]. It is another one if the path of `root` leads to another folder. If only the paths of APIs differ, it
+// adopts the part of the one before, with its open files.
+class FilesComponent final : public ComponentOf<FilesComponent, files::StaticFiles> {
+ public:
+  // `api_paths`: as for StaticFiles::set_api_paths().
+  FilesComponent(files::FilesOptions of, std::vector<std::string> api_paths);
+
+  [[nodiscard]] bool is_same(const FilesComponent& other) const {
+    return adopts(other) && api_paths_ == other.api_paths_;
+  }
+  const files::FilesOptions options;
+
+ private:
+  std::shared_ptr<files::StaticFiles> make(Worker& worker, const Parts& parts) const override;
+  bool adopts(const FilesComponent& before) const override;
+  void serve(files::StaticFiles& files) const override { files.set_api_paths(api_paths_); }
+  Readings readings_of(files::StaticFiles& files) const override { return files.counters().readings(); }
+
+  const std::vector<std::string> api_paths_;
+  const FileId root_;
 };
 
 // A feed of changes of an endpoint. Its streams go on if the feed, `require` and the policies are unchanged.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <memory>
@@ -10,25 +9,15 @@
 #include <vector>
 
 #include "api/batch/batch.h"
-#include "api/changes/handler.h"
-#include "api/changes/options.h"
 #include "api/openapi/document.h"
-#include "api/resident/resident.h"
 #include "app/components.h"
 #include "app/io.h"
 #include "app/options.h"
-#include "app/refresher.h"
 #include "app/request_log.h"
 #include "base/contains.h"
-#include "base/log.h"
-#include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
-#include "gateway/limits/shared.h"
 #include "gateway/proxy/upstream.h"
 #include "net/tls/context.h"
-#include "sql/open.h"
-#include "sql/sqlite/commit_observers.h"
-#include "sql/statement_ids.h"
 
 namespace sluice::app {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include "app/certificates.h"
 #include "app/cli.h"
@@ -48,18 +47,14 @@ core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& datab
   }
 }
 
-// Zeros if it is not a file.
-Plan::Database::File file_of(const sql::DatabaseOptions& options) {
-  struct stat file{};
+FileId file_of(const sql::DatabaseOptions& options) {
   if (!options.is_sqlite()) return {};
-  if (::stat(options.url.value.substr(std::string_view("sqlite:").size()).c_str(), &file) != 0) return {};
-  return {.device = file.st_dev, .inode = file.st_ino};
+  return FileId::of(options.url.value.substr(std::string_view("sqlite:").size()));
 }
 
 // The observers of another database with the same file, in this or the previous plan. They are shared so that a
 // listener sees all commits to the file, including those of requests that the previous plan still serves.
-std::shared_ptr<sql::CommitObservers> observers_of(const Plan::Database::File& file, const Plan& plan,
-                                                   const Plan* previous) {
+std::shared_ptr<sql::CommitObservers> observers_of(const FileId& file, const Plan& plan, const Plan* previous) {
   for (const Plan* one : {previous, &plan}) {
     if (one == nullptr) continue;
     const auto same = std::ranges::find_if(one->databases, [&](const auto& database) {

@@ -1,19 +1,14 @@
 #include "app/site.h"
 
-#include <algorithm>
 #include <chrono>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
-#include "app/config/difference.h"
-#include "app/resident_keys.h"
 #include "app/worker.h"
 #include "base/contains.h"
 #include "gateway/proxy/proxy.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/answer_fields.h"
-#include "sql/open.h"
 
 namespace sluice::app {
 

@@ -1,29 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "api/changes/feed.h"
-#include "api/resident/resident.h"
 #include "app/binding.h"
 #include "app/plan.h"
 #include "app/request_log.h"
-#include "base/log.h"
-#include "base/reading.h"
-#include "files/store.h"
-#include "gateway/policy.h"
 #include "gateway/proxy/path_change.h"
-#include "gateway/proxy/upstream.h"
-#include "http/compress/compression.h"
 #include "http/redirect.h"
 #include "http/router.h"
-#include "http/websocket/endpoint.h"
-#include "sql/database.h"
 
 namespace sluice::app {
 
@@ -78,10 +66,6 @@ class Site {
     }
     [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
       return binding_->own(std::move(handler));
-    }
-    template <class Counting>
-    void count(const Counting& counting) {
-      binding_->count(counting);
     }
     // Throws if another route has the path.
     void add(http::Router::Route route);

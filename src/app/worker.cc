@@ -255,11 +255,7 @@ void Worker::retire(const Site& site) {
 }
 
 void Worker::forget_unused() {
-  std::erase_if(earlier_, [this](const auto& binding) {
-    if (binding->pins() != 0) return false;
-    keep_counters(ended_, binding->readings());
-    return true;
-  });
+  std::erase_if(earlier_, [](const auto& binding) { return binding->pins() == 0; });
   std::erase_if(retired_, [this](const Parts::One& part) {
     if (part.object.use_count() > 1) return false;
     keep_counters(ended_, part.readings());
@@ -288,6 +284,8 @@ void Worker::build_next(std::shared_ptr<const Plan> plan) {
 
 void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
   const Plan& plan = *next_->plan();
+  earlier_.reserve(earlier_.size() + site_->bindings().size());  // so that retire() cannot fail
+  retired_.reserve(retired_.size() + site_->parts().all().size());
   next_->set_keys(keys);
   next_->serve();
   redaction_ = redaction(plan.options);
@@ -327,11 +325,9 @@ core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
 Worker::Snapshot Worker::snapshot() const {
   Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
   Readings& all = result.readings;
-  for (const auto& binding : site_->bindings()) append(all, binding->readings());
   for (const auto& part : site_->parts().all()) append(all, part.readings());
   if (const auto& log = site_->request_log()) append(all, log->log.counters().readings());
   for (const auto& log : ending_logs_) append(all, log->log.counters().readings());
-  for (const auto& binding : earlier_) append(all, binding->readings());
   for (const auto& part : retired_) append(all, part.readings());
   append(all, ended_);
   if (!site_->plan()->options.websockets.empty() || channels_.counters().opened != 0) {

@@ -136,7 +136,7 @@ class Worker final : http::Observer, http::Handler {
   std::optional<AccessLog> access_log_;
   const Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
-  Readings ended_;  // counts of bindings and parts that have ended
+  Readings ended_;  // counts of parts that have ended
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
   std::vector<Parts::One> retired_;                // parts of replaced sites that something still uses
   std::vector<std::shared_ptr<Binding>> earlier_;  // retired bindings that exchanges pin, the oldest first

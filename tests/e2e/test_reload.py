@@ -359,6 +359,25 @@ def test_conversations_live_as_long_as_their_route(sluice, tmp_path):
     assert server.sample('sluice_websocket_messages_total{direction="received"}') == 4
 
 
+def test_folders_keep_their_open_files_unless_the_root_leads_elsewhere(sluice, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    (tmp_path / "site").symlink_to("one")
+    folder = '[[files]]\npath = "/"\nroot = "site"\n'
+    server = sluice("# routes\n" + folder, server="cores = 1\n")
+    assert server.get("/a").body == b"one"
+    write(server, folder + '[[endpoint]]\npath = "/api"\nget = "SELECT 1 AS n"\n[database.main]\nurl = "sqlite:main.db"\n')
+    sqlite3.connect(tmp_path / "main.db").execute("PRAGMA user_version = 1")
+    assert reload(server)[0] == 200
+    assert server.sample("sluice_files_cache_files") == 1
+    assert server.get("/a").body == b"one"
+    (tmp_path / "next").symlink_to("two")
+    os.replace(tmp_path / "next", tmp_path / "site")
+    assert reload(server)[0] == 200
+    assert server.get("/a").body == b"two"
+
+
 @pytest.mark.parametrize("key", ["secret", "secret_file"])
 def test_a_rotated_key_closes_no_websocket(sluice, tmp_path, key):
     """Guarded WebSockets and change streams go on. The old key's tokens are refused from then on, also remembered ones."""

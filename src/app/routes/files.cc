@@ -7,7 +7,6 @@
 #include "app/routes/kind.h"
 #include "app/worker.h"
 #include "base/contains.h"
-#include "files/static_files.h"
 
 namespace sluice::app {
 namespace {
@@ -36,22 +35,19 @@ std::vector<std::string> api_paths(const Options& all, std::string_view host) {
 
 class FilesRoute final : public Route {
  public:
-  FilesRoute(const files::FilesOptions& options, Plan::RouteId id, std::vector<std::string> api_paths)
-      : options_(options), id_(id), api_paths_(std::move(api_paths)) {}
+  FilesRoute(const files::FilesOptions& options, Plan::RouteId id, std::shared_ptr<const FilesComponent> files)
+      : options_(options), id_(id), files_(std::move(files)) {}
 
   void build(Site& site) const override {
     const std::string& path = options_.path.value;
     Site::Builder builder(site, id_, shared_from_this(), options_.use);
-    Worker& worker = builder.worker();
-    auto handler = std::make_unique<files::StaticFiles>(options_, worker.reactor(), worker.mailbox(), worker.threads());
-    handler->set_api_paths(api_paths_);
-    builder.count(*handler);
     http::Router::Route route{.pattern = *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}"),
                               .host = options_.host.value,
                               .folder = true};
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = builder.own(std::move(handler));
+    route.handlers[static_cast<std::size_t>(http::Method::get)] = &builder.part(*files_);
     builder.add(std::move(route));
   }
+
   Id id() const override { return id_; }
   // The paths of APIs only concern the fallback of new requests.
   bool is_same(const Route& before) const override {
@@ -62,15 +58,16 @@ class FilesRoute final : public Route {
  private:
   const files::FilesOptions options_;
   const Plan::RouteId id_;
-  const std::vector<std::string> api_paths_;
+  const std::shared_ptr<const FilesComponent> files_;
 };
 
 std::expected<void, Away> prepare_files(Preparation& preparation) {
-  for (const files::FilesOptions& options : preparation.options().files) {
+  Plan& plan = preparation.plan;
+  for (const files::FilesOptions& options : plan.options.files) {
     (void)preparation.security(options.use);
-    preparation.plan.routes.push_back(
-        std::make_shared<FilesRoute>(options, preparation.plan.add_name(options.host.value + options.path.value),
-                                     api_paths(preparation.options(), options.host.value)));
+    auto files = std::make_shared<FilesComponent>(options, api_paths(preparation.options(), options.host.value));
+    plan.routes.push_back(std::make_shared<FilesRoute>(options, plan.add_name(options.host.value + options.path.value),
+                                                       plan.add(std::move(files), preparation.previous)));
   }
   return {};
 }

@@ -32,7 +32,7 @@ struct Two {
   // The core that owns the client's key.
   unsigned owner() {
     exchange.request.peer = "192.0.2.77";
-    return shared->owner_of(KeyMaker(parse_key_parts({}), shared->secret).make(exchange.request));
+    return shared->owner_of(KeyMaker(parse_key_parts({}), shared->secret).make(exchange));
   }
 
   template <class Policy>
