@@ -22,6 +22,8 @@ namespace {
 
 // How long shutdown waits, beyond `grace`, for cancel requests to reach the databases.
 constexpr Duration for_cancels = 200ms;
+// How often to look whether replaced parts are still in use.
+constexpr Duration look_for_unused = 1s;
 // How long the request log of a replaced configuration may take to write its remaining rows.
 constexpr Duration log_patience = 60s;
 constexpr Duration log_pause = 200ms;
@@ -264,9 +266,10 @@ void Worker::forget_unused() {
   });
 }
 
+// Parts have users other than bindings, which do not notify the worker: refreshers, ending request logs, WebSockets.
 core::Task<void> Worker::forget_when_unpinned() {
   for (;;) {
-    (void)co_await released_.wait(never);
+    (void)co_await released_.wait(retired_.empty() ? never : core_.reactor().now() + look_for_unused);
     co_await core::NextTurn(core_.reactor());  // the exchange that has released the binding ends first
     try {
       forget_unused();
@@ -302,6 +305,7 @@ void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::Ke
   retire(*replaced);
   replaced.reset();
   forget_unused();
+  if (!retired_.empty()) released_.ring();
   cut_oldest();
 }
 

@@ -41,6 +41,15 @@ def done(server):
     assert status == 200, text
 
 
+def chunks(reader):
+    """The body of a chunked answer whose head has been read."""
+    text = bytearray()
+    while (size := int(reader._until(b"\r\n"), 16)) != 0:
+        text += reader._exactly(size)
+        reader._exactly(2)
+    return text
+
+
 def until(says):
     end = time.monotonic() + 30
     while not says():
@@ -106,10 +115,7 @@ def test_another_database(sluice, urls):
         with Stream(server, last=stream.id) as again:
             assert again.next()[1] == "reset"
         slow.sip = 1 << 20
-        text = bytearray()
-        while (size := int(slow._until(b"\r\n"), 16)) != 0:
-            text += slow._exactly(size)
-            slow._exactly(2)
+        text = chunks(slow)
     long = json.loads(text)
     assert len(long) == 200_000 and {row["most"] for row in long} == {1}
     until(lambda: server.sample("sluice_earlier_configurations") == 0)
@@ -160,10 +166,7 @@ def test_a_pool_is_resized_in_place(sluice, urls, request):
 
     def finish(reader):
         reader.sip = 1 << 20
-        text = bytearray()
-        while (size := int(reader._until(b"\r\n"), 16)) != 0:
-            text += reader._exactly(size)
-            reader._exactly(2)
+        text = chunks(reader)
         assert len(json.loads(text)) == 200_000
         reader.close()
     with Stream(server) as stream:
@@ -194,6 +197,29 @@ def test_a_pool_is_resized_in_place(sluice, urls, request):
         assert stream.next()[1] == "message"
         assert rows(server, "/notes") == [{"n": 1}, {"n": 2}]
     assert server.sample('sluice_resident_loads_total{resident="known"}') == loads
+
+
+def test_a_replaced_database_is_closed(sluice, tmp_path):
+    """Also if the refresher of its resident table is the last to use it."""
+    for n in (1, 2):
+        run_sqlite(tmp_path / f"{n}.db", SCHEMA.format(n=n))
+
+    def config(n):
+        return (f'[database.main]\nurl = "sqlite:{n}.db"\n[[endpoint]]\npath = "/notes"\nget = "SELECT n FROM notes"\n'
+                '[[resident]]\nname = "known"\nquery = "SELECT n FROM notes"\nkey = "n"\nrefresh = { every = "1h" }\n')
+    server = sluice("# routes\n" + config(1), server="cores = 1\n")
+
+    def opened(n):
+        found = []
+        for one in pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found += [one] if os.readlink(one).endswith(f"/{n}.db") else []
+        return found
+    assert rows(server, "/known") == [{"n": 1}] and opened(1)
+    write(server, config(2))
+    done(server)
+    assert rows(server, "/known") == [{"n": 2}] and opened(2)
+    until(lambda: not opened(1))
 
 
 def test_a_link_to_another_file(sluice, tmp_path):
@@ -699,10 +725,7 @@ def test_idle_connections_of_another_url_close(sluice, postgres):
 
         def finish(reader):
             reader.sip = 1 << 20
-            text = bytearray()
-            while (size := int(reader._until(b"\r\n"), 16)) != 0:
-                text += reader._exactly(size)
-                reader._exactly(2)
+            text = chunks(reader)
             assert len(json.loads(text)) == 200_000
             reader._until(b"\r\n")
         finish(readers[0])
