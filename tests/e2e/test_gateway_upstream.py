@@ -223,6 +223,27 @@ def test_probes_that_only_connect(sluice):
             wait_until(lambda: server.get("/").body and state(server, port) == "up")
 
 
+def test_without_a_server_requests_are_refused_at_once(sluice):
+    health = 'health = { path = "/healthz", every = "100ms", fall = 2, rise = 12 }\neject = { for = "100ms" }'
+    port = free_port()
+    back = Upstream(lambda *_: response(b"a"), port)
+    server = sluice(gateway(back.url, upstream=health), server="cores = 2")
+    assert server.get("/").body == b"a"
+    back.close()
+    wait_until(lambda: state(server, port) == "ejected" and server.get("/").status == 503)
+    failures = of_server(server, "connection_failures_total", port)
+    for method in ("GET", "POST"):
+        answer = server.get("/", method=method)
+        assert (answer.status, answer.media_type) == (503, "application/problem+json") and b"available" in answer.body
+        assert answer.get("retry-after") == "2", "12 probes take 1.2 s"
+    assert of_server(server, "connection_failures_total", port) == failures
+    with Upstream(lambda *_: response(b"b"), port) as back:
+        # Until then only probes reach it. They need not wait for the end of the ejection.
+        wait_until(lambda: server.get("/").body == b"b")
+        assert sum(request[1] == "/healthz" for request in back.requests) >= 12
+        wait_until(lambda: server.get("/").body == b"b" and state(server, port) == "up")
+
+
 def test_a_server_that_hangs_is_ejected(sluice):
     ends = threading.Event()
 

@@ -40,7 +40,8 @@ bool Choice::may_be(const Candidate& one) const {
 
 std::uint64_t Choice::weight(const Candidate& one) const {
   if (!may_be(one)) return 0;
-  return std::uint64_t{one.weight} * (all_ejected_ ? 100 : one.share);
+  if (all_ejected_) return one.is_removed ? 0 : std::uint64_t{one.weight} * 100;
+  return std::uint64_t{one.weight} * one.share;
 }
 
 Candidate* Choice::round_robin() const {

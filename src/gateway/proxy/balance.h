@@ -16,12 +16,13 @@ struct Candidate {
   std::uint64_t id = 0;  // hash_of() its name
   std::uint32_t weight = 1;
   std::uint32_t share = 100;    // percent of its weight that it gets now; 0: ejected
+  bool is_removed = false;      // ejected because its probes fail
   std::uint32_t in_flight = 0;  // requests that have not ended
   std::int64_t current = 0;     // the state of round robin
 };
 
-// The servers that a request can be sent to: those that it has not been sent to yet. Ejected servers are left out,
-// unless all of them are ejected.
+// The servers that a request can be sent to: those that it has not been sent to yet. Ejected servers are left out. If
+// all are ejected, only the removed ones are left out.
 class Choice {
  public:
   // `tried`: ids of servers. Both arguments outlive this object.

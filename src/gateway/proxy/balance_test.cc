@@ -77,6 +77,15 @@ TEST(Choice, LeavesOutWhatWasTriedAndWhatIsEjected) {
   servers[2].share = 0;
   const Candidate* left = servers.choice(tried).round_robin();
   EXPECT_TRUE(left == &servers[1] || left == &servers[2]) << "all that are left are ejected";
+  servers[1].is_removed = true;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(servers.choice(tried).round_robin(), &servers[2]);
+    EXPECT_EQ(servers.choice(tried).least(random), &servers[2]);
+    EXPECT_EQ(servers.choice(tried).hash(key(i)), &servers[2]);
+  }
+  servers[2].is_removed = true;
+  EXPECT_EQ(servers.choice(tried).round_robin(), nullptr);
+  servers[2].is_removed = servers[1].is_removed = false;
   tried = {servers[0].id, servers[1].id, servers[2].id};
   EXPECT_EQ(servers.choice(tried).round_robin(), nullptr);
   EXPECT_EQ(servers.choice(tried).least(random), nullptr);

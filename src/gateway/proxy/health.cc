@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -62,32 +63,36 @@ void Health::set_state(Server& server, State state, Instant now) {
   }
 }
 
-bool Health::eject(Server& server, Instant now) {
-  if (!is_out(server) && !may_eject()) return false;
+void Health::eject(Server& server, Instant now) {
   // If the server was up for at least as long as its last ejection, the next one is as short as the first.
   const bool was_well = server.state == State::up && now - server.up_since >= server.lasts;
   const bool is_first = server.lasts == Duration{} || was_well;
   server.lasts = is_first ? options_.time : server.lasts > options_.longest / 2 ? options_.longest : server.lasts * 2;
   server.lasts = std::min(server.lasts, options_.longest);
   set_state(server, State::ejected, now);
-  return true;
 }
 
 bool Health::report(Server& server, bool has_passed, std::uint32_t failed, Instant now) {
   if (is_out(server)) return false;  // these requests were sent before it was ejected
   server.failures = add(has_passed ? 0 : server.failures, failed);
-  return options_.after != 0 && server.failures >= options_.after && eject(server, now);
+  if (options_.after == 0 || server.failures < options_.after || !may_eject()) return false;
+  eject(server, now);
+  return true;
 }
 
 bool Health::probed(Server& server, bool has_passed, Instant now) {
   if (has_passed) {
     server.failed_probes = 0;
     server.passed_probes = std::min(add(server.passed_probes, 1), options_.rise);
-    return advance(server, now);
+    const bool is_back = is_well(server) && std::exchange(server.is_removed, false);
+    return advance(server, now) || is_back;
   }
   server.passed_probes = 0;
   server.failed_probes = add(server.failed_probes, 1);
-  return server.state != State::ejected && server.failed_probes >= options_.fall && eject(server, now);
+  if (server.is_removed || server.failed_probes < options_.fall) return false;
+  if (server.state != State::ejected) eject(server, now);
+  server.is_removed = true;
+  return true;
 }
 
 bool Health::tried(Server& server, std::uint64_t permit, Trial result, Instant now) {
@@ -97,7 +102,8 @@ bool Health::tried(Server& server, std::uint64_t permit, Trial result, Instant n
       set_state(server, options_.slow_start > Duration{} ? State::slow_start : State::up, now);
       break;
     case Trial::failed:
-      return eject(server, now);
+      eject(server, now);
+      break;
     case Trial::unused:
       set_state(server, State::probing, now);
       break;
@@ -132,6 +138,7 @@ void Health::validate() const {
     SLUICE_ASSERT(one->state != State::up || one->share == 100);
     SLUICE_ASSERT(one->state != State::slow_start || (one->share < 100 && one->share % step == 0));
     SLUICE_ASSERT(!is_out(*one) || one->failures == 0);
+    SLUICE_ASSERT(!one->is_removed || (one->state == State::ejected && one->passed_probes < options_.rise));
     SLUICE_ASSERT(one->lasts <= options_.longest);
     SLUICE_ASSERT(one->state != State::probing || (one->permit != 0 && one->permit_core < options_.cores));
   }

@@ -16,8 +16,12 @@ namespace sluice::gateway {
 //   up, slow_start -> ejected -------------------------------> probing -----------------> slow_start -> up
 //                        ^------------------------------------------'  the request fails
 //
-// At most `percent` percent of the servers are ejected or probing at the same time, but one server may always be,
-// unless `percent` is 0. The only server of an upstream is never ejected.
+// Failed probes may eject every server. Failed requests eject a server only while at most `percent` percent of the
+// servers are ejected or probing. One of several servers may always be ejected, unless `percent` is 0. The only server
+// of an upstream is never ejected because of failed requests, except by the request that tries it.
+//
+// An ejected server is removed while its probes fail: from `fall` failed probes in a row until `rise` passed ones. If
+// all servers are ejected, those that are not removed get requests.
 class Health {
  public:
   enum class State : std::uint8_t { up, ejected, probing, slow_start };
@@ -43,6 +47,7 @@ class Health {
     std::uint32_t failures = 0;       // failed requests in a row, while up or in slow start
     std::uint32_t failed_probes = 0;  // in a row
     std::uint32_t passed_probes = 0;  // in a row, up to `rise`
+    bool is_removed = false;
     // probing: the core that may send the request. Each permit has a unique number.
     unsigned permit_core = 0;
     std::uint64_t permit = 0;
@@ -74,8 +79,8 @@ class Health {
  private:
   static constexpr std::uint32_t step = 10;  // percent
 
-  bool eject(Server& server, Instant now);
-  bool may_eject() const;
+  void eject(Server& server, Instant now);
+  [[nodiscard]] bool may_eject() const;
   void set_state(Server& server, State state, Instant now);
   [[nodiscard]] bool is_well(const Server& server) const {
     return !options_.has_probes || server.passed_probes >= options_.rise;

@@ -1,5 +1,6 @@
 #include "gateway/proxy/health.h"
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
@@ -234,7 +235,47 @@ TEST_F(HealthTest, NeverByRequestsWhereTheyDoNotCount) {
   EXPECT_FALSE(report(false, 0xffffffffU));
 }
 
-// After any sequence of events, validate() succeeds and no more servers are out than allowed.
+TEST_F(HealthTest, ProbesRemoveAllServers) {
+  for (const std::size_t count : {1u, 3u}) {
+    servers_.clear();
+    health_.clear();
+    start(count, {.after = 1, .time = 10s, .percent = 0, .slow_start = 0s, .has_probes = true, .rise = 2, .fall = 2});
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_FALSE(probed(false, i));
+      EXPECT_TRUE(probed(false, i));
+      EXPECT_EQ(state(i), State::ejected);
+      EXPECT_TRUE(servers_[i].is_removed);
+      EXPECT_FALSE(probed(false, i)) << "nothing new";
+    }
+    // It is not removed any more as soon as its probes pass, although its ejection goes on.
+    EXPECT_FALSE(probed(true));
+    EXPECT_TRUE(servers_[0].is_removed);
+    EXPECT_TRUE(probed(true));
+    EXPECT_FALSE(servers_[0].is_removed);
+    EXPECT_EQ(state(), State::ejected);
+    EXPECT_FALSE(probed(false));
+    EXPECT_TRUE(probed(false)) << "removed again";
+    EXPECT_EQ(servers_[0].ejections, 1u);
+    pass(10s);
+    EXPECT_FALSE(probed(true));
+    EXPECT_TRUE(probed(true));
+    EXPECT_EQ(state(), State::probing);
+    EXPECT_TRUE(tried(Trial::passed));
+    EXPECT_EQ(state(), State::up);
+    EXPECT_FALSE(report(false, 1)) << "failed requests may not eject";
+  }
+}
+
+TEST_F(HealthTest, ProbesRemoveAServerThatRequestsHaveEjected) {
+  start(2, {.after = 1, .has_probes = true, .fall = 2});
+  EXPECT_TRUE(report(false, 1));
+  EXPECT_FALSE(servers_[0].is_removed);
+  EXPECT_FALSE(probed(false));
+  EXPECT_TRUE(probed(false));
+  EXPECT_TRUE(servers_[0].is_removed);
+}
+
+// After any sequence of events, validate() succeeds, and reports eject no more servers than allowed.
 TEST_F(HealthTest, KeepsItsPromises) {
   std::mt19937_64 random(5);
   for (int run = 0; run < 200; ++run) {
@@ -242,21 +283,25 @@ TEST_F(HealthTest, KeepsItsPromises) {
     health_.clear();
     const std::size_t count = 1 + random() % 6;
     const auto percent = static_cast<unsigned>(random() % 101);
+    const bool has_probes = random() % 2 == 0;
     start(count, {.after = static_cast<std::uint32_t>(random() % 4),
                   .time = 3s,
                   .longest = 40s,
                   .percent = percent,
                   .slow_start = random() % 2 == 0 ? 0s : 5s,
-                  .has_probes = random() % 2 == 0,
+                  .has_probes = has_probes,
                   .cores = 4});
     for (int i = 0; i < 300; ++i) {
       const std::size_t server = random() % count;
+      const auto out = static_cast<std::size_t>(std::ranges::count(servers_, 0u, &Health::Server::share));
+      const std::size_t most = count == 1 || percent == 0 ? 0 : std::max<std::size_t>(1, count * percent / 100);
+      bool is_ejected = false;
       switch (random() % 4) {
         case 0:
-          report(random() % 2 == 0, static_cast<std::uint32_t>(random() % 3), server);
+          is_ejected = report(random() % 2 == 0, static_cast<std::uint32_t>(random() % 3), server);
           break;
         case 1:
-          probed(random() % 2 == 0, server);
+          if (has_probes) probed(random() % 2 == 0, server);
           break;
         case 2:
           tried(static_cast<Trial>(random() % 3), server);
@@ -264,10 +309,7 @@ TEST_F(HealthTest, KeepsItsPromises) {
         default:
           pass(Duration(random() % 2'000'000'000));
       }
-      std::size_t out = 0;
-      for (const auto& one : servers_) out += one.share == 0 ? 1 : 0;
-      const std::size_t most = count == 1 || percent == 0 ? 0 : std::max<std::size_t>(1, count * percent / 100);
-      ASSERT_LE(out, most);
+      ASSERT_TRUE(!is_ejected || out < most);
     }
   }
 }

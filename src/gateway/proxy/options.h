@@ -89,8 +89,9 @@ struct EjectOptions {
             {.min = 1ms, .max = 24h});
     v.field("longest", &Self::longest, "The longest ejection.", {.min = 1ms, .max = 24h});
     v.field("at_most", &Self::at_most,
-            "The largest share of the servers that may be ejected at the same time, `0%` to `100%`. If it is above "
-            "`0%`, at least one of several servers may be ejected. The only server of an upstream is never ejected.",
+            "Failed requests eject a server only if then at most this share of the servers is ejected, `0%` to `100%`. "
+            "If it is above `0%`, at least one of several servers may be ejected. Failed requests never eject the only "
+            "server of an upstream. Failed probes may eject all servers.",
             {.check = check_percent});
     v.field("status", &Self::status, "The statuses that count as failures, within `500-599`.", {.check = check_status});
     v.field("slow_start", &Self::slow_start,
@@ -217,7 +218,9 @@ struct UpstreamOptions {
             "The statuses, within `500-599`, that count as a failure for `retries`: `503`, `502-504`. Empty: none.",
             {.check = EjectOptions::check_status});
     v.field("eject", &Self::eject, "When a failing server stops getting requests, and for how long.");
-    v.field("health", &Self::health, "How servers are probed. Without it, they are not probed.");
+    v.field("health", &Self::health,
+            "How servers are probed. Without it, they are not probed. While the probes of all servers fail, requests "
+            "are answered 503.");
     v.field("connect_timeout", &Self::connect_timeout,
             "How long connecting to a server may take, including its name's look-up and the TLS handshake. After "
             "that the request is answered 504.",

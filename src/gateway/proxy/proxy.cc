@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,14 @@ std::string describe_failure(const Error& error, const http::client::Connection&
 Response answer_for(const Error& error) {
   if (error.code == Errc::timed_out) return http::problem(504, "The server behind this one did not answer in time.");
   return http::problem(502, "The server behind this one gave no answer.");
+}
+
+// The answer while all servers are removed: the probes of a server need this long to bring it back.
+Response without_server(const HealthOptions& health) {
+  Response response = http::problem(503, "No server behind this one is available.");
+  const auto wait = std::chrono::ceil<std::chrono::seconds>(health.every * health.rise);
+  response.fields.add_owned("Retry-After", std::to_string(wait.count()));
+  return response;
 }
 
 // Whether the connection failed because this system lacks resources.
@@ -176,7 +185,9 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   }
   const bool may_repeat = is_repeatable && (body == nullptr || kept);
   Upstream::Tried tried;
-  Upstream::Attempt attempt = upstream.begin(*shared_, exchange);
+  auto first = upstream.begin(*shared_, exchange);
+  if (!first) co_return without_server(*shared_->options.health);
+  Upstream::Attempt attempt = std::move(*first);
   bool fresh = false;
   // Moves `attempt` to another server. Returns false if no server is left.
   const auto move_on = [&](bool is_free) {

@@ -254,6 +254,7 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
     if (!server && (server = take(gone_))) {
       server->is_gone = false;
       server->share = 100;
+      server->is_removed = false;
       server->health = {};
       server->logged = Health::State::up;
     }
@@ -363,9 +364,11 @@ Upstream::Attempt Upstream::start(Server& server) {
   return {*this, server, permit};
 }
 
-Upstream::Attempt Upstream::begin(const SharedUpstream& of, const http::Exchange& exchange) {
+std::optional<Upstream::Attempt> Upstream::begin(const SharedUpstream& of, const http::Exchange& exchange) {
   budget_ = std::min(budget_ + 1, spare_retries * requests_per_retry);
-  return start(*choose(of, exchange, {}));
+  Server* const first = choose(of, exchange, {});
+  if (first == nullptr) return std::nullopt;
+  return start(*first);
 }
 
 std::optional<Upstream::Attempt> Upstream::begin_again(const SharedUpstream& of, const http::Exchange& exchange,
@@ -450,6 +453,7 @@ void Upstream::apply(const AllTold& all) {
     Server* const server = find(told.id);
     if (server == nullptr) continue;
     server->share = told.share;
+    server->is_removed = told.is_removed;
     const bool is_mine = told.permit != 0 && told.permit_core == core();
     if (is_mine && told.permit <= server->permit) continue;  // already received
     if (std::exchange(server->has_permit, is_mine)) --permits_;
@@ -520,6 +524,7 @@ Upstream::Told Upstream::told_of(const Server& server) {
   const Health::Server& health = server.health;
   return {.id = server.id,
           .share = health.share,
+          .is_removed = health.is_removed,
           .permit_core = health.permit_core,
           .permit = health.state == Health::State::probing ? health.permit : 0};
 }

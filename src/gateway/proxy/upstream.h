@@ -110,9 +110,9 @@ class Upstream {
   // made from the version before.
   void serve(std::shared_ptr<const SharedUpstream> shared);
 
-  // Starts a request at the server that the balancing chooses. `of`: the version in the request's configuration, which
-  // is the current one or an earlier one.
-  [[nodiscard]] Attempt begin(const SharedUpstream& of, const http::Exchange& exchange);
+  // Starts a request at the server that the balancing chooses. Returns nothing if all servers are removed. `of`: the
+  // version in the request's configuration, which is the current one or an earlier one.
+  [[nodiscard]] std::optional<Attempt> begin(const SharedUpstream& of, const http::Exchange& exchange);
   // Starts the request at another server. `is_free`: the previous server was never reached, so this does not count
   // against the retry budget. Returns nothing if no server is left or the retry limit is reached.
   [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Exchange& exchange,
@@ -130,6 +130,7 @@ class Upstream {
   struct Told {
     std::uint64_t id = 0;
     std::uint32_t share = 100;
+    bool is_removed = false;
     unsigned permit_core = 0;
     std::uint64_t permit = 0;  // 0: none
   };

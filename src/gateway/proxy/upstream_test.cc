@@ -58,7 +58,7 @@ class UpstreamTest : public testing::Test {
   }
   void send(unsigned core, const std::string& server, bool passes) {
     for (int i = 0; i < 20; ++i) {
-      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_);
+      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_).value();
       if (attempt.server().address != server) continue;
       attempt.judge(passes);
       return;
@@ -68,7 +68,7 @@ class UpstreamTest : public testing::Test {
   // The servers that a core sends requests to.
   std::set<std::string> used(unsigned core) {
     std::set<std::string> names;
-    for (int i = 0; i < 20; ++i) names.insert(upstreams_[core]->begin(*shared_, exchange_).server().address);
+    for (int i = 0; i < 20; ++i) names.insert(upstreams_[core]->begin(*shared_, exchange_)->server().address);
     return names;
   }
   std::string state(const std::string& server) {
@@ -103,7 +103,7 @@ TEST_F(UpstreamTest, EachCoreBeginsWithAnotherServer) {
   start();
   for (unsigned core = 0; core < cores; ++core) {
     for (unsigned i = 0; i < 4; ++i) {
-      EXPECT_EQ(upstreams_[core]->begin(*shared_, exchange_).server().address, (core + i) % 2 == 0 ? one_ : two_);
+      EXPECT_EQ(upstreams_[core]->begin(*shared_, exchange_)->server().address, (core + i) % 2 == 0 ? one_ : two_);
     }
   }
 }
@@ -134,6 +134,21 @@ TEST_F(UpstreamTest, FailuresOfAllCoresAreInARowUnlessOnePasses) {
   EXPECT_EQ(state(one_), "ejected");
 }
 
+// The servers refuse connections.
+TEST_F(UpstreamTest, ProbesRemoveAllServersOnAllCores) {
+  options_.health = HealthOptions{.every = 1s, .timeout = 500ms, .fall = 2};
+  options_.eject.at_most = "0%";
+  start();
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), both_) << i;
+  pass(3s);
+  EXPECT_EQ(state(one_), "ejected");
+  for (auto& upstream : upstreams_) EXPECT_FALSE(upstream->begin(*shared_, exchange_));
+  // No probe has judged a new server yet.
+  list({"http://10.0.0.1", "http://10.0.0.3"});
+  start();
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), std::set<std::string>{"10.0.0.3:80"}) << i;
+}
+
 TEST_F(UpstreamTest, OneRequestOfOneCoreTriesIt) {
   start();
   for (int i = 0; i < 3; ++i) send(0, one_, false);
@@ -158,7 +173,7 @@ TEST_F(UpstreamTest, OneRequestOfOneCoreTriesIt) {
   pass(5s);
   for (int i = 0; i < 10 && state(one_) == "probing"; ++i) {
     for (unsigned core = 0; core < cores; ++core) {
-      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_);
+      Upstream::Attempt attempt = upstreams_[core]->begin(*shared_, exchange_).value();
       if (attempt.server().address == one_) attempt.judge(true);
     }
     pass(500ms);
@@ -259,7 +274,7 @@ TEST_F(UpstreamTest, RetriesHaveABudget) {
   Upstream& upstream = *upstreams_[0];
   const auto retry = [&](bool is_free) {
     Upstream::Tried tried;
-    const Upstream::Attempt attempt = upstream.begin(*shared_, exchange_);
+    const Upstream::Attempt attempt = upstream.begin(*shared_, exchange_).value();
     tried.add(attempt.server().id);
     const auto next = upstream.begin_again(*shared_, exchange_, tried, is_free);
     if (next) EXPECT_NE(next->server().id, attempt.server().id);
@@ -279,7 +294,7 @@ TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
   list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3", "http://10.0.0.4"});
   options_.balance = Located<Balance>(Balance::hash);
   const auto server_of = [&](const http::Exchange& exchange) {
-    return upstreams_[0]->begin(*shared_, exchange).server().address;
+    return upstreams_[0]->begin(*shared_, exchange)->server().address;
   };
   // Whether requests that differ only by `change` go to several servers, and equal requests to the same server.
   const auto goes_by = [&](const std::string& hash, auto change) {
