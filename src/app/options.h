@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "api/batch/options.h"
-#include "api/openapi/options.h"
 #include "api/options.h"
-#include "api/resident/options.h"
 #include "app/request_log_options.h"
+#include "app/routes/kinds.h"
 #include "app/tls_options.h"
 #include "base/declare.h"
 #include "core/ip_ranges.h"
@@ -20,7 +18,6 @@
 #include "http/compress/options.h"
 #include "http/server.h"
 #include "sql/options.h"
-#include "ws/options.h"
 
 namespace sluice::app {
 
@@ -175,23 +172,16 @@ struct AdminOptions {
   }
 };
 
-// The whole file.
-struct Options {
+// The whole file. The tables of the routes come from their kinds.
+struct Options : RouteTables {
   ServerOptions server;
   AdminOptions admin;
   http::compress::Options compression;
   std::vector<Named<sql::DatabaseOptions>> databases;
-  std::vector<api::EndpointOptions> endpoints;
-  std::vector<api::resident::ResidentOptions> residents;
-  std::vector<files::FilesOptions> files;
   std::vector<Named<files::StoreOptions>> stores;
-  std::vector<ws::WebSocketOptions> websockets;
   std::vector<gateway::UpstreamOptions> upstreams;
-  std::vector<gateway::RouteOptions> routes;
   std::vector<Named<gateway::PolicyOptions>> policies;
-  std::optional<api::openapi::Options> openapi;
   std::vector<Named<api::ErrorOptions>> errors;
-  std::optional<api::batch::Options> batch;
   std::optional<RequestLogOptions> request_log;
 
   // Precondition: the name exists, as it always does after loading.
@@ -262,20 +252,11 @@ struct Options {
             "The listener for operators. It has no authentication: keep it on a loopback address.");
     v.field("compression", &Options::compression, "Compression of answers. It is off unless `codings` is set.");
     v.field("database", &Options::databases, "A database that endpoints use.");
-    v.field("endpoint", &Options::endpoints, "A resource whose requests are answered by SQL statements.");
-    v.field("resident", &Options::residents, "The rows of a query, kept in memory.");
-    v.field("files", &Options::files, "A folder of files that is served.");
     v.field("store", &Options::stores,
             "A folder for files that clients upload. Each file is named by the hash of its content.");
-    v.field("websocket", &Options::websockets, "A path where WebSocket clients connect.");
     v.field("upstream", &Options::upstreams, "A group of servers that requests are passed on to.");
-    v.field("route", &Options::routes,
-            "A path whose requests are passed on to an upstream, redirected, or answered with a fixed response.");
-    v.field("batch", &Options::batch,
-            "Lets clients send several calls of endpoints as one request, which runs in one transaction.");
+    RouteTables::declare<Options>(v);
     v.field("request_log", &Options::request_log, "Writes each request as a row of a table, without its credentials.");
-    v.field("openapi", &Options::openapi,
-            "Serves a description of the endpoints as OpenAPI 3.1, for clients and their tools.");
     v.field("policy", &Options::policies,
             "A rule for requests of the endpoints, files, routes and so on that name it in `use`. Most policies "
             "refuse the requests that do not meet it.");

@@ -9,13 +9,13 @@
 
 #include "app/certificates.h"
 #include "app/cli.h"
-#include "app/config/check_route.h"
 #include "app/config/difference.h"
 #include "app/loop.h"
 #include "app/near_name.h"
 #include "app/opened_database.h"
 #include "app/recorded_database.h"
-#include "app/routes/kind.h"
+#include "app/routes/claims.h"
+#include "app/routes/preparation.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "core/sleep.h"
@@ -319,9 +319,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (const auto& store : options.stores) {
     (void)plan->add(std::make_shared<StoreComponent>(store, !options.files.empty()), previous);
   }
-  for (const Kind* kind : kinds()) {
-    if (auto done = kind->prepare(preparation); !done) return unreachable(done.error());
-  }
+  std::expected<void, Away> prepared;
+  for_each_route_kind([&]<class Kind> {
+    if (prepared) prepared = Kind::prepare(preparation);
+  });
+  if (!prepared) return unreachable(prepared.error());
   keep_instances(*plan, previous);
   if (plan->names_are_full) {
     return std::unexpected(Refusal{"sluice: 65,535 paths have been served since the start: restart to serve others\n",
@@ -349,7 +351,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");
   }
-  std::ranges::move(config::warn_of_guards_beside(options), std::back_inserter(plan->warnings));
+  std::ranges::move(warn_of_guards_beside(options), std::back_inserter(plan->warnings));
   return plan;
 }
 

@@ -6,10 +6,11 @@
 namespace sluice::gateway {
 
 class Policy;
+class PolicyChecks;
 struct PolicyParts;
 
-// A kind of policy, as the rest of the program knows it. Each kind is a folder. Its options have a member `kind`, and
-// beside them is declared
+// A kind of policy, as the rest of the program knows it. Each kind is a folder. Its options have a member `kind` and,
+// if their combination must be checked, `void check(PolicyChecks& checks) const`. Beside them is declared
 //
 //   std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 //

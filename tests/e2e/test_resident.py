@@ -563,7 +563,7 @@ def test_check_finds_what_is_wrong(people, tmp_path):
     if people.url.startswith("postgres"):
         assert '"full" is for' in complaint('every = "1s"', 'every = "1s", full = "1m"')
     assert "would stay too old" in complaint('refresh = { every = "1s" }', 'stale_after = "1s"')
-    assert "something else has the path /people" in \
+    assert 'has the path "/people"' in \
         complaint("[[resident]]", '[[endpoint]]\npath = "/people"\nget = "SELECT 1"\n[[resident]]')
 
 

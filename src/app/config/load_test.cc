@@ -385,9 +385,10 @@ TEST(Errors, MissingKeys) {
 }
 
 TEST(Errors, NothingToServe) {
-  EXPECT_EQ(errors_of(""),
-            "a.toml: error: there is nothing to serve\n  = add an [[endpoint]], [[resident]], [[files]], [[websocket]] "
-            "or [[route]]\n");
+  EXPECT_EQ(
+      errors_of(""),
+      "a.toml: error: there is nothing to serve\n  = add one of [[endpoint]], [[resident]], [[files]], [[websocket]], "
+      "[[route]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 
@@ -546,9 +547,10 @@ TEST(Errors, FilesBelowAnEndpointThatTakesEverything) {
                        "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n[[files]]\npath = \"" + files +
                        "\"\nroot = \".\"\n");
   };
-  const std::string taken = "7:8 an endpoint takes every path below this one | it is in line 2 already\n";
-  EXPECT_EQ(both("/docs/{rest...}", "/docs/"), taken);
-  EXPECT_EQ(both("/{rest...}", "/"), taken);
+  const std::string taken = "7:8 an [[endpoint]] has the path \"";
+  const std::string before = "\" | it is in line 2 already\n";
+  EXPECT_EQ(both("/docs/{rest...}", "/docs/"), taken + "/docs/{rest...}" + before);
+  EXPECT_EQ(both("/{rest...}", "/"), taken + "/{rest...}" + before);
   EXPECT_EQ(both("/docs/{rest...}", "/"), "");
   EXPECT_EQ(both("/docs", "/docs"), "");
   EXPECT_EQ(both("/docs/{name}", "/docs"), "");
@@ -593,7 +595,7 @@ TEST(Errors, WebSockets) {
   EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\n"), "");
   EXPECT_NE(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"ech\"\n"), "");
   EXPECT_EQ(websocket("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\n"),
-            "5:8 an endpoint or another websocket has the same path | it is in line 2 already\n");
+            "5:8 another [[websocket]] has the path \"/a\" | it is in line 2 already\n");
   EXPECT_EQ(websocket("max_message = 10\nmax_frame = 11\n"), "5:13 \"max_frame\" is larger than \"max_message\"\n");
   for (const char* origin :
        {"example.com", "https://", "https://a/", "https://a?b", "", "://a", "https://a:443", "http://a:80"}) {
@@ -703,10 +705,9 @@ TEST(Errors, Gateways) {
                   .starts_with("3:12 upstream.servers.url must be a server"));
   EXPECT_EQ(gateway(servers + "\n[[upstream]]\nname = \"back\"\n" + servers, "upstream = \"back\"\n"),
             "5:8 another upstream has the same name | it is in line 2 already\n");
-  EXPECT_EQ(
-      gateway(servers, "upstream = \"back\"\n[[route]]\npath = \"/a\"\nupstream = \"back\"\n"),
-      "8:8 another route has the same path, and a request could be for both | it is in line 5 already; \"methods\", "
-      "\"headers\" or \"query\" can tell them apart\n");
+  EXPECT_EQ(gateway(servers, "upstream = \"back\"\n[[route]]\npath = \"/a\"\nupstream = \"back\"\n"),
+            "8:8 another [[route]] has the path \"/a\" | it is in line 5 already; \"methods\", "
+            "\"headers\" or \"query\" can tell them apart\n");
   EXPECT_EQ(gateway(servers,
                     "upstream = \"back\"\n[[files]]\npath = \"/b\"\nroot = \".\"\n[[route]]\n"
                     "path = \"/b/{x...}\"\nupstream = \"back\"\n")
@@ -831,7 +832,7 @@ TEST(Errors, RoutesThatOneRequestCouldMeet) {
                        "\n[[route]]\npath = \"/a\"\nrespond = 200\n" + second + "\n");
   };
   const std::string same =
-      "6:8 another route has the same path, and a request could be for both | it is in line 2 already; \"methods\", "
+      "6:8 another [[route]] has the path \"/a\" | it is in line 2 already; \"methods\", "
       "\"headers\" or \"query\" can tell them apart\n";
   EXPECT_EQ(two("", ""), same);
   EXPECT_EQ(two("host = \"a\"", ""), "");
@@ -849,14 +850,14 @@ TEST(Errors, PathsThatMatchTheSame) {
     return messages_of("[[endpoint]]\npath = \"" + first + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + second +
                        "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
   };
-  EXPECT_EQ(two("/{a}/b", "/{c}/b"), "5:8 another endpoint has the same path | it is in line 2 already\n");
-  EXPECT_EQ(two("/{a...}", "/{b...}"), "5:8 another endpoint has the same path | it is in line 2 already\n");
+  EXPECT_EQ(two("/{a}/b", "/{c}/b"), "5:8 another [[endpoint]] has the path \"/{a}/b\" | it is in line 2 already\n");
+  EXPECT_EQ(two("/{a...}", "/{b...}"), "5:8 another [[endpoint]] has the path \"/{a...}\" | it is in line 2 already\n");
   EXPECT_EQ(two("/{a}", "/{a:int}"), "");
   EXPECT_EQ(two("/{a}", "/{a...}"), "");
   EXPECT_EQ(two("/a", "/b"), "");
   const std::string files = "[[files]]\npath = \"/x\"\nroot = \"a\"\n";
   EXPECT_EQ(messages_of(files + "[[files]]\npath = \"/x/\"\nroot = \"b\"\n"),
-            "5:8 other files have the same path | it is in line 2 already\n");
+            "5:8 another [[files]] has the path \"/x\" | it is in line 2 already\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/{x}\"\nroot = \"a\"\n"),
             "2:8 the path of files has no parameters | everything below it is served\n");
   EXPECT_EQ(messages_of("[[files]]\npath = \"x\"\nroot = \"a\"\n"), "2:8 not a path: a path begins with /\n");
@@ -1135,10 +1136,12 @@ TEST(Errors, EndpointsThatTakeTheSamePaths) {
     return messages_of("[[endpoint]]\npath = \"" + one + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + other +
                        "\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n");
   };
-  const std::string same = "5:8 another endpoint has the same path | it is in line 2 already\n";
-  EXPECT_EQ(two("/a/{b}", "/a/{c}"), same);
-  EXPECT_EQ(two("/a/{b:int}/c", "/a/{x:int}/c"), same);
-  EXPECT_EQ(two("/a/{b...}", "/a/{rest...}"), same);
+  const auto taken = [](const std::string& path) {
+    return "5:8 another [[endpoint]] has the path \"" + path + "\" | it is in line 2 already\n";
+  };
+  EXPECT_EQ(two("/a/{b}", "/a/{c}"), taken("/a/{b}"));
+  EXPECT_EQ(two("/a/{b:int}/c", "/a/{x:int}/c"), taken("/a/{b:int}/c"));
+  EXPECT_EQ(two("/a/{b...}", "/a/{rest...}"), taken("/a/{b...}"));
   // The more specific pattern is matched first, and some paths match only the other one.
   EXPECT_EQ(two("/a/{b}", "/a/{b:int}"), "");
   EXPECT_EQ(two("/a/{b}", "/a/{b...}"), "");
@@ -1190,11 +1193,11 @@ TEST(Errors, Changes) {
             "3:11 a path that takes all that follows has no room for \"/changes\"\n");
   const std::string at = "[[endpoint]]\nget = \"SELECT 1\"\npath = ";
   EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/changes\"\n"),
-            "8:8 another endpoint has the same path | it is in line 3 already\n");
+            "8:8 another [[endpoint]] has the path \"/a/changes\" | it is in line 3 already\n");
   EXPECT_EQ(endpoint("notify = \"c\"", postgres, at + "\"/a/{b}\"\n"), "") << "the literal goes first";
   EXPECT_EQ(messages_of(at + "\"/a/changes\"\n[[endpoint]]\npath = \"/a\"\nchanges = { notify = \"c\" }\n"
                              "[database.m]\nurl = \"postgres://a/b\"\n"),
-            "6:11 another endpoint has the path with \"/changes\" behind it | it is in line 3 already\n");
+            "6:11 another [[endpoint]] has the path \"/a/changes\" | it is in line 3 already\n");
 }
 
 TEST(Errors, OpenApi) {
@@ -1206,10 +1209,10 @@ TEST(Errors, OpenApi) {
   EXPECT_EQ(messages_of(serves + "[openapi]\ntitle = \"\"\n"), "7:9 openapi.title must not be empty\n");
   EXPECT_EQ(messages_of(serves + "[openapi]\nuse = [\"a\"]\n"), "7:8 there is no [policy.a]\n");
   EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/\"\n"),
-            "7:8 an endpoint or a websocket has the path / | it is in line 2 already\n");
+            "7:8 an [[endpoint]] has the path \"/\" | it is in line 2 already\n");
   EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/{a}\"\n"), "7:8 the path of [openapi] has no parameters\n");
   EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/openapi.json\"\nget = \"SELECT 1\"\n[openapi]\n"),
-            "9:1 an endpoint or a websocket has the path /openapi.json | it is in line 7 already\n");
+            "9:1 an [[endpoint]] has the path \"/openapi.json\" | it is in line 7 already\n");
 }
 
 TEST(Errors, RetriesOfSqlite) {
@@ -1234,7 +1237,7 @@ TEST(Errors, Batch) {
   EXPECT_EQ(messages_of(serves + "[batch]\ndatabase = \"b\"\n"), "7:12 there is no [database.b]\n");
   EXPECT_EQ(messages_of(serves + "[batch]\nuse = [\"a\"]\n"), "7:8 there is no [policy.a]\n");
   EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/\"\n"),
-            "7:8 something else has the path / | it is in line 2 already\n");
+            "7:8 an [[endpoint]] has the path \"/\" | it is in line 2 already\n");
   EXPECT_EQ(messages_of(serves + "[batch]\npath = \"/{a}\"\n"), "7:8 the path of [batch] has no parameters\n");
   EXPECT_EQ(messages_of(serves + "[batch]\nretries = 0\n"), "");
   EXPECT_EQ(messages_of(serves + "[batch]\nretries = 3\n"),

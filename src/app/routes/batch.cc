@@ -4,9 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "api/batch/own_fields.h"
+#include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/kind.h"
+#include "app/routes/batch.h"
+#include "app/routes/claims.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
 
 namespace sluice::app {
@@ -54,7 +59,29 @@ class BatchRoute final : public Route {
   const std::vector<api::openapi::Security> security_;
 };
 
-std::expected<void, Away> prepare_batch(Preparation& preparation) {
+// Policies of type "api-key" and "basic" without `pass` remove the credentials from an accepted batch request, so the
+// calls in it have no credentials.
+void check_batch_keeps_keys(const config::Checks& checks, const Located<std::string>& name) {
+  const auto index = checks.options.find_policy(name.value);
+  if (!index) return;
+  const gateway::PolicyOptions& policy = checks.options.policies[*index].value;
+  const gateway::PolicyType type = policy.type.value;
+  const bool takes_off = (policy.is<gateway::apikey::Options>() && !policy.of<gateway::apikey::Options>().pass) ||
+                         (policy.is<gateway::basic::Options>() && !policy.of<gateway::basic::Options>().pass);
+  if (!takes_off) return;
+  for (const api::EndpointOptions& endpoint : checks.options.endpoints) {
+    if (!checks.options.uses(endpoint.use, type)) continue;
+    checks.complain(name.position,
+                    fmt::format("[policy.{}] removes the credentials of a batch, but its calls of {} need them",
+                                name.value, endpoint.path.value),
+                    "leave it out here: the policies of each call apply; or add pass = true to the policy");
+    return;
+  }
+}
+
+}  // namespace
+
+std::expected<void, Away> BatchTable::prepare(Preparation& preparation) {
   const Options& options = preparation.options();
   if (!options.batch) return {};
   Plan& plan = preparation.plan;
@@ -81,8 +108,34 @@ std::expected<void, Away> prepare_batch(Preparation& preparation) {
   return {};
 }
 
-}  // namespace
+void BatchTable::check(config::Checks& checks) {
+  if (!checks.options.batch) return;
+  api::batch::Options& batch = *checks.options.batch;
+  checks.check_use(batch.use);
+  for (const auto& name : batch.use) check_batch_keeps_keys(checks, name);
+  if (const auto pattern = checks.parse_path(batch.path); pattern && !pattern->names().empty()) {
+    checks.complain(batch.path.position, "the path of [batch] has no parameters");
+  }
+  checks.choose_database(batch.database, batch.position, "[batch]");
+  const auto* database = checks.database_of(batch.database.value);
+  if (database != nullptr && database->is_sqlite() && batch.retries.position.line != 0 && batch.retries.value != 0) {
+    checks.complain(batch.retries.position,
+                    "\"retries\" is for PostgreSQL: SQLite has one writer at a time; others wait");
+  }
+  const auto called = [&](const api::EndpointOptions& endpoint) {
+    return endpoint.database.value == batch.database.value;
+  };
+  if (!checks.has_errors() && std::ranges::none_of(checks.options.endpoints, called)) {
+    checks.complain(batch.position,
+                    fmt::format("no endpoint of the database \"{}\" could be called", batch.database.value));
+  }
+}
 
-extern const Kind batch_kind{prepare_batch};
+void BatchTable::claim(const Options& options, std::vector<Claim>& claims) {
+  if (!options.batch) return;
+  const auto& [path, position] = options.batch->path;
+  claims.push_back(
+      {.path = path, .position = position.line == 0 ? options.batch->position : position, .use = &options.batch->use});
+}
 
 }  // namespace sluice::app

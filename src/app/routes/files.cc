@@ -1,34 +1,31 @@
 // [[files]]
+#include "app/routes/files.h"
+
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/kind.h"
+#include "app/routes/claims.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
 #include "base/contains.h"
 
 namespace sluice::app {
 namespace {
 
-// The paths of everything on the same host that is an API, up to their first parameter.
-std::vector<std::string> api_paths(const Options& all, std::string_view host) {
+// The paths of everything else on the same host, up to their first parameter.
+std::vector<std::string> api_paths(const std::vector<Claim>& claims, std::string_view host) {
   std::vector<std::string> paths;
-  const auto add = [&](const Located<std::string>& of, std::string_view path) {
-    const auto pattern = http::Pattern::parse(path);
-    if (!pattern || (!of.value.empty() && of.value != host)) return;
+  for (const Claim& claim : claims) {
+    if (claim.folder || (!claim.host.empty() && claim.host != host)) continue;
     std::string literals;
-    for (const auto& segment : pattern->segments) {
+    for (const auto& segment : claim.pattern.segments) {
       if (segment.kind != http::Pattern::Kind::literal) break;
       literals += "/" + segment.text;
     }
     if (!literals.empty() && !contains(paths, literals)) paths.push_back(std::move(literals));
-  };
-  for (const auto& endpoint : all.endpoints) add(endpoint.host, endpoint.path.value);
-  for (const auto& route : all.routes) add(route.host, route.path.value);
-  for (const auto& websocket : all.websockets) add(websocket.host, websocket.path.value);
-  for (const auto& resident : all.residents) {
-    if (resident.serve) add(resident.host, "/" + resident.name.value);
   }
   return paths;
 }
@@ -39,9 +36,8 @@ class FilesRoute final : public Route {
       : options_(options), id_(id), files_(std::move(files)) {}
 
   void build(Site& site) const override {
-    const std::string& path = options_.path.value;
     Site::Builder builder(site, id_, shared_from_this(), options_.use);
-    http::Router::Route route{.pattern = *http::Pattern::parse(path + (path.ends_with('/') ? "" : "/") + "{file...}"),
+    http::Router::Route route{.pattern = *http::Pattern::parse(pattern_below(options_.path.value)),
                               .host = options_.host.value,
                               .folder = true};
     route.handlers[static_cast<std::size_t>(http::Method::get)] = &builder.part(*files_);
@@ -61,19 +57,40 @@ class FilesRoute final : public Route {
   const std::shared_ptr<const FilesComponent> files_;
 };
 
-std::expected<void, Away> prepare_files(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> FilesTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
+  const std::vector<Claim> claims = claims_of(plan.options);
   for (const files::FilesOptions& options : plan.options.files) {
     (void)preparation.security(options.use);
-    auto files = std::make_shared<FilesComponent>(options, api_paths(preparation.options(), options.host.value));
+    auto files = std::make_shared<FilesComponent>(options, api_paths(claims, options.host.value));
     plan.routes.push_back(std::make_shared<FilesRoute>(options, plan.add_name(options.host.value + options.path.value),
                                                        plan.add(std::move(files), preparation.previous)));
   }
   return {};
 }
 
-}  // namespace
+void FilesTables::check(config::Checks& checks) {
+  for (files::FilesOptions& files : checks.options.files) {
+    checks.check_use(files.use);
+    if (files.cache_control) checks.check_field_value(*files.cache_control);
+    std::string& path = files.path.value;
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // "/docs/" and "/docs" are equal
+    const auto pattern = checks.parse_path(files.path);
+    if (!pattern || pattern->names().empty()) continue;
+    checks.complain(files.path.position, "the path of files has no parameters", "everything below it is served");
+  }
+}
 
-extern const Kind files_kind{prepare_files};
+void FilesTables::claim(const Options& options, std::vector<Claim>& claims) {
+  for (const files::FilesOptions& files : options.files) {
+    claims.push_back({.path = files.path.value,
+                      .host = files.host.value,
+                      .position = files.path.position,
+                      .use = &files.use,
+                      .folder = true});
+  }
+}
 
 }  // namespace sluice::app

@@ -1,56 +1,36 @@
 #pragma once
 
-#include <cstddef>
 #include <expected>
-#include <memory>
-#include <set>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "api/openapi/document.h"
-#include "app/config/source.h"
-#include "app/loop.h"
-#include "app/plan.h"
-#include "sql/open.h"
-#include "sql/set/constraints.h"
-
+// A kind of route, as the rest of the program knows it, is a struct that Options (app/options.h) derives from:
+//
+//   struct PingTables {                               // [[ping]]
+//     static constexpr std::string_view name = "[[ping]]";
+//     std::vector<PingOptions> pings;                  // what the file says
+//
+//     template <class Visitor>
+//     static void declare(Visitor& v) {
+//       v.field("ping", &PingTables::pings, "A path that answers ...");
+//     }
+//     // Reports wrong combinations of keys. May set defaults that depend on other tables.
+//     static void check(config::Checks& checks);
+//     // Adds the paths that its routes serve. It is called after all checks.
+//     static void claim(const Options& options, std::vector<Claim>& claims);
+//     // Makes its routes and adds them to plan.routes. Reports errors that only a database or a file can reveal.
+//     static std::expected<void, Away> prepare(Preparation& preparation);
+//   };
+//
+// RouteKinds (routes/kinds.h) lists all kinds. To add one, add its struct.
 namespace sluice::app {
 
-// A database became unreachable. This ends the preparation.
-struct Away {
-  std::size_t database = 0;  // index in options.databases
-  sql::Error error;
-};
+struct Away;
+struct Claim;
+struct Options;
+struct Preparation;
 
-// Input for the preparation of one kind of route: the options of the whole file and its databases, opened. Errors are
-// collected with their places in the file.
-struct Preparation {
-  struct Opened {
-    std::unique_ptr<sql::SharedDatabase> shared;
-    std::unique_ptr<sql::Database> database;              // destroyed first; null if an error was reported for it
-    std::shared_ptr<const sql::Constraints> constraints;  // null until they are needed
-  };
-
-  [[nodiscard]] const Options& options() const { return plan.options; }
-  // The security schemes of the policies that a route uses.
-  [[nodiscard]] std::vector<api::openapi::Security> security(const std::vector<Located<std::string>>& use);
-
-  Loop& loop;
-  Plan& plan;
-  const Plan* const previous;  // the plan that is served; may be null
-  const config::Source& source;
-  std::vector<config::Diagnostic>& errors;
-  std::vector<Opened> databases;        // by index in options.databases
-  std::set<std::string> used_policies;  // by name
-};
-
-// A kind of route. `prepare` makes its routes from the options and adds them to plan.routes.
-struct Kind {
-  std::expected<void, Away> (*prepare)(Preparation& preparation);
-};
-
-// In the order in which they are prepared.
-[[nodiscard]] std::span<const Kind* const> kinds();
+namespace config {
+class Checks;
+}
 
 }  // namespace sluice::app

@@ -1,9 +1,13 @@
 // [openapi]
+#include "app/routes/openapi.h"
+
 #include <utility>
 
 #include "api/openapi/handler.h"
+#include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/kind.h"
+#include "app/routes/claims.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
 
 namespace sluice::app {
@@ -34,7 +38,9 @@ class OpenApiRoute final : public Route {
   const std::shared_ptr<const api::openapi::Published> document_;
 };
 
-std::expected<void, Away> prepare_openapi(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> OpenApiTable::prepare(Preparation& preparation) {
   if (!preparation.options().openapi) return {};
   const api::openapi::Options& options = *preparation.options().openapi;
   (void)preparation.security(options.use);
@@ -49,8 +55,22 @@ std::expected<void, Away> prepare_openapi(Preparation& preparation) {
   return {};
 }
 
-}  // namespace
+void OpenApiTable::check(config::Checks& checks) {
+  if (!checks.options.openapi) return;
+  const api::openapi::Options& openapi = *checks.options.openapi;
+  checks.check_use(openapi.use);
+  const auto pattern = checks.parse_path(openapi.path);
+  if (pattern && !pattern->names().empty()) {
+    checks.complain(openapi.path.position, "the path of [openapi] has no parameters");
+  }
+}
 
-extern const Kind openapi_kind{prepare_openapi};
+void OpenApiTable::claim(const Options& options, std::vector<Claim>& claims) {
+  if (!options.openapi) return;
+  const auto& [path, position] = options.openapi->path;
+  claims.push_back({.path = path,
+                    .position = position.line == 0 ? options.openapi->position : position,
+                    .use = &options.openapi->use});
+}
 
 }  // namespace sluice::app

@@ -1,7 +1,11 @@
 // [[websocket]]
+#include "app/routes/websocket.h"
+
 #include <utility>
 
-#include "app/routes/kind.h"
+#include "app/config/checks.h"
+#include "app/routes/claims.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
 #include "http/websocket/endpoint.h"
 
@@ -34,7 +38,9 @@ class WebSocketRoute final : public Route {
   const Plan::RouteId id_;
 };
 
-std::expected<void, Away> prepare_websocket(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> WebSocketTables::prepare(Preparation& preparation) {
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
     (void)preparation.security(options.use);
     Plan& plan = preparation.plan;
@@ -45,8 +51,27 @@ std::expected<void, Away> prepare_websocket(Preparation& preparation) {
   return {};
 }
 
-}  // namespace
+void WebSocketTables::check(config::Checks& checks) {
+  for (const ws::WebSocketOptions& websocket : checks.options.websockets) {
+    checks.check_use(websocket.use, websocket.path.value);
+    if (checks.options.uses(websocket.use, gateway::policy_type<gateway::cors::Options>)) {
+      checks.complain(websocket.path.position, "a policy of type \"cors\" has no effect on a websocket",
+                      "\"origins\" of [[websocket]] says whose pages may connect");
+    }
+    if (websocket.max_frame && websocket.max_frame->value > websocket.max_message) {
+      checks.complain(websocket.max_frame->position, "\"max_frame\" is larger than \"max_message\"");
+    }
+    (void)checks.parse_path(websocket.path);
+  }
+}
 
-extern const Kind websocket_kind{prepare_websocket};
+void WebSocketTables::claim(const Options& options, std::vector<Claim>& claims) {
+  for (const ws::WebSocketOptions& websocket : options.websockets) {
+    claims.push_back({.path = websocket.path.value,
+                      .host = websocket.host.value,
+                      .position = websocket.path.position,
+                      .use = &websocket.use});
+  }
+}
 
 }  // namespace sluice::app

@@ -63,6 +63,9 @@ struct Options {
     return text.empty() ? "must not be empty" : "";
   }
 
+  // Checks the combination of the keys.
+  void check(PolicyChecks& checks) const;
+
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = Options;

@@ -38,6 +38,9 @@ struct Options {
     return text == "*" || http::is_token(text) ? "" : "must be the name of a header field";
   }
 
+  // Checks the combination of the keys.
+  void check(PolicyChecks& checks) const;
+
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = Options;

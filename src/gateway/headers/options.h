@@ -73,6 +73,9 @@ struct Options {
   // Whether a value uses a claim. All values must be valid.
   [[nodiscard]] bool uses_claims() const;
 
+  // Checks the combination of the keys.
+  void check(PolicyChecks& checks) const;
+
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = Options;

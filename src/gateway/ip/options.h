@@ -23,6 +23,9 @@ struct Options {
   std::vector<Located<std::string>> deny;
   Position position;
 
+  // Checks the combination of the keys.
+  void check(PolicyChecks& checks) const;
+
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = Options;

@@ -328,6 +328,8 @@ struct RouteOptions {
   // The conditions of `headers` and `query`.
   [[nodiscard]] std::vector<http::Condition> conditions() const;
   [[nodiscard]] std::vector<http::Method> taken_methods() const;
+  // Whether requests go to an upstream, or to that one.
+  [[nodiscard]] bool passes_on() const { return upstream || !split.empty(); }
   [[nodiscard]] bool passes_to(std::string_view upstream_name) const;
 
   template <class Visitor>

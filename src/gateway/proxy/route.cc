@@ -31,7 +31,7 @@ std::vector<http::Method> RouteOptions::taken_methods() const {
     for (const auto& method : methods) taken.push_back(http::parse_method(method.value));
   }
   // A WebSocket over HTTP/2 (RFC 8441) uses CONNECT, over HTTP/1.1 it uses GET.
-  if ((upstream || !split.empty()) && std::ranges::find(taken, Method::get) != taken.end()) {
+  if (passes_on() && std::ranges::find(taken, Method::get) != taken.end()) {
     taken.push_back(Method::connect);
   }
   return taken;

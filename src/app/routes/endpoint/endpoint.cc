@@ -11,8 +11,9 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/difference.h"
-#include "app/routes/kind.h"
-#include "app/routes/prepare_endpoint.h"
+#include "app/routes/endpoint/prepare_endpoint.h"
+#include "app/routes/endpoint/tables.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
 
 namespace sluice::app {
@@ -161,7 +162,9 @@ std::uint64_t most_body(const PreparedEndpoint& endpoint, const Options& options
   return most;
 }
 
-std::expected<void, Away> prepare_endpoint(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> EndpointTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::EndpointOptions& options : plan.options.endpoints) {
     auto security = preparation.security(options.use);
@@ -176,9 +179,5 @@ std::expected<void, Away> prepare_endpoint(Preparation& preparation) {
   }
   return {};
 }
-
-}  // namespace
-
-extern const Kind endpoint_kind{prepare_endpoint};
 
 }  // namespace sluice::app

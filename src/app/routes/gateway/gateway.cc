@@ -1,11 +1,14 @@
 // [[route]]
-#include "gateway/proxy/proxy.h"
-
 #include <optional>
 #include <utility>
 
-#include "app/routes/kind.h"
+#include "app/config/checks.h"
+#include "app/routes/claims.h"
+#include "app/routes/gateway/check_route.h"
+#include "app/routes/gateway/tables.h"
+#include "app/routes/preparation.h"
 #include "app/worker.h"
+#include "gateway/proxy/proxy.h"
 #include "gateway/proxy/split.h"
 #include "gateway/redirect.h"
 #include "gateway/respond.h"
@@ -28,7 +31,7 @@ class GatewayRoute final : public Route {
     http::Router::Route route{.pattern = *http::Pattern::parse(options.path.value),
                               .host = options.host.value,
                               .conditions = options.conditions(),
-                              .passes_on = options.upstream || !options.split.empty()};
+                              .passes_on = options.passes_on()};
     Site::Builder builder(site, id_, shared_from_this(), options.use);
     http::Handler* const handler = builder.own(make_handler(builder, route.pattern));
     for (const http::Method method : options.taken_methods()) {
@@ -64,7 +67,9 @@ class GatewayRoute final : public Route {
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
 
-std::expected<void, Away> prepare_proxy(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> GatewayTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const auto& upstream : preparation.options().upstreams) {
     const auto added = plan.add_upstream(upstream, preparation.previous);
@@ -82,8 +87,24 @@ std::expected<void, Away> prepare_proxy(Preparation& preparation) {
   return {};
 }
 
-}  // namespace
+void GatewayTables::check(config::Checks& checks) {
+  for (const gateway::RouteOptions& route : checks.options.routes) {
+    checks.check_use(route.use, route.path.value, true);
+    if (const auto pattern = checks.parse_path(route.path)) config::check_route(checks, route, *pattern);
+  }
+}
 
-extern const Kind proxy_kind{prepare_proxy};
+void GatewayTables::claim(const Options& options, std::vector<Claim>& claims) {
+  for (const gateway::RouteOptions& route : options.routes) {
+    claims.push_back({.path = route.path.value,
+                      .host = route.host.value,
+                      .position = route.path.position,
+                      .use = &route.use,
+                      .methods = route.taken_methods(),
+                      .conditions = route.conditions(),
+                      .apart = "\"methods\", \"headers\" or \"query\"",
+                      .passes_on = route.passes_on()});
+  }
+}
 
 }  // namespace sluice::app

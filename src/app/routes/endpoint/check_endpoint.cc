@@ -1,4 +1,4 @@
-#include "app/config/check_endpoint.h"
+#include "app/routes/endpoint/check_endpoint.h"
 
 #include <algorithm>
 #include <optional>

@@ -11,7 +11,8 @@
 #include "app/config/difference.h"
 #include "app/config/statement.h"
 #include "app/near_name.h"
-#include "app/routes/kind.h"
+#include "app/routes/preparation.h"
+#include "app/routes/resident/tables.h"
 #include "app/worker.h"
 #include "sql/plain_columns.h"
 #include "sql/reading.h"
@@ -158,7 +159,9 @@ sql::Result<std::shared_ptr<const api::resident::Plan>> make_plan(Preparation& p
   return plan;
 }
 
-std::expected<void, Away> prepare_resident(Preparation& preparation) {
+}  // namespace
+
+std::expected<void, Away> ResidentTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::resident::ResidentOptions& options : plan.options.residents) {
     auto security = preparation.security(options.use);
@@ -188,9 +191,5 @@ std::expected<void, Away> prepare_resident(Preparation& preparation) {
   }
   return {};
 }
-
-}  // namespace
-
-extern const Kind resident_kind{prepare_resident};
 
 }  // namespace sluice::app

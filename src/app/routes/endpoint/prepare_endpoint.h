@@ -14,7 +14,7 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/values.h"
-#include "app/routes/kind.h"
+#include "app/routes/preparation.h"
 #include "sql/compared.h"
 #include "sql/parameters.h"
 

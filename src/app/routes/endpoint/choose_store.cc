@@ -1,4 +1,4 @@
-#include "app/config/choose_store.h"
+#include "app/routes/endpoint/choose_store.h"
 
 #include <algorithm>
 #include <string>

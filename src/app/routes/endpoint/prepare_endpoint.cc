@@ -1,4 +1,4 @@
-#include "app/routes/prepare_endpoint.h"
+#include "app/routes/endpoint/prepare_endpoint.h"
 
 #include <algorithm>
 #include <iterator>

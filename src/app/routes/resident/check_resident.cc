@@ -1,9 +1,9 @@
-#include "app/config/check_resident.h"
+#include "app/routes/resident/check_resident.h"
 
 #include <fmt/format.h>
 
-#include "app/config/check_endpoint.h"
 #include "app/config/text.h"
+#include "app/routes/endpoint/check_endpoint.h"
 
 namespace sluice::app::config {
 namespace {

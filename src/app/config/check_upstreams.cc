@@ -1,0 +1,78 @@
+#include "app/config/check_upstreams.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "app/config/text.h"
+#include "gateway/proxy/upstream.h"
+
+namespace sluice::app::config {
+namespace {
+
+void check_balance(const Checks& checks, const gateway::UpstreamOptions& upstream) {
+  const bool is_hash = upstream.balance.value == gateway::Balance::hash;
+  const bool has_key = upstream.hash.position.line != 0;
+  if (is_hash && !has_key) {
+    checks.complain(upstream.balance.position, "balance = \"hash\" needs the key \"hash\"",
+                    "add hash = \"client\", or another value");
+  }
+  if (!is_hash && has_key) {
+    checks.complain(upstream.hash.position, "\"hash\" is for balance = \"hash\"");
+  }
+  if (!is_hash || !upstream.hash.value.starts_with("claim.")) return;
+  for (const auto& route : checks.options.routes) {
+    if (!route.passes_to(upstream.name.value)) continue;
+    if (checks.options.gives_claims(route.use)) continue;
+    checks.complain(
+        upstream.hash.position, "requests of a route to this upstream have no claims",
+        fmt::format("route \"{}\" needs a policy of type \"jwt\", \"api-key\" or \"basic\"", route.path.value));
+  }
+}
+
+void check_upstream_tls(const Checks& checks, const gateway::UpstreamOptions& upstream,
+                        const gateway::UpstreamTlsOptions& tls) {
+  if (!upstream.is_secure()) {
+    checks.complain(tls.position, "no server of this upstream speaks TLS", "write \"https://...\" for one");
+  }
+  if (!tls.cert.value.empty() && tls.key.value.empty())
+    checks.complain(tls.cert.position, "\"cert\" needs its \"key\"");
+  if (!tls.key.value.empty() && tls.cert.value.empty()) checks.complain(tls.key.position, "\"key\" needs its \"cert\"");
+  if (!tls.ca.value.empty() && !tls.verify.value) {
+    checks.complain(tls.ca.position, "\"ca\" is used only where certificates are verified",
+                    "leave out \"verify = false\"");
+  }
+}
+
+}  // namespace
+
+void check_upstreams(const Checks& checks) {
+  std::map<std::string_view, Position> names;
+  for (const auto& upstream : checks.options.upstreams) {
+    if (auto [other, is_new] = names.emplace(upstream.name.value, upstream.name.position); !is_new) {
+      checks.complain(upstream.name.position, "another upstream has the same name", again(other->second));
+    }
+    std::map<std::string, Position> servers;
+    for (const auto& [url, weight] : upstream.servers) {
+      const auto origin = gateway::parse_server(url.value);
+      if (!origin) continue;
+      const std::string server = gateway::SharedUpstream::name_of(*origin);
+      if (auto [other, is_new] = servers.emplace(server, url.position); !is_new) {
+        checks.complain(url.position, "this server comes twice", again(other->second));
+      }
+    }
+    if (upstream.tls) check_upstream_tls(checks, upstream, *upstream.tls);
+    check_balance(checks, upstream);
+    if (!upstream.retry_on.value.empty() && upstream.retries == 0) {
+      checks.complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
+    }
+    if (upstream.eject.time.value > upstream.eject.longest) {
+      checks.complain(upstream.eject.time.position, "an ejection would last longer than \"longest\" allows",
+                      fmt::format("\"longest\" is {}", format_duration(upstream.eject.longest)));
+    }
+  }
+}
+
+}  // namespace sluice::app::config

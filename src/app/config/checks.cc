@@ -1,0 +1,158 @@
+#include "app/config/checks.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/config/check_server.h"
+#include "app/config/reader.h"
+#include "app/config/text.h"
+#include "base/contains.h"
+#include "gateway/limits/key.h"
+
+namespace sluice::app::config {
+namespace {
+
+constexpr const char* wants_claims = "put a policy of type \"jwt\", \"api-key\" or \"basic\" before it";
+
+}  // namespace
+
+void Checks::check_field_value(const Located<std::string>& field) const {
+  config::check_field_value(field, source, complain);
+}
+
+// The values that a limit counts by must exist: claims need an earlier policy that gives them, and parameters must be
+// in the path.
+void Checks::check_limit(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
+                         std::string_view path) const {
+  const auto pattern = http::Pattern::parse(path);
+  const auto names = pattern ? pattern->names() : std::vector<std::string>();
+  // Only one of the two lists can have items, because a policy has one type.
+  std::vector<std::string> per = policy.of<gateway::limits::RateLimitOptions>().per.items;
+  per.insert(per.end(), policy.of<gateway::limits::ConcurrencyOptions>().per.items.begin(),
+             policy.of<gateway::limits::ConcurrencyOptions>().per.items.end());
+  for (const auto& [from, name] : gateway::limits::parse_key_parts(per)) {
+    using From = gateway::limits::KeyPart::From;
+    if (from == From::claim && !has_claims) {
+      complain(used.position,
+               fmt::format("[policy.{}] counts by a claim, and no policy before it gives any", used.value),
+               wants_claims);
+    } else if (from == From::path && (pattern || path.empty()) && !contains(names, name)) {
+      complain(used.position, fmt::format("[policy.{}] counts by {{{}}}, which is not in the path", used.value, name),
+               did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
+    }
+  }
+}
+
+void Checks::check_use(const std::vector<Located<std::string>>& use, std::string_view path, bool passes_on) const {
+  std::vector<std::string_view> names;
+  for (const auto& policy : options.policies) names.push_back(policy.name.value);
+  std::map<std::string_view, Position> before;
+  std::set<gateway::PolicyType> types;
+  for (const auto& name : use) {
+    const auto index = options.find_policy(name.value);
+    if (!index) {
+      complain(name.position, fmt::format("there is no [policy.{}]", name.value), did_you_mean(name.value, names));
+      continue;
+    }
+    if (auto [other, is_new] = before.emplace(name.value, name.position); !is_new) {
+      complain(name.position, fmt::format("\"{}\" comes twice", name.value));
+      continue;
+    }
+    const gateway::PolicyType type = options.policies[*index].value.type.value;
+    const bool is_first = types.insert(type).second;
+    if (gateway::kind_of(type).is_limit) {
+      check_limit(name, options.policies[*index].value, std::ranges::any_of(types, gateway::gives_claims), path);
+      if (!passes_on &&
+          options.policies[*index].value.of<gateway::limits::BodyLimitOptions>().size > options.server.body_limit) {
+        complain(name.position,
+                 fmt::format("[policy.{}] allows longer bodies than [server]; it can be used only by a [[route]]",
+                             name.value),
+                 "\"body_limit\" of [[endpoint]] may be longer");
+      }
+    } else if (!is_first &&
+               !gateway::kind_of(type).may_repeat) {  // with two, it is unclear which claims or origins apply
+      complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
+    } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
+      complain(name.position, "a route takes its claims from one policy");
+    }
+    if (type == gateway::policy_type<gateway::headers::Options> && std::ranges::none_of(types, gateway::gives_claims) &&
+        options.policies[*index].value.of<gateway::headers::Options>().uses_claims()) {
+      complain(name.position, fmt::format("[policy.{}] uses claims, and no policy before it gives any", name.value),
+               wants_claims);
+    }
+  }
+}
+
+std::optional<http::Pattern> Checks::parse_path(const Located<std::string>& path) const {
+  if (path.value.empty()) return {};
+  std::uint32_t character = 0;
+  for (char byte : path.value) {
+    auto code = static_cast<unsigned char>(byte);
+    if ((code & 0xc0) != 0x80) ++character;
+    std::string wrong;
+    if (byte == '?' || byte == '#') wrong = "a path ends before the query string and \"#\"";
+    if (byte == '%') wrong = "paths are compared decoded: write the character itself";
+    if (code <= 0x20 || code == 0x7f) wrong = "a path has no spaces and no control characters";
+    if (wrong.empty()) continue;
+    complain(source.locate(path.position, character), std::move(wrong));
+    return {};
+  }
+  if (const auto colon = path.value.find("/:"); colon != std::string::npos) {
+    complain(source.locate(path.position, count_characters(path.value.substr(0, colon)) + 2),
+             "a part of a path does not begin with \":\"", "a parameter is written {name}");
+    return {};
+  }
+  auto pattern = http::Pattern::parse(path.value);
+  if (pattern) return std::move(*pattern);
+  complain(path.position, fmt::format("not a path: {}", pattern.error()));
+  return {};
+}
+
+void Checks::choose_database(Located<std::string>& database, Position position, std::string_view whose) const {
+  std::vector<std::string_view> names;
+  for (const auto& one : options.databases) names.push_back(one.name.value);
+  const std::string& wanted = database.value;
+  if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) {
+    complain(database.position, fmt::format("there is no [database.{}]", wanted), did_you_mean(wanted, names));
+  } else if (wanted.empty() && names.empty()) {
+    complain(position, fmt::format("{} needs a database", whose), "add [database.main]");
+  } else if (wanted.empty() && names.size() > 1) {
+    complain(position, fmt::format("{} must say which database answers it", whose),
+             fmt::format("add database = \"{}\"", names[0]));
+  } else if (wanted.empty()) {
+    database.value = names[0];
+  }
+}
+
+const sql::DatabaseOptions* Checks::database_of(std::string_view name) const {
+  const auto found =
+      std::ranges::find(options.databases, name, [](const auto& one) -> std::string_view { return one.name.value; });
+  return found == options.databases.end() ? nullptr : &found->value;
+}
+
+void Checks::check_upstream(const Located<std::string>& name) const {
+  if (options.find_upstream(name.value)) return;
+  std::vector<std::string_view> names;
+  for (const auto& upstream : options.upstreams) names.push_back(upstream.name.value);
+  complain(name.position, fmt::format("there is no [[upstream]] called \"{}\"", name.value),
+           did_you_mean(name.value, names));
+}
+
+void Checks::check_table(const Located<std::string>& name) const {
+  const auto table = std::ranges::find(options.residents, name.value,
+                                       [](const auto& one) -> const std::string& { return one.name.value; });
+  if (table == options.residents.end()) {
+    std::vector<std::string_view> names;
+    for (const auto& resident : options.residents) names.push_back(resident.name.value);
+    complain(name.position, fmt::format("there is no [[resident]] called \"{}\"", name.value),
+             did_you_mean(name.value, names));
+  } else if (table->key.value.empty()) {
+    complain(name.position, fmt::format("\"{}\" has no \"key\"", name.value), "the key is the column with the digests");
+  }
+}
+
+}  // namespace sluice::app::config

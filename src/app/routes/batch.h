@@ -1,0 +1,29 @@
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "api/batch/options.h"
+#include "app/routes/kind.h"
+#include "base/declare.h"
+
+namespace sluice::app {
+
+// The kind of route [batch], and its tables.
+struct BatchTable {
+  static constexpr std::string_view name = "[batch]";
+  std::optional<api::batch::Options> batch;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("batch", &BatchTable::batch,
+            "Lets clients send several calls of endpoints as one request, which runs in one transaction.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,176 @@
+#include "app/routes/claims.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/contains.h"
+#include "http/exchange.h"
+
+namespace sluice::app {
+namespace {
+
+constexpr http::Method all_methods[] = {http::Method::get,    http::Method::post,    http::Method::put,
+                                        http::Method::patch,  http::Method::delete_, http::Method::options,
+                                        http::Method::connect};
+
+std::span<const http::Method> methods_of(const Claim& claim) {
+  if (claim.methods.empty()) return all_methods;
+  return claim.methods;
+}
+
+// Two claims have the same shape if they match the same paths of the same host.
+std::string shape_of(const Claim& claim) {
+  std::string shape = claim.host;
+  for (const auto& segment : claim.pattern.segments) {
+    switch (segment.kind) {
+      case http::Pattern::Kind::literal:
+        shape += "/" + segment.text;
+        break;
+      case http::Pattern::Kind::integer:
+        shape += "/{:int}";
+        break;
+      case http::Pattern::Kind::segment:
+        shape += "/{}";
+        break;
+      case http::Pattern::Kind::rest:
+        shape += "/{...}";
+        break;
+    }
+  }
+  return shape;
+}
+
+// Whether two claims of the same shape can match the same request, and neither of them is more specific.
+bool are_alike(const Claim& one, const Claim& other) {
+  if (one.kind != other.kind) return true;
+  if (one.conditions.size() != other.conditions.size()) return false;
+  const auto methods = methods_of(other);
+  if (std::ranges::none_of(methods_of(one), [&](http::Method method) { return contains(methods, method); })) {
+    return false;
+  }
+  return std::ranges::none_of(one.conditions, [&](const http::Condition& condition) {
+    return std::ranges::any_of(other.conditions, [&](const http::Condition& its) { return condition.excludes(its); });
+  });
+}
+
+// "an" for "[[endpoint]]".
+std::string_view article_of(std::string_view kind) {
+  const std::size_t first = kind.find_first_not_of('[');
+  return std::string_view("aeio").contains(kind[first]) ? "an" : "a";
+}
+
+// Finds the claim of a path as the server will find its route.
+class Finder {
+ public:
+  explicit Finder(const std::vector<Claim>& claims) : claims_(claims) {
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      const Claim& claim = claims[i];
+      http::Router::Route route{
+          .pattern = claim.pattern, .host = claim.host, .conditions = claim.conditions, .folder = claim.folder};
+      route.id = static_cast<std::uint16_t>(i + 1);
+      for (const http::Method method : methods_of(claim)) {
+        route.handlers[static_cast<std::size_t>(method)] = &nothing_;
+      }
+      (void)router_.add(route);
+    }
+  }
+
+  // Null if nothing serves the path.
+  [[nodiscard]] const Claim* find(std::string_view host, const std::string& path, http::Method method) {
+    http::Exchange exchange;
+    exchange.request.method = method;
+    exchange.request.authority = host;
+    exchange.request.path = exchange.request.segments = path;
+    (void)router_.handle(exchange).take();
+    const std::size_t id = exchange.request.route;
+    return id == 0 ? nullptr : &claims_[id - 1];
+  }
+
+ private:
+  struct Nothing final : http::Handler {
+    core::Async<http::Response> handle(http::Exchange&) override { return http::Response{}; }
+  };
+
+  const std::vector<Claim>& claims_;
+  Nothing nothing_;
+  http::Router router_;
+};
+
+}  // namespace
+
+std::string pattern_below(std::string_view folder) {
+  return fmt::format("{}{}{{file...}}", folder, folder.ends_with('/') ? "" : "/");
+}
+
+std::vector<Claim> claims_of(const Options& options) {
+  std::vector<Claim> claims;
+  for_each_route_kind([&]<class Kind> {
+    std::vector<Claim> own;
+    Kind::claim(options, own);
+    for (Claim& claim : own) {
+      auto pattern = http::Pattern::parse(claim.folder ? pattern_below(claim.path) : claim.path);
+      if (!pattern) continue;  // reported by the kind's checks
+      claim.kind = Kind::name;
+      claim.pattern = std::move(*pattern);
+      claims.push_back(std::move(claim));
+    }
+  });
+  return claims;
+}
+
+void check_claims(const std::vector<Claim>& claims, const config::Complain& complain) {
+  std::map<std::string, std::vector<const Claim*>> by_shape;
+  for (const Claim& claim : claims) {
+    auto& before = by_shape[shape_of(claim)];
+    for (const Claim* other : before) {
+      if (!are_alike(*other, claim)) continue;
+      const auto [first, second] = std::minmax(other->position, claim.position);
+      const Claim& holder = first == other->position ? *other : claim;
+      std::string hint = config::again(first);
+      if (other->kind == claim.kind && !claim.apart.empty())
+        hint += fmt::format("; {} can tell them apart", claim.apart);
+      complain(second,
+               fmt::format("{} {} has the path \"{}\"", other->kind == claim.kind ? "another" : article_of(holder.kind),
+                           holder.kind, holder.path),
+               std::move(hint));
+      break;
+    }
+    before.push_back(&claim);
+  }
+}
+
+std::vector<std::string> warn_of_guards_beside(const Options& options) {
+  const auto is_guarded = [&](const Claim& claim) {
+    return claim.use != nullptr && std::ranges::any_of(*claim.use, [&](const auto& name) {
+             const gateway::PolicyKind& kind = options.policies[*options.find_policy(name.value)].value.kind();
+             return kind.is_guard && !kind.is_limit;
+           });
+  };
+  const std::vector<Claim> claims = claims_of(options);
+  Finder finder(claims);
+  std::vector<std::string> warnings;
+  for (const Claim& claim : claims) {
+    if (!claim.passes_on || claim.pattern.segments.size() < 2) continue;
+    if (claim.pattern.segments.back().kind != http::Pattern::Kind::rest) continue;
+    std::string sample;  // a path that the pattern matches, without its rest
+    for (const auto& segment : std::span(claim.pattern.segments).first(claim.pattern.segments.size() - 1)) {
+      sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
+    }
+    const std::string host = claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
+    const Claim* const other = finder.find(host, sample, methods_of(claim).front());
+    if (other == nullptr || !other->passes_on || is_guarded(claim) == is_guarded(*other)) continue;
+    const std::string_view path = claim.path;
+    warnings.push_back(fmt::format(
+        "requests for \"{}\" go to the route \"{}\", those for \"{}\" to a route of its own: only \"{}\" has a policy "
+        "that checks the client",
+        path.substr(0, path.rfind('/')), other->path, path, (is_guarded(claim) ? claim : *other).path));
+  }
+  return warnings;
+}
+
+}  // namespace sluice::app

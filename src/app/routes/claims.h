@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/config/complain.h"
+#include "app/options.h"
+#include "base/declare.h"
+#include "http/router.h"
+
+namespace sluice::app {
+
+// A path that a route of the configuration serves. A kind of route claims its paths, and the checks across kinds look
+// at the claims only.
+struct Claim {
+  std::string path;                                        // a pattern, or the path of a folder
+  std::string host;                                        // empty: all hosts
+  Position position;                                       // for errors
+  const std::vector<Located<std::string>>* use = nullptr;  // the policies in front
+  std::vector<http::Method> methods = {};                  // empty: all
+  std::vector<http::Condition> conditions = {};
+  std::string_view apart = {};  // the keys that can tell two claims of this kind with the same path apart; empty: none
+  bool folder = false;          // everything below `path` that has no other route
+  bool passes_on = false;       // requests are forwarded
+
+  // Set by claims_of().
+  std::string_view kind = {};  // "[[endpoint]]"
+  http::Pattern pattern = {};
+};
+
+// The pattern of everything below a folder.
+[[nodiscard]] std::string pattern_below(std::string_view folder);
+
+// The claims of all kinds, without those whose path is invalid. They refer to the options.
+[[nodiscard]] std::vector<Claim> claims_of(const Options& options);
+
+// Reports claims of the same path that are for the same requests.
+void check_claims(const std::vector<Claim>& claims, const config::Complain& complain);
+
+// One warning for each path `/a/{rest...}` that is passed on if requests for `/a` are passed on by another route, and
+// only one of the two checks who the client is.
+[[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
+
+}  // namespace sluice::app

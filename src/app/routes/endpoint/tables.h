@@ -1,0 +1,27 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+#include <vector>
+
+#include "api/options.h"
+#include "app/routes/kind.h"
+#include "base/declare.h"
+
+namespace sluice::app {
+
+// The kind of route [[endpoint]], and its tables.
+struct EndpointTables {
+  static constexpr std::string_view name = "[[endpoint]]";
+  std::vector<api::EndpointOptions> endpoints;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("endpoint", &EndpointTables::endpoints, "A resource whose requests are answered by SQL statements.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

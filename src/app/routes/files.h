@@ -1,0 +1,27 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+#include <vector>
+
+#include "app/routes/kind.h"
+#include "base/declare.h"
+#include "files/options.h"
+
+namespace sluice::app {
+
+// The kind of route [[files]], and its tables.
+struct FilesTables {
+  static constexpr std::string_view name = "[[files]]";
+  std::vector<files::FilesOptions> files;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("files", &FilesTables::files, "A folder of files that is served.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

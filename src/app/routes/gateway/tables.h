@@ -1,0 +1,28 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+#include <vector>
+
+#include "app/routes/kind.h"
+#include "base/declare.h"
+#include "gateway/proxy/options.h"
+
+namespace sluice::app {
+
+// The kind of route [[route]], and its tables.
+struct GatewayTables {
+  static constexpr std::string_view name = "[[route]]";
+  std::vector<gateway::RouteOptions> routes;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("route", &GatewayTables::routes,
+            "A path whose requests are passed on to an upstream, redirected, or answered with a fixed response.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

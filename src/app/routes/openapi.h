@@ -1,0 +1,29 @@
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "api/openapi/options.h"
+#include "app/routes/kind.h"
+#include "base/declare.h"
+
+namespace sluice::app {
+
+// The kind of route [openapi], and its tables.
+struct OpenApiTable {
+  static constexpr std::string_view name = "[openapi]";
+  std::optional<api::openapi::Options> openapi;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("openapi", &OpenApiTable::openapi,
+            "Serves a description of the endpoints as OpenAPI 3.1, for clients and their tools.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "app/config/checks.h"
+#include "app/routes/claims.h"
+#include "app/routes/resident/check_resident.h"
+#include "app/routes/resident/tables.h"
+
+namespace sluice::app {
+namespace {
+
+// Clients must not be able to read tables of keys.
+void check_resident_of_policies(const config::Checks& checks, const api::resident::ResidentOptions& resident) {
+  const bool has_keys = std::ranges::any_of(checks.options.policies, [&](const auto& policy) {
+    const auto& table = policy.value.template of<gateway::apikey::Options>().table;
+    return table && table->value == resident.name.value;
+  });
+  if (has_keys && resident.serve.value && resident.use.empty()) {
+    checks.complain(resident.name.position,
+                    fmt::format("\"{}\" has the keys of a policy, and everybody could read it at /{}",
+                                resident.name.value, resident.name.value),
+                    "add serve = false, or use = [\"NAME\"]");
+  } else if (!has_keys && !resident.serve.value && !checks.has_errors()) {
+    checks.complain(resident.serve.position, fmt::format("nothing reads \"{}\"", resident.name.value),
+                    "remove serve = false, or name it in a policy");
+  } else if (!resident.serve.value && !resident.use.empty()) {
+    checks.complain(resident.use.front().position, "a table without a path has no use for policies");
+  }
+}
+
+}  // namespace
+
+void ResidentTables::check(config::Checks& checks) {
+  for (auto& resident : checks.options.residents) {
+    checks.choose_database(resident.database, resident.position, "this resident table");
+    checks.check_use(resident.use);
+    if (resident.cache_control) checks.check_field_value(*resident.cache_control);
+    check_resident_of_policies(checks, resident);
+    config::check_resident(checks.options, resident, checks.complain);
+  }
+}
+
+void ResidentTables::claim(const Options& options, std::vector<Claim>& claims) {
+  for (const auto& resident : options.residents) {
+    if (!resident.serve.value) continue;
+    const std::string path = "/" + resident.name.value;
+    claims.push_back(
+        {.path = path, .host = resident.host.value, .position = resident.name.position, .use = &resident.use});
+    if (resident.key.value.empty()) continue;
+    claims.push_back({.path = path + "/{" + resident.key.value + "}",
+                      .host = resident.host.value,
+                      .position = resident.name.position,
+                      .use = &resident.use});
+  }
+}
+
+}  // namespace sluice::app

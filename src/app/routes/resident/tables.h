@@ -1,0 +1,27 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+#include <vector>
+
+#include "api/resident/options.h"
+#include "app/routes/kind.h"
+#include "base/declare.h"
+
+namespace sluice::app {
+
+// The kind of route [[resident]], and its tables.
+struct ResidentTables {
+  static constexpr std::string_view name = "[[resident]]";
+  std::vector<api::resident::ResidentOptions> residents;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("resident", &ResidentTables::residents, "The rows of a query, kept in memory.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+#include <vector>
+
+#include "app/routes/kind.h"
+#include "base/declare.h"
+#include "ws/options.h"
+
+namespace sluice::app {
+
+// The kind of route [[websocket]], and its tables.
+struct WebSocketTables {
+  static constexpr std::string_view name = "[[websocket]]";
+  std::vector<ws::WebSocketOptions> websockets;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("websocket", &WebSocketTables::websockets, "A path where WebSocket clients connect.");
+  }
+  static void check(config::Checks& checks);
+  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app
