@@ -325,7 +325,7 @@ get = "SELECT n FROM numbers"
 [openapi]
 path = "/api.json"
 """
-    for path, says in (("/api.json", "an endpoint or a websocket has the path /api.json"),
+    for path, says in (("/api.json", 'an [[endpoint]] has the path "/api.json"'),
                        ("/{name}", "no parameters"), ("api", "not a path")):
         (tmp_path / "sluice.toml").write_text(text.replace('path = "/api.json"\n', f'path = "{path}"\n')
                                               if path != "/api.json" else text)
