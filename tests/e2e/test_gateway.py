@@ -3,6 +3,7 @@ import hashlib
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -275,6 +276,28 @@ def test_escapes_stay_as_the_client_has_sent_them(sluice):
                 assert said(client.get(sent))[0] == f"GET {got}"
                 if sent.startswith("/"):
                     assert said(client2.get(sent))[0] == f"GET {got}"
+
+
+def test_the_host_may_be_the_servers(sluice, localhost, tmp_path):
+    gone = f"127.0.0.1:{free_port()}"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*localhost)
+    names = []
+    context.sni_callback = lambda _, name, __: names.append(name)
+    with (Upstream(echo) as back, Upstream(echo, path=tmp_path / "socket") as local, Upstream(echo, tls=context) as secure,
+          Upstream(lambda *_: response(status="503 Service Unavailable")) as busy):
+        for url, host, upstream in ((back.url, back.name, ""), (local.url, "localhost", ""),
+                                    (secure.url, f"localhost:{secure.port}", 'tls = { name = "inner.example", verify = false }')):
+            server = sluice(gateway(url, upstream=upstream, route="preserve_host = false"))
+            with server.connect() as client, http2.Client(server.port) as client2:
+                for answer in (client.get("/", "X-Forwarded-Host: forged"), client2.get("/")):
+                    fields = said(answer)[1]
+                    assert (fields["host"], fields["x-forwarded-host"]) == (host, "test")
+        assert set(names) == {"inner.example"}
+        server = sluice(gateway(f"http://{gone}", busy.url, back.url, upstream='retry_on = "503"', route="preserve_host = false"))
+        for _ in range(4):
+            assert said(server.get("/"))[1]["host"] == back.name
+        assert {dict(request[2])["host"] for request in busy.requests} == {busy.name}
 
 
 def test_fields_of_the_server_are_replaced_and_not_doubled(sluice, localhost):

@@ -162,12 +162,12 @@ bool may_lead_elsewhere(std::string_view segments) {
 
 }  // namespace
 
-const http::client::RequestHead* ForwardedRequest::make(const http::Request& request, std::string_view default_host,
-                                                        const PathChange* change) {
+const http::client::RequestHead* ForwardedRequest::make(const http::Request& request, std::string_view server_host,
+                                                        const PathChange* change, bool preserve_host) {
   const bool is_extended_connect = request.method == http::Method::connect;
   head_.method = is_extended_connect ? "GET" : request.method_text;
   head_.upgrade = fits_a_tunnel(request.upgrade) ? request.upgrade : std::string_view{};
-  head_.host = request.authority.empty() ? default_host : request.authority;
+  head_.host = preserve_host && !request.authority.empty() ? request.authority : server_host;
   if (may_lead_elsewhere(request.segments)) return nullptr;
   if (says_path(request) && change == nullptr) {
     head_.target = request.target;

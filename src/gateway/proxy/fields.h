@@ -27,8 +27,10 @@ class ForwardedRequest {
   //
   // `change`: how the route changes the path; may be null. Returns null if the path must not be forwarded: `change`
   // fails, or a server could resolve dots in it (`/a/..%2Fb`).
-  [[nodiscard]] const http::client::RequestHead* make(const http::Request& request, std::string_view default_host,
-                                                      const PathChange* change = nullptr);
+  //
+  // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false.
+  [[nodiscard]] const http::client::RequestHead* make(const http::Request& request, std::string_view server_host,
+                                                      const PathChange* change = nullptr, bool preserve_host = true);
   // For a WebSocket request: its Sec-WebSocket-Key; empty if it has none or several.
   [[nodiscard]] std::string_view websocket_key() const { return websocket_key_; }
 

@@ -63,6 +63,18 @@ TEST(ForwardedRequest, SaysWhomItComesFrom) {
       forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Own: 1\r\nHost_: 2\r\nX_Real_IP_: 3\r\n\r\n"));
 }
 
+TEST(ForwardedRequest, HasTheHostOfTheServerIfTheClientsIsNotPreserved) {
+  http::Request request;
+  request.method_text = "GET";
+  request.target = request.path = request.segments = "/a";
+  request.authority = "example.org";
+  ForwardedRequest forwarded;
+  Buffer out;
+  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", nullptr, false)));
+  EXPECT_EQ(out.view(),
+            "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\n\r\n");
+}
+
 // The request is as the HTTP/2 server creates it.
 TEST(ForwardedRequest, AWebSocketOverHttp2IsOneOverHttp1) {
   const http::Field fields[] = {{"sec-websocket-version", "13"}, {"sec-websocket-key", "of the client"}, {"a", "b"}};

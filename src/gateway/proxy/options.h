@@ -321,6 +321,7 @@ struct RouteOptions {
   std::optional<RespondOptions> respond;
   std::optional<Located<std::string>> strip;
   std::optional<RewriteOptions> rewrite;
+  Located<bool> preserve_host = {true};
   std::vector<Located<std::string>> use;
   Position position;
 
@@ -358,6 +359,10 @@ struct RouteOptions {
             "A prefix of `path` that is removed from the path before the server gets it, in whole segments, such as "
             "`/billing`.");
     v.field("rewrite", &Self::rewrite, "Changes the path before the server gets it, by a regular expression.");
+    v.field("preserve_host", &Self::preserve_host,
+            "The `Host` that the server gets. `true`: the client's. `false`: the host of the server's URL, with its "
+            "port unless that is the scheme's default; `localhost` for a unix socket. The client's is in "
+            "`X-Forwarded-Host`.");
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.position(&Self::position);

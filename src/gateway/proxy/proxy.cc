@@ -212,7 +212,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       co_return answer_for(lease.error());
     }
     http::client::Connection& connection = **lease;
-    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, change_);
+    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, change_, preserve_host_);
     if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
     ++server.requests;
     const std::string key(forwarded_.websocket_key());

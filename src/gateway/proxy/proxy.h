@@ -24,15 +24,16 @@ class Proxy final : public http::Handler {
  public:
   // `shared`: the upstream in the configuration of this route. `route` identifies the route on every core and across
   // reloads: tunnels last as long as the route. `change`: how the path is changed. `ours`: its configured fields
-  // replace the server's. Both may be null, and outlive this object.
+  // replace the server's. Both may be null, and outlive this object. `preserve_host`: as in RouteOptions.
   Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
         std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr,
-        const http::AnswerFields* ours = nullptr)
+        const http::AnswerFields* ours = nullptr, bool preserve_host = true)
       : upstream_(std::move(upstream)),
         shared_(std::move(shared)),
         route_(std::move(route)),
         change_(change),
-        ours_(ours) {}
+        ours_(ours),
+        preserve_host_(preserve_host) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
@@ -49,6 +50,7 @@ class Proxy final : public http::Handler {
   const std::shared_ptr<const void> route_;
   const PathChange* const change_;
   const http::AnswerFields* const ours_;
+  const bool preserve_host_;
   ForwardedRequest forwarded_;
 };
 

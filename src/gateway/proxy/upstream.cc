@@ -148,6 +148,14 @@ std::string authority_of(const Origin& origin) {
   return (is_ipv6 ? "[" + origin.host + "]" : origin.host) + ":" + std::to_string(origin.port);
 }
 
+// As a Host field names the server: without its scheme's default port.
+std::string host_of(const Origin& origin) {
+  if (!origin.path.empty()) return "localhost";
+  std::string host = authority_of(origin);
+  if (origin.port == (origin.secure ? 443 : 80)) host.resize(host.rfind(':'));
+  return host;
+}
+
 }  // namespace
 
 // ---- The part that all cores share ----
@@ -215,7 +223,7 @@ struct Upstream::Owner {
 Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
                          const SharedUpstream::Server& options)
     : address(options.name),
-      host(options.origin.path.empty() ? authority_of(options.origin) : "localhost"),
+      host(host_of(options.origin)),
       trouble(options.trouble),
       pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared)) {
   id = hash_of(address);

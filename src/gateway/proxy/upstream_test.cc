@@ -1,5 +1,6 @@
 #include "gateway/proxy/upstream.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -32,7 +33,8 @@ class UpstreamTest : public testing::Test {
     for (const std::string& url : urls) options_.servers.push_back({.url = {url}});
   }
   void start(unsigned count = cores) {
-    shared_ = std::make_shared<SharedUpstream>(options_, shared_.get());
+    shared_ = std::make_shared<SharedUpstream>(options_, shared_.get(),
+                                               options_.is_secure() ? *make_tls_context(options_) : nullptr);
     for (unsigned i = 0; i < count; ++i) {
       if (upstreams_[i]) {
         upstreams_[i]->serve(shared_);
@@ -98,6 +100,18 @@ class UpstreamTest : public testing::Test {
   const std::string two_ = "10.0.0.2:80";
   const std::set<std::string> both_ = {one_, two_};
 };
+
+TEST_F(UpstreamTest, AHostHasAPortUnlessItIsTheDefault) {
+  options_.tls.emplace().verify = false;
+  list({"http://a", "http://a:81", "https://a", "https://a:80", "http://[::1]:80", "unix:/run/a"});
+  start(1);
+  std::vector<std::string> hosts;
+  for (std::size_t i = 0; i < options_.servers.size(); ++i) {
+    hosts.push_back(upstreams_[0]->begin(*shared_, exchange_)->server().host);
+  }
+  std::ranges::sort(hosts);
+  EXPECT_EQ(hosts, (std::vector<std::string>{"[::1]", "a", "a", "a:80", "a:81", "localhost"}));
+}
 
 TEST_F(UpstreamTest, EachCoreBeginsWithAnotherServer) {
   start();
