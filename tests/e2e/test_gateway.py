@@ -278,6 +278,42 @@ def test_escapes_stay_as_the_client_has_sent_them(sluice):
                     assert said(client2.get(sent))[0] == f"GET {got}"
 
 
+def test_the_stripped_prefix_is_restored_in_answers(sluice):
+    def answer(request, connection):
+        if request[1] == "/early":
+            connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")
+        fields = dict(request[2])
+        return response(b"", *(f"{name}: {fields['x-' + name]}" for name in ("location", "content-location", "set-cookie")
+                               if "x-" + name in fields), status="201 Created" if request[0] == "POST" else "302 Found")
+
+    with Upstream(answer) as back:
+        routes = "".join(f'[[route]]\npath = "/{name}/{{rest...}}"\nupstream = "back"\n{keys}\n' for name, keys in (
+            ("app", 'strip = "/app"'), ("new", """rewrite = { match = "^/new", to = "/app" }"""), ("asked", 'strip = "/asked"\nuse = ["ask"]')))
+        server = sluice(gateway(back.url, more=routes) + """
+            [policy.ask]
+            type = "auth-request"
+            upstream = "back"
+            path = "/check"
+            """)
+        with server.connect() as client, http2.Client(server.port) as client2:
+            def answers(method, target, *sent):
+                """The answer's fields over HTTP/1.1 and HTTP/2 are the same."""
+                first = dict(client.call(method, target, b"" if method == "POST" else None, *(f"{n}: {v}" for n, v in sent)).fields)
+                second = client2.get(target, method=method, fields=sent).fields
+                names = ("location", "content-location", "set-cookie")
+                assert [first.get(name) for name in names] == [second.get(name) for name in names]
+                return [first.get(name) for name in names]
+
+            sent = (("x-location", "/x"), ("x-content-location", "http://test/y"), ("x-set-cookie", "a=b; Path=/"))
+            restored = ["/app/x", "http://test/app/y", "a=b; Path=/app"]
+            for method, target in (("GET", "/app/a"), ("GET", "/app/early"), ("POST", "/app/a"), ("GET", "/%61pp/a")):
+                assert answers(method, target, *sent) == restored
+            assert answers("GET", "/app/a", ("x-location", "/app/x"), ("x-set-cookie", "a=b")) == ["/app/x", None, "a=b"]
+            assert answers("GET", "/app/a", ("x-location", "http://other/x")) == ["http://other/x", None, None]
+            for target in ("/plain/a", "/new/a", "/asked/a"):  # the last answer is that of the auth server
+                assert answers("GET", target, *sent) == ["/x", "http://test/y", "a=b; Path=/"]
+
+
 def test_the_host_may_be_the_servers(sluice, localhost, tmp_path):
     gone = f"127.0.0.1:{free_port()}"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

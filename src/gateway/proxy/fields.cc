@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "base/hex.h"
 #include "http/h1/parser.h"
@@ -134,6 +136,51 @@ void append_sent_path(std::string& out, std::string_view raw) {
   }
 }
 
+// The host that the client has asked for, possibly as reported by a trusted proxy.
+std::string_view public_host(const http::Request& request) {
+  std::string_view host = request.authority;
+  if (!request.from_proxy) return host;
+  for (const Field& field : request.fields.first(request.fields.size() - request.own_fields)) {
+    if (same_name(field.name, "x-forwarded-host")) host = field.value;
+  }
+  return host;
+}
+
+std::string_view without_port(std::string_view authority, std::string_view port) {
+  if (authority.ends_with(port)) authority.remove_suffix(port.size());
+  return authority;
+}
+
+// From the path on; nothing if the reference is relative or to another host.
+std::optional<std::string_view> path_on(const http::Request& request, std::string_view reference) {
+  if (reference.starts_with('/')) return reference.starts_with("//") ? std::nullopt : std::optional(reference);
+  const std::size_t scheme = reference.find("://");
+  if (scheme == reference.npos) return std::nullopt;
+  if (!same_name(reference.substr(0, scheme), request.secure ? "https" : "http")) return std::nullopt;
+  reference.remove_prefix(scheme + 3);
+  const std::size_t end = std::min(reference.find_first_of("/?#"), reference.size());
+  const std::string_view port = request.secure ? ":443" : ":80";
+  if (!same_name(without_port(reference.substr(0, end), port), without_port(public_host(request), port))) {
+    return std::nullopt;
+  }
+  return reference.substr(end);
+}
+
+// The path that a cookie is limited to, that of the last `Path` (RFC 6265, 5.3); nothing if it has none.
+std::optional<std::string_view> path_of_cookie(std::string_view cookie) {
+  std::string_view path;
+  for (std::size_t begin = cookie.find(';'); begin != cookie.npos;) {
+    const std::size_t end = cookie.find(';', ++begin);
+    const std::string_view attribute = cookie.substr(begin, end - begin);
+    const std::size_t equals = std::min(attribute.find('='), attribute.size());
+    if (same_name(trim_blanks(attribute.substr(0, equals)), "path")) {
+      path = trim_blanks(attribute.substr(std::min(equals + 1, attribute.size())));
+    }
+    begin = end;
+  }
+  return path.starts_with('/') ? std::optional(path) : std::nullopt;
+}
+
 // Protocols that could carry further HTTP requests are not tunnelled, because those would bypass routes and policies.
 bool fits_a_tunnel(std::string_view protocols) {
   bool fits = true;
@@ -233,21 +280,19 @@ void ForwardedRequest::add_key(bool of_our_own) {
 // Keeps a trusted proxy's fields about the client, and adds the proxy's address.
 void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<const Field> of_client) {
   chain_.clear();
-  std::string_view host = request.authority;
   for (const Field& field : of_client) {
     if (!is_forwarded(field.name)) continue;
     const std::string_view what = field.name.substr(12);
     if (same_name(what, "for")) {
       chain_.append(chain_.empty() ? "" : ", ").append(field.value);
-    } else if (same_name(what, "host")) {
-      host = field.value;
-    } else if (!same_name(what, "proto")) {
+    } else if (!same_name(what, "host") && !same_name(what, "proto")) {
       fields_.push_back(field);
     }
   }
   if (!request.connection_peer.empty()) chain_.append(chain_.empty() ? "" : ", ").append(request.connection_peer);
   if (!chain_.empty()) fields_.push_back({"X-Forwarded-For", chain_});
   fields_.push_back({"X-Forwarded-Proto", request.secure ? "https" : "http"});
+  const std::string_view host = public_host(request);
   if (!host.empty()) fields_.push_back({"X-Forwarded-Host", host});
 }
 
@@ -263,6 +308,23 @@ void remove_ours(const http::AnswerFields& ours, http::FieldList& fields) {
     for (std::size_t i = fields.items().size(); i-- != 0;) {
       if (same_name(fields.items()[i].name, name)) fields.remove(i);
     }
+  }
+}
+
+void restore_prefix(const PathChange& change, const http::Request& request, http::FieldList& fields) {
+  for (std::size_t i = 0; i < fields.items().size(); ++i) {
+    const auto [name, value] = fields.items()[i];
+    const bool is_cookie = same_name(name, "set-cookie");
+    if (!is_cookie && !same_name(name, "location") && !same_name(name, "content-location")) continue;
+    if (is_cookie && same_name(value.substr(0, 7), "__host-")) continue;
+    const auto path = is_cookie ? path_of_cookie(value) : path_on(request, value);
+    if (!path || change.is_below_prefix(*path)) continue;
+    const auto at = static_cast<std::size_t>(path->data() - value.data());
+    std::string restored(value.substr(0, at));
+    restored += change.prefix();
+    if (!is_cookie && !path->starts_with('/')) restored += '/';
+    restored += value.substr(is_cookie && *path == "/" ? at + 1 : at);
+    fields.set_owned(i, std::move(restored));
   }
 }
 

@@ -53,6 +53,11 @@ class ForwardedRequest {
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
 // Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
+// Adds the prefix that the route strips to the paths that the answer's Location, Content-Location and Set-Cookie give
+// the client. Paths that are below the prefix already stay unchanged, and so do references that are relative or to
+// another host than the request's. `Path=/` becomes the bare prefix, so that the cookie is for the prefix itself too.
+// Cookies that are called __Host-... keep their path, because browsers accept them only with `Path=/`.
+void restore_prefix(const PathChange& change, const http::Request& request, http::FieldList& fields);
 // Removes the fields that this program's configuration adds to every response, including those only for TLS.
 void remove_ours(const http::AnswerFields& ours, http::FieldList& fields);
 

@@ -239,6 +239,64 @@ TEST(ForwardFields, LeavesOutWhatIsOfTheConnection) {
   EXPECT_EQ(text, "X-B=2 Set-Cookie=a=b Set-Cookie=c=d Date=now ");
 }
 
+// The value that a client of http://a gets if a route strips `prefix`.
+std::string restored(std::string_view name, std::string_view value, std::string prefix = "/b/c",
+                     const http::Request* request = nullptr) {
+  RouteOptions options;
+  options.strip.emplace(std::move(prefix));
+  http::Request plain;
+  plain.authority = "a";
+  http::FieldList list;
+  list.add(name, value);
+  restore_prefix(**PathChange::make(options), request != nullptr ? *request : plain, list);
+  return std::string(list.items()[0].value);
+}
+
+TEST(RestorePrefix, References) {
+  for (const char* name : {"Location", "content-location"}) {
+    EXPECT_EQ(restored(name, "/x?y=/z#w"), "/b/c/x?y=/z#w");
+    EXPECT_EQ(restored(name, "/"), "/b/c/");
+    EXPECT_EQ(restored(name, "/b/cx"), "/b/c/b/cx");
+    EXPECT_EQ(restored(name, "/b"), "/b/c/b");
+    EXPECT_EQ(restored(name, "http://a/x"), "http://a/b/c/x");
+    EXPECT_EQ(restored(name, "HTTP://A:80"), "HTTP://A:80/b/c/");
+    EXPECT_EQ(restored(name, "http://a?x=/y"), "http://a/b/c/?x=/y");
+    for (const char* same : {"/b/c", "/b/c/x", "/b/c?x", "/b/c#x", "/%62/c/x", "http://a/b/c/x", "//a/x", "x", "", "?x",
+                             "../x", "http", "https://a/x", "http://a:81/x", "http://u@a/x", "http://other/x"}) {
+      EXPECT_EQ(restored(name, same), same);
+    }
+  }
+  EXPECT_EQ(restored("Location", "/x", "/\u00fc"), "/%C3%BC/x");
+  EXPECT_EQ(restored("Location", "/%c3%bc/x", "/\u00fc"), "/%c3%bc/x");
+  EXPECT_EQ(restored("X-Location", "/x"), "/x");
+}
+
+TEST(RestorePrefix, TheHostIsTheOneThatTheClientUses) {
+  const http::Field fields[] = {{"X-Forwarded-Host", "public.example"}};
+  http::Request request;
+  request.authority = "inner:443";
+  request.secure = true;
+  request.fields = fields;
+  EXPECT_EQ(restored("Location", "https://inner/x", "/b", &request), "https://inner/b/x");
+  EXPECT_EQ(restored("Location", "http://inner/x", "/b", &request), "http://inner/x");
+  EXPECT_EQ(restored("Location", "https://public.example/x", "/b", &request), "https://public.example/x");
+  request.from_proxy = true;
+  EXPECT_EQ(restored("Location", "https://public.example/x", "/b", &request), "https://public.example/b/x");
+}
+
+TEST(RestorePrefix, Cookies) {
+  const auto cookie = [](std::string_view value) { return restored("Set-Cookie", value); };
+  EXPECT_EQ(cookie("n=v; Path=/; Secure"), "n=v; Path=/b/c; Secure");
+  EXPECT_EQ(cookie("n=v;path = /x ;Secure"), "n=v;path = /b/c/x ;Secure");
+  EXPECT_EQ(cookie("path=/v; Path=/x/"), "path=/v; Path=/b/c/x/");
+  EXPECT_EQ(cookie("n=v; Path=/x; Path=/y"), "n=v; Path=/x; Path=/b/c/y") << "browsers use the last one";
+  for (const char* same : {"n=v", "path=/v", "n=v; Path=", "n=v; Path", "n=v; Path=x", "n=v; Path=\"/x\"",
+                           "n=v; Path=/b/c", "n=v; Path=/b/c/x", "n=v; Path=/x; Path=", "n=v; Xpath=/x", ";", "",
+                           "__Host-n=v; Path=/", "__host-n=v; Path=/"}) {
+    EXPECT_EQ(cookie(same), same);
+  }
+}
+
 TEST(ForwardTrailers, LeavesOutWhatWouldChangeTheMessage) {
   std::vector<http::Field> trailers = {
       {"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}, {"Host", "a"}, {"X-Sum", "7"}};

@@ -357,7 +357,7 @@ struct RouteOptions {
     v.field("respond", &Self::respond, "Instead of `upstream`: answers with a fixed response.");
     v.field("strip", &Self::strip,
             "A prefix of `path` that is removed from the path before the server gets it, in whole segments, such as "
-            "`/billing`.");
+            "`/billing`. It is added again to `Location`, `Content-Location` and the `Path` of cookies in answers.");
     v.field("rewrite", &Self::rewrite, "Changes the path before the server gets it, by a regular expression.");
     v.field("preserve_host", &Self::preserve_host,
             "The `Host` that the server gets. `true`: the client's. `false`: the host of the server's URL, with its "

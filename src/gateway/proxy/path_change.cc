@@ -62,12 +62,23 @@ std::expected<std::unique_ptr<const PathChange>, std::string> PathChange::make(c
   return change;
 }
 
+std::size_t PathChange::find_end(std::string_view path) const {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < strip_.size();) {
+    if (end == path.size() || read_character(strip_, i) != read_character(path, end)) return path.npos;
+  }
+  return end;
+}
+
+bool PathChange::is_below_prefix(std::string_view path) const {
+  const std::size_t end = find_end(path);
+  return end != path.npos && (end == path.size() || path[end] == '/' || path[end] == '?' || path[end] == '#');
+}
+
 bool PathChange::apply(std::string& path) const {
   if (match_ == nullptr) {
-    std::size_t end = 0;
-    for (std::size_t i = 0; i < strip_.size();) {
-      if (end == path.size() || read_character(strip_, i) != read_character(path, end)) return true;
-    }
+    const std::size_t end = find_end(path);
+    if (end == path.npos) return true;
     path.erase(0, end);
     if (path.empty()) path = "/";
     return path.starts_with('/');

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <expected>
 #include <memory>
 #include <string>
@@ -26,9 +27,13 @@ class PathChange {
   [[nodiscard]] bool apply(std::string& path) const;
   // The prefix that is removed; may be empty.
   [[nodiscard]] std::string_view prefix() const { return strip_; }
+  // Whether the segments at the beginning of a path are those of the prefix. A query string may follow the path.
+  [[nodiscard]] bool is_below_prefix(std::string_view path) const;
 
  private:
   PathChange();
+  // The size of the prefix as `path` spells it; npos if it does not begin with these characters.
+  [[nodiscard]] std::size_t find_end(std::string_view path) const;
 
   std::string strip_;
   std::unique_ptr<const re2::RE2> match_;

@@ -242,6 +242,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       Response response;
       response.status = status;
       forward_fields((*head)->fields, response.fields);
+      if (change_ != nullptr && !change_->prefix().empty()) restore_prefix(*change_, request, response.fields);
       if (ours_ != nullptr) remove_ours(*ours_, response.fields);
       auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));
       responding->set_size(**head, request.method);
