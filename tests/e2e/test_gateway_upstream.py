@@ -244,6 +244,26 @@ def test_without_a_server_requests_are_refused_at_once(sluice):
         wait_until(lambda: server.get("/").body == b"b" and state(server, port) == "up")
 
 
+@pytest.mark.parametrize("balance", ['"round-robin"', '"least"', '"hash"\nhash = "path"'])
+def test_a_backup_gets_requests_only_while_no_other_server_is_up(sluice, balance):
+    port = free_port()
+    first = Upstream(lambda *_: response(b"a"), port)
+    with named("backup") as backup:
+        entries = [f'{{ url = "{backup.url}", backup = true }}', f'"{first.url}"']
+        server = sluice(upstream_of(entries, f'balance = {balance}\n'
+                                    'eject = { after = 3, for = "500ms", slow_start = "0s" }'), server="cores = 2")
+        assert {server.get(f"/{i}").body for i in range(20)} == {b"a"}
+        first.close()
+        # Until the server is ejected, each request is tried at it, and then sent to the backup.
+        wait_until(lambda: server.get("/").body == b"backup" and state(server, port) == "ejected")
+        with Upstream(lambda *_: response(b"a"), port):
+            wait_until(lambda: server.get("/").body and state(server, port) == "up")
+            wait_until(lambda: server.get("/").body == b"a")
+            count = len(backup.requests)
+            assert {server.get(f"/{i}").body for i in range(20)} == {b"a"}
+            assert len(backup.requests) == count
+
+
 def test_a_server_that_hangs_is_ejected(sluice):
     ends = threading.Event()
 

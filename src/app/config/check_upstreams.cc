@@ -55,7 +55,7 @@ void check_upstreams(const Checks& checks) {
       checks.complain(upstream.name.position, "another upstream has the same name", again(other->second));
     }
     std::map<std::string, Position> servers;
-    for (const auto& [url, weight] : upstream.servers) {
+    for (const auto& [url, weight, backup] : upstream.servers) {
       const auto origin = gateway::parse_server(url.value);
       if (!origin) continue;
       const std::string server = gateway::SharedUpstream::name_of(*origin);

@@ -719,7 +719,7 @@ TEST(Load, Balance) {
   const Options options = options_of(R"(
 [[upstream]]
 name = "back"
-servers = ["http://a", { url = "http://b", weight = 3 }]
+servers = ["http://a", { url = "http://b", weight = 3, backup = true }]
 balance = "hash"
 hash = "cookie.session"
 retries = 2
@@ -733,6 +733,7 @@ upstream = "back"
   const gateway::UpstreamOptions& upstream = options.upstreams[0];
   EXPECT_EQ(upstream.servers[1].weight, 3u);
   EXPECT_EQ(upstream.balance.value, gateway::Balance::hash);
+  EXPECT_TRUE(upstream.servers[1].backup && !upstream.servers[0].backup);
   EXPECT_EQ(upstream.hash.value, "cookie.session");
   EXPECT_EQ(upstream.retries, 2u);
   EXPECT_EQ(upstream.retry_on.value, "503");

@@ -28,20 +28,17 @@ std::uint64_t draw(std::uint64_t& state, std::uint64_t below) {
 std::uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 Choice::Choice(std::span<Candidate* const> all, std::span<const std::uint64_t> tried) : all_(all), tried_(tried) {
-  for (const Candidate* one : all_) total_ += weight(*one);
-  if (total_ != 0) return;
-  all_ejected_ = true;
-  for (const Candidate* one : all_) total_ += weight(*one);
-}
-
-bool Choice::may_be(const Candidate& one) const {
-  return tried_.empty() || std::ranges::find(tried_, one.id) == tried_.end();
+  for (const Group group : {Group::regular, Group::backups, Group::not_removed}) {
+    group_ = group;
+    for (const Candidate* one : all_) total_ += weight(*one);
+    if (total_ != 0) return;
+  }
 }
 
 std::uint64_t Choice::weight(const Candidate& one) const {
-  if (!may_be(one)) return 0;
-  if (all_ejected_) return one.is_removed ? 0 : std::uint64_t{one.weight} * 100;
-  return std::uint64_t{one.weight} * one.share;
+  if (!tried_.empty() && std::ranges::find(tried_, one.id) != tried_.end()) return 0;
+  if (group_ == Group::not_removed) return one.is_removed ? 0 : std::uint64_t{one.weight} * 100;
+  return one.is_backup == (group_ == Group::backups) ? std::uint64_t{one.weight} * one.share : 0;
 }
 
 Candidate* Choice::round_robin() const {

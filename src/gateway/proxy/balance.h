@@ -15,14 +15,15 @@ namespace sluice::gateway {
 struct Candidate {
   std::uint64_t id = 0;  // hash_of() its name
   std::uint32_t weight = 1;
-  std::uint32_t share = 100;    // percent of its weight that it gets now; 0: ejected
-  bool is_removed = false;      // ejected because its probes fail
+  std::uint32_t share = 100;  // percent of its weight that it gets now; 0: ejected
+  bool is_removed = false;    // ejected because its probes fail
+  bool is_backup = false;
   std::uint32_t in_flight = 0;  // requests that have not ended
   std::int64_t current = 0;     // the state of round robin
 };
 
-// The servers that a request can be sent to: those that it has not been sent to yet. Ejected servers are left out. If
-// all are ejected, only the removed ones are left out.
+// The servers that a request can be sent to: those that it has not been sent to yet, without ejected servers and
+// backups. If none is left, the backups that are not ejected; otherwise all servers that are not removed.
 class Choice {
  public:
   // `tried`: ids of servers. Both arguments outlive this object.
@@ -38,9 +39,11 @@ class Choice {
   // removed or gets less weight, only its keys move; a new server only takes keys from others. Costs a hash and a
   // logarithm for each server.
   [[nodiscard]] Candidate* hash(std::uint64_t key) const;
-  [[nodiscard]] bool may_be(const Candidate& one) const;
+  [[nodiscard]] bool may_be(const Candidate& one) const { return weight(one) != 0; }
 
  private:
+  enum class Group : std::uint8_t { regular, backups, not_removed };
+
   [[nodiscard]] std::uint64_t weight(const Candidate& one) const;
   // The server whose part of the sum of all weights contains `place`; `skipped` has no part.
   [[nodiscard]] Candidate* at(std::uint64_t place, const Candidate* skipped) const;
@@ -48,7 +51,7 @@ class Choice {
   const std::span<Candidate* const> all_;
   const std::span<const std::uint64_t> tried_;
   std::uint64_t total_ = 0;  // of all weights
-  bool all_ejected_ = false;
+  Group group_{};
 };
 
 }  // namespace sluice::gateway

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,39 @@ TEST(Choice, LeavesOutWhatWasTriedAndWhatIsEjected) {
   EXPECT_EQ(servers.choice(tried).round_robin(), nullptr);
   EXPECT_EQ(servers.choice(tried).least(random), nullptr);
   EXPECT_EQ(servers.choice(tried).hash(1), nullptr);
+}
+
+TEST(Choice, TakesBackupsOnlyIfNoOtherServerIsLeft) {
+  Servers servers({1, 1, 1, 1});
+  servers[0].is_backup = servers[1].is_backup = true;
+  std::uint64_t random = 1;
+  std::vector<std::uint64_t> tried;
+  const auto chosen = [&] {
+    std::set<std::size_t> indexes;
+    for (int i = 0; i < 100; ++i) {
+      const Choice choice = servers.choice(tried);
+      const std::set<std::size_t> now = {servers.index_of(choice.round_robin()), servers.index_of(choice.least(random)),
+                                         servers.index_of(choice.hash(key(i)))};
+      indexes.insert(now.begin(), now.end());
+    }
+    return indexes;
+  };
+  using Indexes = std::set<std::size_t>;
+  EXPECT_EQ(chosen(), (Indexes{2, 3}));
+  servers[2].share = 10;
+  servers[3].share = 0;
+  EXPECT_EQ(chosen(), Indexes{2}) << "one in slow start is up";
+  tried = {servers[2].id};
+  EXPECT_EQ(chosen(), (Indexes{0, 1}));
+  tried = {};
+  servers[2].share = 0;
+  EXPECT_EQ(chosen(), (Indexes{0, 1}));
+  servers[0].share = 0;
+  EXPECT_EQ(chosen(), Indexes{1});
+  servers[1].share = 0;
+  EXPECT_EQ(chosen(), (Indexes{0, 1, 2, 3})) << "all are ejected";
+  servers[1].is_removed = servers[2].is_removed = true;
+  EXPECT_EQ(chosen(), (Indexes{0, 3}));
 }
 
 TEST(Least, DrawsByWeightAndAvoidsTheBusy) {

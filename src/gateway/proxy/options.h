@@ -45,6 +45,7 @@ struct HashKey {
 struct ServerEntry {
   Located<std::string> url;
   std::uint32_t weight = 1;
+  bool backup = false;
 
   static std::string check(std::string_view text);
 
@@ -57,6 +58,9 @@ struct ServerEntry {
     v.field("weight", &Self::weight,
             "The server's share of requests, in proportion to the weights of the other servers.",
             {.min = 1, .max = 1000});
+    v.field("backup", &Self::backup,
+            "`true`: the server gets a request only if every server without `backup` is ejected, or has failed for "
+            "this request.");
     v.shorthand("url");
   }
 };

@@ -175,7 +175,11 @@ SharedUpstream::SharedUpstream(const UpstreamOptions& of, const SharedUpstream* 
       cores(before != nullptr ? before->cores : std::make_shared<Cores>()) {
   SLUICE_ASSERT(tls != nullptr || !options.is_secure());
   for (const ServerEntry& entry : options.servers) {
-    Server server{.origin = *parse_server(entry.url.value), .name = {}, .weight = entry.weight, .trouble = nullptr};
+    Server server{.origin = *parse_server(entry.url.value),
+                  .name = {},
+                  .weight = entry.weight,
+                  .is_backup = entry.backup,
+                  .trouble = nullptr};
     server.name = name_of(server.origin);
     if (before != nullptr) {
       const auto same = std::ranges::find(before->servers, server.name, &Server::name);
@@ -268,6 +272,7 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
     }
     if (!server) server = std::make_unique<Server>(reactor_, mailbox_, *shared_, options);
     server->weight = options.weight;
+    server->is_backup = options.is_backup;
     next.push_back(std::move(server));
   }
   std::erase(gone_, nullptr);
@@ -315,12 +320,12 @@ Upstream::Server* Upstream::find(std::uint64_t id) const {
 Upstream::Server* Upstream::choose_permitted(std::optional<std::uint64_t> key) {
   for (const auto& server : servers_) {
     if (!server->has_permit) continue;
-    if (!key) return server.get();
-    // The permit is only for a request whose key belongs to the server.
+    // The permit is only for a request that could go to the server if it were up.
     const auto share = std::exchange(server->share, 100);
-    const Candidate* const chosen = Choice(candidates_, {}).hash(*key);
+    const Choice choice(candidates_, {});
+    const bool is_chosen = key ? choice.hash(*key) == server.get() : choice.may_be(*server);
     server->share = share;
-    if (chosen == server.get()) return server.get();
+    if (is_chosen) return server.get();
   }
   return nullptr;
 }
@@ -337,6 +342,7 @@ std::vector<Candidate*> Upstream::earlier_candidates(const SharedUpstream& of) {
       gone_.push_back(std::make_unique<Server>(reactor_, mailbox_, of, options));
       server = gone_.back().get();
       server->weight = options.weight;
+      server->is_backup = options.is_backup;
       server->is_gone = true;
     }
     candidates.push_back(server);

@@ -59,6 +59,7 @@ struct SharedUpstream {
     std::string name;
     std::uint32_t weight = 1;
     std::shared_ptr<TroubleLog> trouble;
+    bool is_backup = false;
   };
 
   // `before`: the previous version, which may have other servers or another balancing; may be null. Every core then

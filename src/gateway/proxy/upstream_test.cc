@@ -148,6 +148,38 @@ TEST_F(UpstreamTest, FailuresOfAllCoresAreInARowUnlessOnePasses) {
   EXPECT_EQ(state(one_), "ejected");
 }
 
+TEST_F(UpstreamTest, ABackupGetsRequestsWhileNoOtherServerIsUp) {
+  options_.servers[0].backup = true;
+  start();
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), std::set{two_}) << i;
+  Upstream::Tried tried;
+  tried.add(hash_of(two_));
+  EXPECT_EQ(upstreams_[0]->begin_again(*shared_, exchange_, tried, true)->server().address, one_);
+  for (int i = 0; i < 3; ++i) send(0, two_, false);
+  pass(10ms);
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), std::set{one_}) << i;
+  // One request tries the other server, which then gets all requests.
+  pass(10s);
+  for (int i = 0; i < 10 && state(two_) == "probing"; ++i) {
+    for (auto& upstream : upstreams_) {
+      Upstream::Attempt attempt = upstream->begin(*shared_, exchange_).value();
+      if (attempt.server().address == two_) attempt.judge(true);
+    }
+    pass(10ms);
+  }
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), std::set{two_}) << i;
+  // A backup is not tried while another server is up.
+  options_.servers[0].backup = false;
+  start();
+  for (int i = 0; i < 3; ++i) send(0, one_, false);
+  pass(10ms);
+  options_.servers[0].backup = true;
+  start();
+  pass(11s);
+  EXPECT_EQ(state(one_), "probing");
+  for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), std::set{two_}) << i;
+}
+
 // The servers refuse connections.
 TEST_F(UpstreamTest, ProbesRemoveAllServersOnAllCores) {
   options_.health = HealthOptions{.every = 1s, .timeout = 500ms, .fall = 2};
