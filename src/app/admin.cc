@@ -30,8 +30,8 @@ class Admin::Live final : public http::Handler {
   core::Async<http::Response> handle(http::Exchange&) override { return text_response("text/plain", "live\n"); }
 };
 
-// Ready: not draining, every core has its keys, and every database answers on every core. Each core has its own
-// connections, which may recover at different times.
+// Ready: not draining, every core has its keys, every database answers on every core, and every required upstream has a
+// server. Each core has its own connections, which may recover at different times.
 class Admin::Ready final : public http::Handler {
  public:
   Ready(core::Core& core, std::span<Worker* const> workers) : core_(core), workers_(workers) {}
@@ -42,13 +42,15 @@ class Admin::Ready final : public http::Handler {
   core::Task<http::Response> find_out() {
     if (workers_[core_.index()]->draining()) co_return not_ready("The server is shutting down.");
     const Instant deadline = core_.reactor().now() + readiness_wait;
+    std::string note;  // nearly the same on all cores
     for (unsigned i = 0; i < workers_.size(); ++i) {
-      const auto unready = co_await core_.mesh().call(
-          i, deadline, [worker = workers_[i], deadline] { return worker->find_unready(deadline); });
-      if (!unready) co_return not_ready("Core " + std::to_string(i) + " does not answer.");
-      if (*unready) co_return not_ready(**unready);
+      auto found = co_await core_.mesh().call(
+          i, deadline, [worker = workers_[i], deadline] { return worker->find_readiness(deadline); });
+      if (!found) co_return not_ready("Core " + std::to_string(i) + " does not answer.");
+      if (!found->is_ready) co_return not_ready(found->text);
+      if (!found->text.empty()) note = std::move(found->text) + "\n";
     }
-    co_return text_response("text/plain", "ready\n");
+    co_return text_response("text/plain", "ready\n" + note);
   }
   static http::Response not_ready(std::string_view why) {
     http::Response response = http::problem(503, why);

@@ -344,20 +344,31 @@ Worker::Snapshot Worker::snapshot() const {
   return result;
 }
 
-core::Task<std::optional<std::string>> Worker::find_unready(Instant deadline) {
+core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
   const std::shared_ptr<const Plan> plan = site_->plan();
   for (const auto& component : plan->all<KeySourceComponent>()) {
     const auto source = find(component.get());
-    if (source->keys() == nullptr) co_return "The keys of " + source->url().name + " have not been fetched yet.";
+    if (source->keys() == nullptr) {
+      co_return Readiness{false, "The keys of " + source->url().name + " have not been fetched yet."};
+    }
   }
+  Readiness result;
+  for (const auto& component : plan->all<UpstreamComponent>()) {
+    const auto upstream = find(component.get());
+    if (upstream->has_server()) continue;
+    const auto& options = component->shared->options;
+    if (options.required.value) result.is_ready = false;
+    result.text += (result.text.empty() ? "Upstreams without an available server: " : ", ") + options.name.value;
+  }
+  if (!result.is_ready) co_return result;
   for (const auto& component : plan->databases) {
     // A reload may have replaced the database meanwhile.
     const std::shared_ptr<sql::Database> database = find(component.get());
     if (database != nullptr && !co_await database->ping(deadline)) {
-      co_return "The database \"" + component->options.name.value + "\" does not answer.";
+      co_return Readiness{false, "The database \"" + component->options.name.value + "\" does not answer."};
     }
   }
-  co_return std::nullopt;
+  co_return result;
 }
 
 void Worker::completed(const http::Completion& completion) {

@@ -92,8 +92,13 @@ class Worker final : http::Observer, http::Handler {
   void drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept;
   [[nodiscard]] bool draining() const { return draining_; }
 
-  // Why this core is not ready: a database does not answer, or keys have not been fetched. Nothing if it is ready.
-  core::Task<std::optional<std::string>> find_unready(Instant deadline);
+  struct Readiness {
+    bool is_ready = true;
+    std::string text;  // why it is not ready, or a note; may be empty
+  };
+  // This core is not ready if a database does not answer, keys have not been fetched, or a required upstream has no
+  // server.
+  core::Task<Readiness> find_readiness(Instant deadline);
 
   // The core's counters. The value may be passed to another core.
   struct Snapshot {

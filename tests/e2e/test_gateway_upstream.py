@@ -264,6 +264,29 @@ def test_a_backup_gets_requests_only_while_no_other_server_is_up(sluice, balance
             assert len(backup.requests) == count
 
 
+def test_readiness_without_a_server(sluice):
+    health = 'health = { every = "50ms", fall = 2, rise = 1 }\neject = { for = "100ms" }'
+    ports = free_port(), free_port()
+    first = Upstream(lambda *_: response(b"a"), ports[0])
+    with named("b") as b:
+        needed = f'[[upstream]]\nname = "needed"\nservers = ["http://127.0.0.1:{ports[1]}", "{b.url}"]\nrequired = true\n'
+        server = sluice(gateway(first.url, upstream=health) + needed + health, server="cores = 2")
+        wait_until(lambda: state(server, ports[1], "needed") == "ejected")
+        assert server.admin("/readyz") == (200, "ready\n")
+        first.close()
+        wait_until(lambda: server.admin("/readyz") == (200, "ready\nUpstreams without an available server: back\n"))
+    wait_until(lambda: server.admin("/readyz")[0] == 503)
+    assert "Upstreams without an available server: back, needed" in server.admin("/readyz")[1]
+    with Upstream(lambda *_: response(b"c"), ports[1]):
+        wait_until(lambda: server.admin("/readyz")[0] == 200)
+    wait_until(lambda: server.admin("/readyz")[0] == 503)
+    # A reload that no longer requires it keeps the state.
+    server.file.write_text(server.file.read_text().replace("required = true", ""))
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: server.admin("/readyz")[0] == 200)
+    assert "back, needed" in server.admin("/readyz")[1]
+
+
 def test_a_server_that_hangs_is_ejected(sluice):
     ends = threading.Event()
 

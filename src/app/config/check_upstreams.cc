@@ -68,6 +68,10 @@ void check_upstreams(const Checks& checks) {
     if (!upstream.retry_on.value.empty() && upstream.retries == 0) {
       checks.complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
     }
+    if (upstream.required.value && !upstream.health) {
+      checks.complain(upstream.required.position,
+                      "\"required\" needs \"health\": only failed probes remove all servers");
+    }
     if (upstream.eject.time.value > upstream.eject.longest) {
       checks.complain(upstream.eject.time.position, "an ejection would last longer than \"longest\" allows",
                       fmt::format("\"longest\" is {}", format_duration(upstream.eject.longest)));

@@ -720,6 +720,7 @@ TEST(Load, Balance) {
 [[upstream]]
 name = "back"
 servers = ["http://a", { url = "http://b", weight = 3, backup = true }]
+required = true
 balance = "hash"
 hash = "cookie.session"
 retries = 2
@@ -732,8 +733,9 @@ upstream = "back"
 )");
   const gateway::UpstreamOptions& upstream = options.upstreams[0];
   EXPECT_EQ(upstream.servers[1].weight, 3u);
-  EXPECT_EQ(upstream.balance.value, gateway::Balance::hash);
   EXPECT_TRUE(upstream.servers[1].backup && !upstream.servers[0].backup);
+  EXPECT_TRUE(upstream.required.value);
+  EXPECT_EQ(upstream.balance.value, gateway::Balance::hash);
   EXPECT_EQ(upstream.hash.value, "cookie.session");
   EXPECT_EQ(upstream.retries, 2u);
   EXPECT_EQ(upstream.retry_on.value, "503");
@@ -781,6 +783,8 @@ TEST(Errors, Balance) {
         << wrong;
   }
   EXPECT_EQ(upstream("retries = 0\nretry_on = \"503\"\n"), "5:12 \"retry_on\" is for \"retries\" above 0\n");
+  EXPECT_EQ(upstream("required = true\n"),
+            "4:12 \"required\" needs \"health\": only failed probes remove all servers\n");
   EXPECT_EQ(upstream("eject = { for = \"1h\" }\n"),
             "4:17 an ejection would last longer than \"longest\" allows | \"longest\" is 5m\n");
   EXPECT_NE(upstream("health = { status = \"199\" }\n"), "");

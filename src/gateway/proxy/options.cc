@@ -79,6 +79,7 @@ UpstreamOptions UpstreamOptions::without_choice() const {
   rest.hash = {};
   rest.retries = {};
   rest.retry_on = {};
+  rest.required = {};
   return rest;
 }
 

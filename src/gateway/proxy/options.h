@@ -174,6 +174,7 @@ struct UpstreamOptions {
   Located<std::string> retry_on;
   EjectOptions eject;
   std::optional<HealthOptions> health;
+  Located<bool> required;
   Duration connect_timeout = 5s;
   Duration response_timeout = 60s;
   Duration idle_timeout = 60s;
@@ -186,8 +187,8 @@ struct UpstreamOptions {
 
   static constexpr std::uint32_t most_retries = 10;
 
-  // A copy without servers, balance, hash and retries. Servers that two configurations share keep their connections and
-  // states even if these options differ.
+  // A copy without servers, balance, hash, retries and `required`. Servers that two configurations share keep their
+  // connections and states even if these options differ.
   [[nodiscard]] UpstreamOptions without_choice() const;
   // Whether a connection to any of the servers uses TLS.
   [[nodiscard]] bool is_secure() const;
@@ -225,6 +226,8 @@ struct UpstreamOptions {
     v.field("health", &Self::health,
             "How servers are probed. Without it, they are not probed. While the probes of all servers fail, requests "
             "are answered 503.");
+    v.field("required", &Self::required,
+            "While the probes of all servers fail, `/readyz` names the upstream. `true`: it is then answered 503.");
     v.field("connect_timeout", &Self::connect_timeout,
             "How long connecting to a server may take, including its name's look-up and the TLS handshake. After "
             "that the request is answered 504.",

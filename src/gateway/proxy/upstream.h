@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -58,8 +59,8 @@ struct SharedUpstream {
     http::client::Origin origin;
     std::string name;
     std::uint32_t weight = 1;
-    std::shared_ptr<TroubleLog> trouble;
     bool is_backup = false;
+    std::shared_ptr<TroubleLog> trouble;
   };
 
   // `before`: the previous version, which may have other servers or another balancing; may be null. Every core then
@@ -118,6 +119,8 @@ class Upstream {
   // against the retry budget. Returns nothing if no server is left or the retry limit is reached.
   [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Exchange& exchange,
                                                    const Tried& tried, bool is_free);
+  // Whether a server is left that is not removed.
+  [[nodiscard]] bool has_server() const { return !std::ranges::all_of(candidates_, &Candidate::is_removed); }
   [[nodiscard]] Readings readings() const;
 
   // The retry budget of one core: one retry for every `requests_per_retry` requests, plus `spare_retries`.
