@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "app/redaction.h"
 #include "base/buffer.h"
 #include "core/reactor.h"
@@ -15,7 +18,8 @@ class AccessLog {
       : redaction_(redaction), reactor_(reactor), flush_(*this) {}
   ~AccessLog() { flush(); }
 
-  void add(const http::Completion& completion);
+  // `routes`: the names of the routes, by id.
+  void add(const http::Completion& completion, std::span<const std::string> routes);
   void flush();
 
  private:

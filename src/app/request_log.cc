@@ -7,6 +7,7 @@
 
 #include "app/log_text.h"
 #include "core/sleep.h"
+#include "gateway/proxy/passed_on.h"
 #include "http/identity.h"
 #include "http/request_id.h"
 #include "sql/set/fault_text.h"
@@ -17,22 +18,14 @@ namespace {
 using Item = RequestLogPlan::Item;
 
 constexpr Duration patience = 10s;  // for one statement
-constexpr std::array<std::pair<std::string_view, Item>, 16> names{{{"time", Item::time},
-                                                                   {"client", Item::client},
-                                                                   {"method", Item::method},
-                                                                   {"target", Item::target},
-                                                                   {"path", Item::path},
-                                                                   {"query", Item::query},
-                                                                   {"route", Item::route},
-                                                                   {"host", Item::host},
-                                                                   {"user_agent", Item::user_agent},
-                                                                   {"headers", Item::headers},
-                                                                   {"subject", Item::subject},
-                                                                   {"request_id", Item::request_id},
-                                                                   {"status", Item::status},
-                                                                   {"bytes", Item::bytes},
-                                                                   {"duration_us", Item::duration_us},
-                                                                   {"broken", Item::broken}}};
+constexpr std::array<std::pair<std::string_view, Item>, 20> names{
+    {{"time", Item::time},       {"client", Item::client},      {"method", Item::method},
+     {"target", Item::target},   {"path", Item::path},          {"query", Item::query},
+     {"route", Item::route},     {"host", Item::host},          {"user_agent", Item::user_agent},
+     {"headers", Item::headers}, {"subject", Item::subject},    {"request_id", Item::request_id},
+     {"status", Item::status},   {"bytes", Item::bytes},        {"duration_us", Item::duration_us},
+     {"broken", Item::broken},   {"upstream", Item::upstream},  {"server", Item::server},
+     {"tries", Item::tries},     {"server_us", Item::server_us}}};
 
 }  // namespace
 
@@ -125,6 +118,7 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         break;
     }
     if (request == nullptr) continue;  // the received bytes were not a valid request
+    const auto* const passed_on = completion.exchange->attributes.find<gateway::PassedOn>();
     std::string shown;
     switch (item) {
       case Item::method:
@@ -161,9 +155,23 @@ std::string RequestLog::row_of(const http::Completion& completion) const {
         break;
       }
       case Item::subject:
-        if (const http::Claims* const claims = http::claims_of(*completion.exchange)) {
-          if (const auto* subject = claims->find("sub"); subject != nullptr) text(subject->text);
-        }
+        if (const auto subject = http::subject_of(*completion.exchange); !subject.empty()) text(subject);
+        break;
+      case Item::upstream:
+        if (passed_on != nullptr) text(passed_on->server().upstream);
+        break;
+      case Item::server:
+        if (passed_on != nullptr) text(passed_on->server().address);
+        break;
+      case Item::tries:
+        if (passed_on == nullptr) break;
+        name();
+        row += std::to_string(passed_on->tries);
+        break;
+      case Item::server_us:
+        if (passed_on == nullptr) break;
+        name();
+        row += std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(passed_on->to_head).count());
         break;
       case Item::request_id:
         if (const auto id = http::request_id_of(*completion.exchange); !id.empty()) text(id);

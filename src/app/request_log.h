@@ -39,7 +39,11 @@ struct RequestLogPlan {
     status,
     bytes,
     duration_us,
-    broken
+    broken,
+    upstream,
+    server,
+    tries,
+    server_us
   };
 
   RequestLogOptions options;

@@ -26,7 +26,9 @@ struct RequestLogOptions {
             "The table. It may have columns for any of these values, and each request adds a row with those it has: "
             "`time`, `client`, `method`, `target`, `path`, `query`, `route` (the path as it is configured), `host`, "
             "`user_agent`, `headers` (JSON), `request_id`, `subject` (the token's `sub`), `status`, `bytes`, "
-            "`duration_us`, `broken`.",
+            "`duration_us`, `broken`; for a request that was passed on `upstream`, `server`, `tries` (how many servers "
+            "were "
+            "tried) and `server_us` (until the end of the response's header).",
             {.required = true});
     v.field("every", &Self::every, "How often the queued requests are written.", {.min = 10ms, .max = 1h});
     v.field("queue", &Self::queue,

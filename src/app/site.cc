@@ -90,9 +90,11 @@ Site::Builder::Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route
 std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& upstream,
                                                        std::shared_ptr<const Plan::Proxied> route,
                                                        const gateway::PathChange* change) {
-  const bool preserve_host = route->options.preserve_host.value;
-  return std::make_unique<gateway::Proxy>(site_.parts_.find(&upstream), upstream.shared, std::move(route), change,
-                                          site_.answer_fields_.get(), preserve_host);
+  const gateway::ProxyOptions options{.change = change,
+                                      .ours = site_.answer_fields_.get(),
+                                      .preserve_host = route->options.preserve_host.value,
+                                      .timeout = route->options.timeout.value};
+  return std::make_unique<gateway::Proxy>(site_.parts_.find(&upstream), upstream.shared, std::move(route), options);
 }
 
 void Site::Builder::add(http::Router::Route route) {

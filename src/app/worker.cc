@@ -374,7 +374,7 @@ core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
 void Worker::completed(const http::Completion& completion) {
   try {
     requests_.add(completion);
-    if (access_log_) access_log_->add(completion);
+    if (access_log_) access_log_->add(completion, route_names());
     if (const auto& log = site_->request_log()) log->log.add(completion);
   } catch (const std::bad_alloc&) {
     // Connections may end because memory is short. Then the request is not logged.

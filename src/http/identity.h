@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <memory>
+#include <string_view>
 
 #include "base/time.h"
 #include "http/claims.h"
@@ -24,6 +25,13 @@ struct Identity {
 [[nodiscard]] inline const Claims* claims_of(const Exchange& exchange) {
   const auto* const identity = exchange.attributes.find<Identity>();
   return identity != nullptr ? identity->claims.get() : nullptr;
+}
+
+// The claim `sub`; empty if no policy gave one.
+[[nodiscard]] inline std::string_view subject_of(const Exchange& exchange) {
+  const Claims* const claims = claims_of(exchange);
+  const auto* const subject = claims != nullptr ? claims->find("sub") : nullptr;
+  return subject != nullptr ? std::string_view(subject->text) : std::string_view{};
 }
 
 // Infinity if the credentials do not expire, or if there are none.

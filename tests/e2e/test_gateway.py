@@ -1,5 +1,6 @@
 """The gateway through the real program: requests go to real servers, and their responses come back."""
 import hashlib
+import json
 import os
 import signal
 import socket
@@ -168,6 +169,63 @@ def test_a_server_that_is_silent(sluice):
         with server.connect() as client, pytest.raises(Broken):
             client.get("/half")
         waits.set()
+
+
+def test_a_route_has_a_deadline_for_all_servers(sluice):
+    waits = threading.Event()
+
+    def answer(request, connection):
+        if request[1] == "/drips":  # a byte is never late, but the whole is
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not waits.wait(0.05):
+                connection.sendall(b"x")
+        if request[1] == "/events":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\n")
+            waits.wait(30)
+            connection.sendall(b"data: late\n\n")
+        waits.wait(30)
+
+    with Upstream(answer) as first, Upstream(answer) as second:
+        server = sluice(gateway(first.url, second.url, upstream="retries = 10", route='timeout = "400ms"'))
+        begin = time.monotonic()
+        assert server.get("/").status == 504
+        assert time.monotonic() - begin < 5, "the deadline is one for all servers"
+        assert len(first.requests) + len(second.requests) == 1
+        assert server.get("/", method="POST").status == 504
+        with server.connect() as client, pytest.raises(Broken):
+            client.get("/drips")
+        with server.connect() as client:
+            client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            client._until(b"\r\n\r\n")
+            assert server.get("/").status == 504, "the deadline has passed for a request that came later"
+            waits.set()
+            client._until(b"data: late\n\n")
+    with Upstream(echo) as back:
+        assert sluice(gateway(back.url, route='timeout = "20s"')).get("/").status == 200
+
+
+def test_the_access_log_names_the_server(sluice):
+    closed = socket.create_server(("127.0.0.1", 0))
+    port = closed.getsockname()[1]
+    closed.close()
+    token = Secret()
+    with Upstream(echo) as back:
+        server = sluice(gateway(f"http://127.0.0.1:{port}", back.url, path="/a/{rest...}", route='use = ["who"]',
+                                more=f'[policy.who]\ntype = "jwt"\noptional = true\nsecret = "{token.secret}"\n'
+                                     '[[route]]\npath = "/b"\nrespond = 204\n'),
+                        server='cores = 1\naccess_log = "stdout"')
+        for _ in range(2):
+            assert server.get("/a/x", f"Authorization: Bearer {token.token(soon(sub='ann'))}").status == 200
+        assert server.get("/b").status == 204
+        server.stop()
+    lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+    passed, here = lines[:2], lines[2]
+    for line in passed:
+        assert (line["route"], line["subject"]) == ("/a/{rest...}", "ann")
+        assert (line["upstream"], line["server"]) == ("back", back.name)
+        assert 0 <= line["server_us"] <= line["duration_us"]
+    assert sorted(line["tries"] for line in passed) == [1, 2]
+    assert here["route"] == "/b" and "upstream" not in here and "subject" not in here
 
 
 @pytest.mark.parametrize("bad", [b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",

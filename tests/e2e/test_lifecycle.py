@@ -321,9 +321,10 @@ def test_the_access_log_is_json_lines(sluice, files):
     client = {"client": "127.0.0.1"}
     asked = {**client, "method": "GET", "host": "test", "user_agent": ""}
     assert lines == [
-        {**asked, "target": "/hello.txt?a=\"b\\", "user_agent": "it's \"one\"", "status": 200, "bytes": len(body)},
-        {**asked, "method": "HEAD", "target": "/hello.txt", "status": 200, "bytes": 0},
-        {**asked, "target": "/nothing", "status": 404, "bytes": len(missing.body)},
+        {**asked, "target": "/hello.txt?a=\"b\\", "user_agent": "it's \"one\"", "route": "/", "status": 200,
+         "bytes": len(body)},
+        {**asked, "method": "HEAD", "target": "/hello.txt", "route": "/", "status": 200, "bytes": 0},
+        {**asked, "target": "/nothing", "route": "/", "status": 404, "bytes": len(missing.body)},
         {**client, "status": 400, "bytes": len(refused.body)}]
 
 

@@ -1,15 +1,15 @@
 // [batch]
-#include "api/batch/batch.h"
+#include "app/routes/batch.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "api/batch/batch.h"
 #include "api/batch/own_fields.h"
 #include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/batch.h"
 #include "app/routes/claims.h"
 #include "app/routes/preparation.h"
 #include "app/worker.h"

@@ -329,6 +329,7 @@ struct RouteOptions {
   std::optional<Located<std::string>> strip;
   std::optional<RewriteOptions> rewrite;
   Located<bool> preserve_host = {true};
+  Located<Duration> timeout;
   std::vector<Located<std::string>> use;
   Position position;
 
@@ -370,6 +371,12 @@ struct RouteOptions {
             "The `Host` that the server gets. `true`: the client's. `false`: the host of the server's URL, with its "
             "port unless that is the scheme's default; `localhost` for a unix socket. The client's is in "
             "`X-Forwarded-Host`.");
+    v.field("timeout", &Self::timeout,
+            "How long a request may take at the upstream, from its header to the end of the response, whatever the "
+            "number of servers that are tried. After that it is answered 504, or its response is cut off. It does not "
+            "apply to WebSockets and other upgraded connections, nor to responses of the type `text/event-stream` "
+            "once they have begun. `0s`: no limit beyond those of the upstream.",
+            {.max = 24h});
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.position(&Self::position);

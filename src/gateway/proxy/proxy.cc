@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gateway/proxy/kept_body.h"
+#include "gateway/proxy/passed_on.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
@@ -66,6 +67,12 @@ Response without_server(const HealthOptions& health) {
   const auto wait = std::chrono::ceil<std::chrono::seconds>(health.every * health.rise);
   response.fields.add_owned("Retry-After", std::to_string(wait.count()));
   return response;
+}
+
+// An event stream may last longer than the timeout of its route.
+bool is_event_stream(const ResponseHead& head) {
+  const std::string_view type = find(head.fields, "content-type");
+  return http::same_name(type.substr(0, type.find(';')), "text/event-stream");
 }
 
 // Whether the connection failed because this system lacks resources.
@@ -156,7 +163,7 @@ Response Proxy::change_protocol(const http::Exchange& exchange, const ResponseHe
   response.status = over_http2 ? 200 : 101;
   http::FieldList passed;
   forward_fields(head.fields, passed);
-  if (ours_ != nullptr) remove_ours(*ours_, passed);
+  if (options_.ours != nullptr) remove_ours(*options_.ours, passed);
   // Copied, because the connection's memory belongs to the tunnel from here on.
   for (const auto& [name, value] : passed.items()) {
     if (http::same_name(name, "content-length")) continue;
@@ -188,21 +195,30 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   auto first = upstream.begin(*shared_, exchange);
   if (!first) co_return without_server(*shared_->options.health);
   Upstream::Attempt attempt = std::move(*first);
+  const core::Reactor& reactor = upstream.reactor();
+  const Instant begin = reactor.now();
+  const Instant until = options_.timeout > Duration{} ? begin + options_.timeout : never;
+  PassedOn& passed_on = exchange.attributes.set(PassedOn(attempt.server()));
   bool fresh = false;
-  // Moves `attempt` to another server. Returns false if no server is left.
+  // Moves `attempt` to another server. Returns false if no server or no time is left.
   const auto move_on = [&](bool is_free) {
+    if (reactor.now() >= until) return false;
     tried.add(attempt.server().id);
     auto next = upstream.begin_again(*shared_, exchange, tried, is_free);
     if (!next) return false;
     ++attempt.server().retries;
     attempt = std::move(*next);
+    const std::uint32_t tries = passed_on.tries + 1;
+    passed_on = PassedOn(attempt.server());
+    passed_on.tries = tries;
     fresh = false;
     if (kept) kept->rewind();
     return true;
   };
   for (;;) {
     Upstream::Server& server = attempt.server();
-    auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any);
+    auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any, until);
+    passed_on.to_head = reactor.now() - begin;
     if (!lease) {
       if (is_ours(lease.error())) co_return http::problem(503);
       server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
@@ -212,11 +228,13 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       co_return answer_for(lease.error());
     }
     http::client::Connection& connection = **lease;
-    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, change_, preserve_host_);
+    const http::client::RequestHead* const asked =
+        forwarded_.make(request, server.host, options_.change, options_.preserve_host);
     if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
     ++server.requests;
     const std::string key(forwarded_.websocket_key());
-    const auto head = co_await connection.ask(*asked, body);
+    const auto head = co_await connection.ask(*asked, body, until);
+    passed_on.to_head = reactor.now() - begin;
     if (head && (*head)->status == 101) {
       if (!is_agreed(request, **head, key)) {
         ++server.failures;
@@ -242,8 +260,10 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       Response response;
       response.status = status;
       forward_fields((*head)->fields, response.fields);
-      if (change_ != nullptr && !change_->prefix().empty()) restore_prefix(*change_, request, response.fields);
-      if (ours_ != nullptr) remove_ours(*ours_, response.fields);
+      if (options_.change != nullptr && !options_.change->prefix().empty())
+        restore_prefix(*options_.change, request, response.fields);
+      if (options_.ours != nullptr) remove_ours(*options_.ours, response.fields);
+      if (until != never && is_event_stream(**head)) connection.lift_deadline();
       auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));
       responding->set_size(**head, request.method);
       response.body = std::move(responding);

@@ -10,6 +10,13 @@
 
 namespace sluice::gateway {
 
+struct ProxyOptions {
+  const PathChange* change = nullptr;        // null: the path is unchanged; outlives the proxy
+  const http::AnswerFields* ours = nullptr;  // their configured fields replace the server's; likewise
+  bool preserve_host = true;                 // as in RouteOptions
+  Duration timeout{};                        // likewise
+};
+
 // [[route]]: forwards requests to the servers of an upstream, and their responses back. Bodies are streamed both ways:
 // data is read from one side only as fast as the other side takes it.
 //
@@ -23,17 +30,10 @@ namespace sluice::gateway {
 class Proxy final : public http::Handler {
  public:
   // `shared`: the upstream in the configuration of this route. `route` identifies the route on every core and across
-  // reloads: tunnels last as long as the route. `change`: how the path is changed. `ours`: its configured fields
-  // replace the server's. Both may be null, and outlive this object. `preserve_host`: as in RouteOptions.
+  // reloads: tunnels last as long as the route.
   Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
-        std::shared_ptr<const void> route = nullptr, const PathChange* change = nullptr,
-        const http::AnswerFields* ours = nullptr, bool preserve_host = true)
-      : upstream_(std::move(upstream)),
-        shared_(std::move(shared)),
-        route_(std::move(route)),
-        change_(change),
-        ours_(ours),
-        preserve_host_(preserve_host) {}
+        std::shared_ptr<const void> route = nullptr, ProxyOptions options = {})
+      : upstream_(std::move(upstream)), shared_(std::move(shared)), route_(std::move(route)), options_(options) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
@@ -48,9 +48,7 @@ class Proxy final : public http::Handler {
   const std::shared_ptr<Upstream> upstream_;
   const std::shared_ptr<const SharedUpstream> shared_;
   const std::shared_ptr<const void> route_;
-  const PathChange* const change_;
-  const http::AnswerFields* const ours_;
-  const bool preserve_host_;
+  const ProxyOptions options_;
   ForwardedRequest forwarded_;
 };
 

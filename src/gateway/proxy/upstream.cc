@@ -226,7 +226,8 @@ struct Upstream::Owner {
 
 Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
                          const SharedUpstream::Server& options)
-    : address(options.name),
+    : upstream(shared.options.name.value),
+      address(options.name),
       host(host_of(options.origin)),
       trouble(options.trouble),
       pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared)) {
@@ -307,7 +308,7 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
 }
 
 void Upstream::forget_gone() {
-  std::erase_if(gone_, [](const auto& one) { return one->in_flight == 0 && one->pool.lent() == 0; });
+  std::erase_if(gone_, [](const auto& one) { return one->in_flight == 0 && one->named == 0 && one->pool.lent() == 0; });
 }
 
 Upstream::Server* Upstream::find(std::uint64_t id) const {

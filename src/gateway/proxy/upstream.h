@@ -122,6 +122,7 @@ class Upstream {
   // Whether a server is left that is not removed.
   [[nodiscard]] bool has_server() const { return !std::ranges::all_of(candidates_, &Candidate::is_removed); }
   [[nodiscard]] Readings readings() const;
+  [[nodiscard]] core::Reactor& reactor() const { return reactor_; }
 
   // The retry budget of one core: one retry for every `requests_per_retry` requests, plus `spare_retries`.
   static constexpr std::uint32_t requests_per_retry = 5;
@@ -217,8 +218,9 @@ struct Upstream::Server : Candidate {
   Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
          const SharedUpstream::Server& options);
 
-  const std::string address;  // SharedUpstream::name_of()
-  const std::string host;     // as a Host field names it
+  const std::string upstream;  // the name of the upstream
+  const std::string address;   // SharedUpstream::name_of()
+  const std::string host;      // as a Host field names it
   const std::shared_ptr<TroubleLog> trouble;
   http::client::Pool pool;
   std::uint64_t requests = 0;  // sent to this server
@@ -234,6 +236,7 @@ struct Upstream::Server : Candidate {
   Instant permit_end{};
   std::uint64_t tried = 0;  // a permit that was used or has expired and must be reported; 0: none
   Health::Trial trial{};
+  std::uint32_t named = 0;  // requests whose logs will name the server
   bool is_gone = false;
 
   // Used by the owner only.

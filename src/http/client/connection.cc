@@ -45,10 +45,12 @@ void Connection::Keeper::take(Buffer& buffer) {
 net::Stream::Write Connection::write() {
   part_ = {output_.data(), output_.size()};
   output_.clear();
-  return stream_.write({&part_, 1}, options_.write_timeout);
+  if (until_ == never) return stream_.write({&part_, 1}, options_.write_timeout);
+  return stream_.write({&part_, 1},
+                       std::clamp<Duration>(until_ - stream_.reactor().now(), 1ms, options_.write_timeout));
 }
 
-core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body) {
+core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body, Instant until) {
   SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
   input_.clear();
   output_.clear();
@@ -60,6 +62,7 @@ core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyRe
   parser_.reset();
   reason_ = Reason::none;
   sent_ = {};
+  until_ = until;
   body_failed_ = waits_for_body_ = false;
   nothing_came_ = true;
   if (!append_request(output_, head)) co_return fail(Errc::malformed);
@@ -164,7 +167,7 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, 
       continue;
     }
     if (has_given_up()) co_return std::unexpected(sent_.error());
-    const Instant deadline = (is_sent_ ? sent_at_ : reactor.now()) + options_.head_timeout;
+    const Instant deadline = std::min((is_sent_ ? sent_at_ : reactor.now()) + options_.head_timeout, until_);
     const auto got = co_await stream_.read(input_, head_read_bytes, deadline, head_read_bytes);
     if (got && *got != 0) {
       nothing_came_ = false;
@@ -173,7 +176,7 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, 
     if (!sent_) co_return std::unexpected(sent_.error());
     if (got) co_return fail(Errc::closed);
     // The timeout of the head begins when the request has been sent.
-    const bool is_late = is_sent_ && reactor.now() >= sent_at_ + options_.head_timeout;
+    const bool is_late = reactor.now() >= until_ || (is_sent_ && reactor.now() >= sent_at_ + options_.head_timeout);
     if (got.error().code != Errc::timed_out || is_late) co_return std::unexpected(got.error());
   }
 }
@@ -182,6 +185,7 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, 
 
 core::Async<Result<Connection::Progress>> Connection::read(Buffer& out) {
   if (is_done_) return Progress::done;
+  if (until_ != never && stream_.reactor().now() >= until_) return fail(Errc::timed_out);
   return framing_.kind == BodyFraming::Kind::chunked ? read_chunked(out) : read_plain(out);
 }
 
@@ -203,6 +207,8 @@ Result<Connection::Progress> Connection::take(Result<std::size_t> got) {
   return Progress::more;
 }
 
+Instant Connection::read_deadline() { return std::min(stream_.reactor().now() + options_.idle_timeout, until_); }
+
 std::size_t Connection::most_plain() const {
   if (framing_.kind != BodyFraming::Kind::length) return body_read_bytes;
   return static_cast<std::size_t>(std::min<std::uint64_t>(framing_.length, body_read_bytes));
@@ -223,7 +229,7 @@ core::Async<Result<Connection::Progress>> Connection::read_plain(Buffer& out) {
 
 core::Task<Result<Connection::Progress>> Connection::read_more(Buffer& out) {
   const std::size_t most = most_plain();
-  co_return take(co_await stream_.read(out, most, stream_.reactor().now() + options_.idle_timeout, most));
+  co_return take(co_await stream_.read(out, most, read_deadline(), most));
 }
 
 std::optional<Result<Connection::Progress>> Connection::decode(Buffer& out) {
@@ -259,8 +265,7 @@ core::Async<Result<Connection::Progress>> Connection::read_chunked(Buffer& out) 
 
 core::Task<Result<Connection::Progress>> Connection::read_more_chunks(Buffer& out) {
   for (;;) {
-    const Instant deadline = stream_.reactor().now() + options_.idle_timeout;
-    const auto got = co_await stream_.read(chunks_, body_read_bytes, deadline, body_read_bytes);
+    const auto got = co_await stream_.read(chunks_, body_read_bytes, read_deadline(), body_read_bytes);
     if (!got) co_return std::unexpected(got.error());
     if (*got == 0) co_return fail(Errc::closed);
     if (auto decoded = decode(out)) co_return *decoded;

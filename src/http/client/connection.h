@@ -88,10 +88,14 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // they become available. If the response begins before the body is complete, the response is accepted and the rest of
   // the body is not sent.
   //
+  // `until`: when the whole exchange must be over, including the response's body.
+  //
   // Errors: Errc::malformed if the response is invalid (see reason()), or if the request is invalid (then nothing was
   // sent); Errc::timed_out; Errc::closed if the server closed the connection (if nothing_came(), it may not have seen
   // the request). An error of `body` is returned as it is, and body_failed() is then true.
-  [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body);
+  [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body, Instant until = never);
+  // The response may take as long as it likes.
+  void lift_deadline() { until_ = never; }
   // Appends the next bytes of the response's body to `out`, at least one unless the body is done. Errc::closed: the
   // body ended too early.
   [[nodiscard]] core::Async<Result<Progress>> read(Buffer& out);
@@ -122,6 +126,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // have answered before closing.
   [[nodiscard]] bool has_given_up() const { return body_failed_ || (!sent_ && sent_.error().code != Errc::closed); }
   [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method, bool may_change_protocol);
+  [[nodiscard]] Instant read_deadline();  // of the response's body
   // The most bytes that one read takes of a body without chunks.
   [[nodiscard]] std::size_t most_plain() const;
   [[nodiscard]] core::Async<Result<Progress>> read_plain(Buffer& out);
@@ -148,10 +153,11 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   Buffer trailer_lines_;
   std::vector<Field> trailers_;
   h1::Reason reason_ = h1::Reason::none;
-  Result<void> sent_;    // result of sending a request with a body
-  Instant sent_at_{};    // when the whole request had been sent
-  bool is_done_ = true;  // the response has been received completely
-  bool is_sent_ = true;  // the request has been sent completely
+  Instant until_ = never;  // when the exchange must be over
+  Result<void> sent_;      // result of sending a request with a body
+  Instant sent_at_{};      // when the whole request had been sent
+  bool is_done_ = true;    // the response has been received completely
+  bool is_sent_ = true;    // the request has been sent completely
   bool waits_for_body_ = false;
   bool nothing_came_ = true;
   bool body_failed_ = false;

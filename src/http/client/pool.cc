@@ -14,7 +14,7 @@ Pool::Pool(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* resolv
   idle_.reserve(options_.idle);
 }
 
-core::Async<Result<Pool::Lease>> Pool::take(Which which) {
+core::Async<Result<Pool::Lease>> Pool::take(Which which, Instant until) {
   if (which == Which::any && !idle_.empty()) {
     Opened opened = std::move(idle_.back());
     idle_.pop_back();
@@ -22,7 +22,7 @@ core::Async<Result<Pool::Lease>> Pool::take(Which which) {
     ++counters_.reused;
     return Result<Lease>(Lease(*this, std::move(opened), true));
   }
-  return open();
+  return open(until);
 }
 
 core::Task<Result<std::vector<core::Address>>> Pool::find_addresses(Instant deadline) {
@@ -52,8 +52,8 @@ std::string Pool::describe(const Error& error) const {
   return tls_failure_.empty() ? error.text() : "TLS: " + tls_failure_;
 }
 
-core::Task<Result<Pool::Lease>> Pool::open() {
-  const Instant deadline = reactor_.now() + options_.connect_timeout;
+core::Task<Result<Pool::Lease>> Pool::open(Instant until) {
+  const Instant deadline = std::min(reactor_.now() + options_.connect_timeout, until);
   const auto addresses = co_await find_addresses(deadline);
   Result<void> connected = addresses ? fail(Errc::closed) : std::unexpected(addresses.error());
   std::string failure;

@@ -52,9 +52,10 @@ class Pool final : Connection::Keeper {
   Pool(const Pool&) = delete;
   ~Pool() = default;
 
-  // Returns a connection that is ready for a request. Errors: those of connect(); Errc::timed_out; EHOSTUNREACH if the
-  // name has no address; Errc::malformed or Errc::closed if the TLS handshake fails.
-  [[nodiscard]] core::Async<Result<Lease>> take(Which which = Which::any);
+  // Returns a connection that is ready for a request, at `until` at the latest. Errors: those of connect();
+  // Errc::timed_out; EHOSTUNREACH if the name has no address; Errc::malformed or Errc::closed if the TLS handshake
+  // fails.
+  [[nodiscard]] core::Async<Result<Lease>> take(Which which = Which::any, Instant until = never);
   // Returns the cause of a failed take(), for the log. Must be called right after it.
   [[nodiscard]] std::string describe(const Error& error) const;
 
@@ -69,7 +70,7 @@ class Pool final : Connection::Keeper {
     Instant age_end;
   };
 
-  [[nodiscard]] core::Task<Result<Lease>> open();
+  [[nodiscard]] core::Task<Result<Lease>> open(Instant until);
   [[nodiscard]] core::Task<Result<void>> connect(Connection& connection, const core::Address& address,
                                                  Instant deadline);
   [[nodiscard]] core::Task<Result<std::vector<core::Address>>> find_addresses(Instant deadline);

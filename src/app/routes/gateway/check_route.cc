@@ -81,6 +81,9 @@ void check_route(const Checks& checks, const gateway::RouteOptions& route, const
   } else if (const auto change = gateway::PathChange::make(route); !change) {
     complain(route.rewrite->match.position, change.error());
   }
+  if (route.timeout.position.line != 0 && !route.passes_on()) {
+    complain(route.timeout.position, "\"timeout\" is for requests to an upstream");
+  }
   if (route.preserve_host.position.line != 0 && !route.passes_on()) {
     complain(route.preserve_host.position, "only a request to an upstream has a host that can be preserved");
   }
