@@ -5,6 +5,9 @@
 #include <system_error>
 #include <utility>
 
+#include "app/admin_request.h"
+#include "app/admin_upstreams.h"
+
 namespace sluice::app {
 namespace {
 
@@ -12,16 +15,6 @@ constexpr Duration readiness_wait = 2s;
 constexpr Duration metrics_wait = 5s;
 // Must be less than the number of descriptors reserved in descriptors_for_clients().
 constexpr std::size_t most_connections = 64;
-
-http::Response text_response(std::string_view type, std::string_view text) {
-  http::Response response;
-  response.fields.add("Content-Type", type);
-  response.fields.add("Cache-Control", "no-store");
-  Buffer body;
-  body.append(text);
-  response.body = std::move(body);
-  return response;
-}
 
 }  // namespace
 
@@ -128,27 +121,16 @@ class Admin::Metrics final : public http::Handler {
   const Residents* const residents_;  // null: no resident tables
 };
 
-// Only for POST requests that no web page can send. A request with an Origin field is refused. A request whose Host is
-// a domain name is refused too, because a web page's own domain may resolve to this address (DNS rebinding).
 class Admin::Reload final : public http::Handler {
  public:
   Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}
 
   core::Async<http::Response> handle(http::Exchange& exchange) override {
-    const http::Request& request = exchange.request;
-    if (request.has_field("origin")) return http::problem(403, "A page of a browser may not ask for this.");
-    if (!is_own(request.authority)) return http::problem(403, "The Host field is neither an address nor localhost.");
+    if (auto refused = refuse_browsers(exchange.request)) return std::move(*refused);
     return reload();
   }
 
  private:
-  static bool is_own(std::string_view authority) {
-    std::string_view host = authority;
-    if (const auto colon = host.rfind(':'); colon != host.npos && !host.ends_with(']')) host = host.substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    return host == "localhost" || core::Address::from_ip(host, 0).has_value();
-  }
-
   core::Task<http::Response> reload() {
     auto work = [&reloader = reloader_] { return reloader.reload(); };
     auto done = co_await reloader_.threads().run(core_.mailbox(), std::move(work));
@@ -177,6 +159,9 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, R
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, workers));
   add("/metrics", std::make_unique<Metrics>(core, io, workers, reloader, changes, residents));
+  add("/upstreams", std::make_unique<AdminUpstreams>(core, workers));
+  add("/upstreams/{name}/drain", std::make_unique<AdminDrain>(core, workers, true), http::Method::post);
+  add("/upstreams/{name}/enable", std::make_unique<AdminDrain>(core, workers, false), http::Method::post);
   if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
 }
 

@@ -168,7 +168,8 @@ struct AdminOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &AdminOptions::listen,
-            "The address that serves `/livez`, `/readyz`, `/metrics` and `/reload`. Empty: they are not served.");
+            "The address that serves `/livez`, `/readyz`, `/metrics`, `/upstreams` and `/reload`. Empty: they are not "
+            "served.");
   }
 };
 

@@ -91,8 +91,10 @@ std::expected<void, gateway::TlsProblem> Plan::add_upstream(const gateway::Upstr
   const gateway::SharedUpstream* goes_on_from = nullptr;
   const auto earlier =
       before != nullptr ? before->all<UpstreamComponent>() : std::vector<std::shared_ptr<UpstreamComponent>>();
+  std::shared_ptr<gateway::Drains> drains;
   for (const auto& component : earlier) {
     const gateway::SharedUpstream& one = *component->shared;
+    if (one.options.name.value == upstream.name.value) drains = one.drains;
     if ((one.tls == nullptr) != (context == nullptr)) continue;
     if (context != nullptr && one.tls->fingerprint() != context->fingerprint()) continue;
     if (config::same(one.options, upstream)) {
@@ -104,8 +106,9 @@ std::expected<void, gateway::TlsProblem> Plan::add_upstream(const gateway::Upstr
     context = one.tls;
     break;
   }
-  components.push_back(std::make_shared<UpstreamComponent>(
-      std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context))));
+  auto shared = std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context));
+  if (drains != nullptr) shared->drains = std::move(drains);
+  components.push_back(std::make_shared<UpstreamComponent>(std::move(shared)));
   return {};
 }
 

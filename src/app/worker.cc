@@ -371,6 +371,19 @@ core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
   co_return result;
 }
 
+std::vector<Worker::UpstreamStatus> Worker::upstreams() const {
+  std::vector<UpstreamStatus> all;
+  for (const auto& component : site_->plan()->all<UpstreamComponent>()) {
+    all.push_back({component->shared->options.name.value, find(component.get())->status()});
+  }
+  return all;
+}
+
+bool Worker::drain(std::string_view upstream, const std::string& server, bool is_drained) {
+  const auto component = site_->plan()->upstream(upstream);
+  return component != nullptr && find(component.get())->drain(server, is_drained);
+}
+
 void Worker::completed(const http::Completion& completion) {
   try {
     requests_.add(completion);

@@ -100,6 +100,16 @@ class Worker final : http::Observer, http::Handler {
   // server.
   core::Task<Readiness> find_readiness(Instant deadline);
 
+  // The upstreams as this core sees them.
+  struct UpstreamStatus {
+    std::string name;
+    std::vector<gateway::Upstream::Status> servers;
+  };
+  [[nodiscard]] std::vector<UpstreamStatus> upstreams() const;
+  // Drains or enables a server on this core. Returns false if this core does not own the upstream, or no server has the
+  // name.
+  [[nodiscard]] bool drain(std::string_view upstream, const std::string& server, bool is_drained);
+
   // The core's counters. The value may be passed to another core.
   struct Snapshot {
     RequestMetrics requests;

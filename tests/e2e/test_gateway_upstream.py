@@ -1,4 +1,5 @@
 """Which server of an upstream gets a request, and the reaction to servers that fail: the real program, with real servers."""
+import json
 import signal
 import socket
 import threading
@@ -6,6 +7,7 @@ import time
 
 import pytest
 
+import http1
 from cluster import free_port
 from test_gateway import gateway, wait_until
 from tokens import Secret, soon
@@ -471,3 +473,77 @@ def test_a_server_that_leaves_while_nobody_is_slow_is_ejected(sluice, request_te
                 assert client.read().status in (200, 502)
             return state(server, leaves.port) == "ejected"
         wait_until(is_ejected)
+
+
+def order(server, target, *fields):
+    """A POST to the admin listener."""
+    with http1.Connection(server.admin_port) as admin:
+        admin.send("\r\n".join([f"POST {target} HTTP/1.1", "Host: localhost", *fields, "", ""]))
+        return admin.read()
+
+
+def operate(server, what, back, *fields):
+    return order(server, f"/upstreams/back/{what}?server={back}", *fields)
+
+
+def servers_of(server):
+    status, text = server.admin("/upstreams")
+    assert status == 200
+    (upstream,) = json.loads(text)["upstreams"]
+    assert upstream["name"] == "back"
+    return {one["server"]: one for one in upstream["servers"]}
+
+
+def test_an_operator_drains_a_server(sluice):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def answer(request, _):
+        if request[1] == "/slow":
+            begun.set()
+            go_on.wait(30)
+        return response(b"a")
+
+    with Upstream(answer) as a, named("b") as b:
+        server = sluice(upstream_of([f'"{a.url}"']), server="cores = 2")
+
+        def change(old, new):
+            server.file.write_text(server.file.read_text().replace(old, new))
+            assert order(server, "/reload").status == 200
+
+        with server.connect() as slow, server.connect() as client:
+            slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert begun.wait(20)
+            change(f'"{a.url}"', f'"{a.url}", {entry(b.url, 2)}')
+            drained = operate(server, "drain", a.name)
+            assert (drained.status, drained.body) == (200, b"drained\n")
+            wait_until(lambda: all(client.get("/").body == b"b" for _ in range(6)))
+            for _ in range(20):  # new connections, on both cores
+                assert server.get("/").body == b"b"
+            shown = servers_of(server)
+            assert (shown[a.name]["state"], shown[a.name]["in_flight"]) == ("drained", 1)
+            assert (shown[b.name]["state"], shown[b.name]["weight"]) == ("up", 2)
+            assert shown[b.name]["requests"] >= 26
+            go_on.set()
+            assert slow.read().body == b"a", "the request that it had goes on"
+        # A version with other options makes a new upstream, and the server stays drained.
+        change('name = "back"', 'name = "back"\nconnect_timeout = "3s"')
+        for _ in range(20):
+            assert server.get("/").body == b"b"
+        operate(server, "drain", b.name)
+        wait_until(lambda: server.get("/").status == 503)
+        assert server.get("/").get("retry-after") == "1"
+        assert "Upstreams without an available server: back" in server.admin("/readyz")[1]
+        assert operate(server, "enable", a.name).body == b"enabled\n"
+        wait_until(lambda: server.get("/").body == b"a")
+        assert "drained" in server.log and "enabled again" in server.log
+
+
+def test_what_drains_nothing(sluice):
+    with named("a") as a:
+        server = sluice(gateway(a.url))
+        assert operate(server, "drain", "127.0.0.1:1").status == 404
+        assert operate(server, "drain", a.name, "Origin: http://evil.example").status == 403
+        assert order(server, f"/upstreams/other/drain?server={a.name}").status == 404
+        assert order(server, "/upstreams/back/drain").status == 400
+        assert server.admin(f"/upstreams/back/drain?server={a.name}")[0] == 405
+        assert servers_of(server)[a.name]["state"] == "up" and server.get("/").body == b"a"

@@ -61,10 +61,10 @@ Response answer_for(const Error& error) {
   return http::problem(502, "The server behind this one gave no answer.");
 }
 
-// The answer while all servers are removed: the probes of a server need this long to bring it back.
-Response without_server(const HealthOptions& health) {
+// The answer while all servers are removed or drained: the probes of a server need this long to bring it back.
+Response without_server(const std::optional<HealthOptions>& health) {
   Response response = http::problem(503, "No server behind this one is available.");
-  const auto wait = std::chrono::ceil<std::chrono::seconds>(health.every * health.rise);
+  const auto wait = health ? std::chrono::ceil<std::chrono::seconds>(health->every * health->rise) : 1s;
   response.fields.add_owned("Retry-After", std::to_string(wait.count()));
   return response;
 }
@@ -193,7 +193,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const bool may_repeat = is_repeatable && (body == nullptr || kept);
   Upstream::Tried tried;
   auto first = upstream.begin(*shared_, exchange);
-  if (!first) co_return without_server(*shared_->options.health);
+  if (!first) co_return without_server(shared_->options.health);
   Upstream::Attempt attempt = std::move(*first);
   const core::Reactor& reactor = upstream.reactor();
   const Instant begin = reactor.now();

@@ -287,7 +287,13 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
   }
   servers_ = std::move(next);
   candidates_.clear();
-  for (const auto& server : servers_) candidates_.push_back(server.get());
+  for (const auto& server : servers_) {
+    candidates_.push_back(server.get());
+    server->is_drained = shared_->drains->has(server->address);
+    if (!server->is_drained) continue;
+    server->share = 0;
+    server->is_removed = true;
+  }
   reports_ = servers_.size() > 1 && shared_->options.eject.after != 0;
   if (is_owner()) {
     std::vector<Health::Server*> healths;
@@ -538,10 +544,10 @@ void Upstream::hear_probe(Server& server, std::string_view fault) {
 Upstream::Told Upstream::told_of(const Server& server) {
   const Health::Server& health = server.health;
   return {.id = server.id,
-          .share = health.share,
-          .is_removed = health.is_removed,
+          .share = server.is_drained ? 0 : health.share,
+          .is_removed = server.is_drained || health.is_removed,
           .permit_core = health.permit_core,
-          .permit = health.state == Health::State::probing ? health.permit : 0};
+          .permit = !server.is_drained && health.state == Health::State::probing ? health.permit : 0};
 }
 
 void Upstream::changed(Server& server, std::string_view why) {
@@ -564,10 +570,50 @@ void Upstream::changed(Server& server, std::string_view why) {
         break;
     }
   }
+  tell_all(server);
+  wake_at(owner_->health.next());
+}
+
+void Upstream::tell_all(const Server& server) {
   auto told = std::make_shared<AllTold>();
   told->push_back(told_of(server));
   for (unsigned i = 0; i < core_count(); ++i) tell(i, told);
-  wake_at(owner_->health.next());
+}
+
+bool Upstream::drain(const std::string& server, bool is_drained) {
+  if (!is_owner()) return false;
+  const auto found =
+      std::ranges::find(servers_, server, [](const auto& one) -> const std::string& { return one->address; });
+  if (found == servers_.end()) return false;
+  shared_->drains->set(server, is_drained);
+  if (std::exchange((*found)->is_drained, is_drained) == is_drained) return true;
+  log_error("upstream " + shared_->options.name.value + ", " + server + (is_drained ? ": drained" : ": enabled again"));
+  tell_all(**found);
+  return true;
+}
+
+void Upstream::Status::add(const Status& other) {
+  if (state.empty()) state = other.state;
+  requests += other.requests;
+  failures += other.failures;
+  in_flight += other.in_flight;
+  connections += other.connections;
+}
+
+std::vector<Upstream::Status> Upstream::status() const {
+  std::vector<Status> all;
+  for (const auto& server : servers_) {
+    all.push_back({.name = server->address,
+                   .state = is_owner() ? name_of(server->health.state) : std::string_view(),
+                   .is_drained = shared_->drains->has(server->address),
+                   .is_backup = server->is_backup,
+                   .weight = server->weight,
+                   .requests = server->requests,
+                   .failures = server->failures,
+                   .in_flight = server->in_flight,
+                   .connections = server->pool.idle() + server->pool.lent()});
+  }
+  return all;
 }
 
 void Upstream::tell(unsigned core, std::shared_ptr<const AllTold> told) {

@@ -21,6 +21,7 @@
 #include "core/reactor.h"
 #include "core/timer.h"
 #include "gateway/proxy/balance.h"
+#include "gateway/proxy/drains.h"
 #include "gateway/proxy/health.h"
 #include "gateway/proxy/options.h"
 #include "gateway/proxy/probe.h"
@@ -77,6 +78,7 @@ struct SharedUpstream {
   const std::shared_ptr<const net::tls::ClientContext> tls;  // null: no server uses TLS
   std::vector<Server> servers;
   std::shared_ptr<Cores> cores;
+  std::shared_ptr<Drains> drains = std::make_shared<Drains>();  // set before the cores use this
   net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
 };
 
@@ -121,6 +123,25 @@ class Upstream {
                                                    const Tried& tried, bool is_free);
   // Whether a server is left that is not removed.
   [[nodiscard]] bool has_server() const { return !std::ranges::all_of(candidates_, &Candidate::is_removed); }
+  // A drained server gets no requests until it is enabled again. Its requests in progress go on. Returns whether this
+  // core owns the upstream and there is such a server.
+  bool drain(const std::string& server, bool is_drained);
+  // One core's view of a server.
+  struct Status {
+    std::string name;
+    std::string_view state;  // empty: another core owns the upstream
+    bool is_drained = false;
+    bool is_backup = false;
+    std::uint32_t weight = 1;
+    std::uint64_t requests = 0;
+    std::uint64_t failures = 0;
+    std::uint64_t in_flight = 0;
+    std::uint64_t connections = 0;
+
+    // Adds the numbers of another core.
+    void add(const Status& other);
+  };
+  [[nodiscard]] std::vector<Status> status() const;
   [[nodiscard]] Readings readings() const;
   [[nodiscard]] core::Reactor& reactor() const { return reactor_; }
 
@@ -183,6 +204,8 @@ class Upstream {
   // The following run only on the owner.
   void hear(const std::vector<Report>& reports);
   void hear_probe(Server& server, std::string_view fault);
+  // Sends the server's state to all cores.
+  void tell_all(const Server& server);
   // Logs the server's new state and sends it to all cores.
   void changed(Server& server, std::string_view why);
   [[nodiscard]] static Told told_of(const Server& server);
@@ -236,6 +259,7 @@ struct Upstream::Server : Candidate {
   Instant permit_end{};
   std::uint64_t tried = 0;  // a permit that was used or has expired and must be reported; 0: none
   Health::Trial trial{};
+  bool is_drained = false;
   std::uint32_t named = 0;  // requests whose logs will name the server
   bool is_gone = false;
 
