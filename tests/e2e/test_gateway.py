@@ -594,6 +594,12 @@ def test_ipv4_clients_of_a_listener_for_both_families(sluice, tmp_path):
     ('use = ["nobody"]', "/{name}", '"/admin" go to the route "/{name}", those for "/admin/{rest...}"'),
     ('host = "a.example"\nuse = ["nobody"]', "/{rest...}", '"/admin" go to the route "/{rest...}"'),
     ('use = ["nobody"]\n[[route]]\npath = "/admin"\nrespond = {status = 404}', "/{rest...}", None),
+    ('use = ["nobody"]\n[[route]]\npath = "/admin/{all...}"\nheaders = {V = "2"}\nupstream = "back"', "/other",
+     'the one with the same path in line'),
+    ('use = ["nobody"]\nmethods = ["POST"]\n[[route]]\npath = "/admin/{all...}"\nmethods = ["GET"]\nupstream = "back"',
+     "/other", 'the one with the same path in line'),
+    ('use = ["nobody"]\n[[route]]\npath = "/admin/{all...}"\nheaders = {V = "2"}\nuse = ["nobody"]\nupstream = "back"',
+     "/other", None),
 ])
 def test_a_guard_beside_an_open_path_is_a_warning(tmp_path, use, others, warns):
     guarded = (f'[[route]]\npath = "/admin/{{rest...}}"\nupstream = "back"\n{use}\n[policy.nobody]\ntype = "ip"\n'

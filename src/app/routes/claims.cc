@@ -154,6 +154,19 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
   const std::vector<Claim> claims = claims_of(options);
   Finder finder(claims);
   std::vector<std::string> warnings;
+  std::map<std::string, std::vector<const Claim*>> by_shape;
+  for (const Claim& claim : claims) {
+    if (claim.passes_on) by_shape[shape_of(claim)].push_back(&claim);
+  }
+  for (const auto& [shape, same] : by_shape) {
+    const auto guarded = std::ranges::find_if(same, [&](const Claim* claim) { return is_guarded(*claim); });
+    const auto open = std::ranges::find_if_not(same, [&](const Claim* claim) { return is_guarded(*claim); });
+    if (guarded == same.end() || open == same.end()) continue;
+    warnings.push_back(fmt::format(
+        "\"{}\": the route in line {} has a policy that checks the client, and the one with the same path in line {} "
+        "has none",
+        (*open)->path, (*guarded)->position.line, (*open)->position.line));
+  }
   for (const Claim& claim : claims) {
     if (!claim.passes_on || claim.pattern.segments.size() < 2) continue;
     if (claim.pattern.segments.back().kind != http::Pattern::Kind::rest) continue;

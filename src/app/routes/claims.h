@@ -38,8 +38,8 @@ struct Claim {
 // Reports claims of the same path that are for the same requests.
 void check_claims(const std::vector<Claim>& claims, const config::Complain& complain);
 
-// One warning for each path `/a/{rest...}` that is passed on if requests for `/a` are passed on by another route, and
-// only one of the two checks who the client is.
+// Warns of routes that pass requests on without a policy that checks the client, although a neighbour has one: a route
+// with the same path for other methods or conditions, or the route of `/a` beside the path `/a/{rest...}`.
 [[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
 
 }  // namespace sluice::app
