@@ -1,5 +1,7 @@
 """Which server of an upstream gets a request, and the reaction to servers that fail: the real program, with real servers."""
 import json
+import contextlib
+import select
 import signal
 import socket
 import threading
@@ -43,6 +45,62 @@ def test_weights(sluice):
         server = sluice(upstream_of([entry(a.url, 3), f'"{b.url}"']), server="cores = 1")
         with server.connect() as client:
             assert b"".join(client.get("/").body for _ in range(8)) == b"aabaaaba"
+
+
+def test_weights_hold_for_many_clients_on_two_cores(sluice):
+    """Each client sends many requests at once and then reads their answers."""
+    requests, batch, clients = 10_000, 50, 8
+    with named("a") as a, named("b") as b, named("c") as c:
+        server = sluice(upstream_of([entry(a.url, 5), entry(b.url, 3), entry(c.url, 2)]), server="cores = 2")
+        faults = []
+
+        def ask():
+            try:
+                with server.connect() as client:
+                    for _ in range(requests // batch // clients):
+                        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * batch)
+                        for _ in range(batch):
+                            assert client.read().status == 200
+            except Exception as error:  # noqa: BLE001: reported by the test
+                faults.append(repr(error))
+
+        threads = [threading.Thread(target=ask) for _ in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not faults, faults
+        for back, share in ((a, 5), (b, 3), (c, 2)):
+            assert of_server(server, "requests_total", back.port) == len(back.requests)
+            assert abs(len(back.requests) / (requests * share / 10) - 1) <= 0.02
+        assert len(a.requests) + len(b.requests) + len(c.requests) == requests
+
+
+def test_least_sends_at_most_one_request_of_each_core_to_a_server_that_hangs(sluice):
+    go_on = threading.Event()
+
+    def wait(*_):
+        go_on.wait(30)
+        return response(b"slow")
+
+    with Upstream(wait) as slow, named("fast") as fast, contextlib.ExitStack() as connections:
+        server = sluice(gateway(slow.url, fast.url, upstream='balance = "least"'), server="cores = 2")
+        waiting, fast_answers = [], 0
+        for _ in range(20):
+            client = connections.enter_context(server.connect())
+            for _ in range(10):
+                client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                while not (arrived := select.select([client.socket], [], [], 0.01)[0]) and len(slow.requests) == len(waiting):
+                    pass
+                if not arrived:
+                    waiting.append(client)
+                    break
+                assert client.read().body == b"fast"
+                fast_answers += 1
+        assert 1 <= len(waiting) <= 2
+        assert (len(slow.requests), len(fast.requests)) == (len(waiting), fast_answers)
+        go_on.set()
+        assert [client.read().body for client in waiting] == [b"slow"] * len(waiting)
 
 
 def test_least_keeps_away_from_a_server_that_is_slow(sluice):
