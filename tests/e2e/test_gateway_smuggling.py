@@ -273,6 +273,8 @@ REFUSED = {
     "a body that stops": post(b"Content-Length: 500", body=b"hello" + EVIL),
     "a chunk that stops": post(CHUNKED, body=b"fff\r\nhello" + EVIL),
     "the last chunk is missing": post(CHUNKED, body=chunk(b"hello")),
+    "bytes for the tunnel of a CONNECT": post(line=b"CONNECT evil:80 HTTP/1.1"),
+    "a CONNECT with a body": post(sized(EVIL), body=EVIL, line=b"CONNECT evil:80 HTTP/1.1"),
     "an expectation that nobody meets": post(b"Expect: evil", sized(EVIL), body=EVIL),
 }
 

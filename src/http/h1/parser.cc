@@ -417,6 +417,8 @@ Reason RequestParser::finish_unusual_target(const char* base) {
     at_.path_in = PathIn::literal;
     literal_path_ = {};
     at_.query_begin = 0;
+    // We open no tunnel, and the client may already have sent bytes for it, which are not a request (RFC 9931).
+    see(Seen::close);
     return Reason::none;
   }
   std::string_view path = target;

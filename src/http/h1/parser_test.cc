@@ -387,6 +387,7 @@ TEST(Target, AuthorityAndAsteriskForm) {
   EXPECT_EQ(connect.method, Method::connect);
   EXPECT_EQ(connect.authority, "example.com:443");
   EXPECT_EQ(connect.path, "");
+  EXPECT_FALSE(connect.keep_alive);
   for (const char* target : {"example.com", "example.com:", "/", "*", "http://h:1/", "u@h:1", ":1", "h:1?q", "h:1/"}) {
     refused("CONNECT " + std::string(target) + " HTTP/1.1\r\nHost: x\r\n\r\n", Reason::bad_target);
   }
