@@ -83,8 +83,9 @@ struct Options {
     v.field("response", &Self::response,
             "Changes to the answer's header, whether Sluice or an upstream created the answer.");
     v.field("request_id", &Self::request_id,
-            "Whether each request gets an id: the `X-Request-Id` from a trusted proxy, or a new one. The id is "
-            "passed on with the request and is sent with the answer, and logs show it as `request_id`.");
+            "Whether each request gets an id: the `X-Request-Id` from a trusted proxy, if it is 1 to 128 letters, "
+            "digits, `.`, `_` and `-`; otherwise the trace id of the proxy's `traceparent`; otherwise a new one. The "
+            "id is passed on with the request and is sent with the answer, and logs show it as `request_id`.");
     v.position(&Self::position);
   }
 };

@@ -45,7 +45,7 @@ class HeadersPolicy final : public Policy {
     std::vector<std::string> remove;  // names to remove, including those that are set
   };
 
-  // Appends the request id to `text`: the one from a trusted proxy, or a new one.
+  // Appends the request id to `text`: the one or the trace id from a trusted proxy, or a new one.
   void append_id(const http::Request& request, std::string& text);
 
   const bool request_id_;

@@ -167,14 +167,48 @@ TEST_F(HeadersPolicyTest, GivesRequestsAnId) {
 TEST_F(HeadersPolicyTest, TakesTheIdOfATrustedProxy) {
   options.request_id = true;
   from_proxy = true;
-  EXPECT_EQ(request({{"x-request-id", "abc-1_2.3:/+=@"}}), "X-Request-Id: abc-1_2.3:/+=@\n");
-  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a,b"), std::string("\"a\""),
-                                 std::string("\xc3\xa4"), std::string(129, 'a')}) {
+  const std::string longest(128, 'a');
+  EXPECT_EQ(request({{"x-request-id", "Abc-1_2.3"}}), "X-Request-Id: Abc-1_2.3\n");
+  EXPECT_EQ(request({{"x-request-id", std::string_view(longest)}}), "X-Request-Id: " + longest + "\n");
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a:b"), std::string("a/b"),
+                                 std::string("\"a\""), std::string("\xc3\xa4"), longest + "a"}) {
     (void)request({{"X-Request-Id", bad}});
     EXPECT_EQ(http::request_id_of(*exchange).size(), 32U) << bad;
   }
   (void)request({{"X-Request-Id", "a"}, {"X-Request-Id", "b"}});
   EXPECT_EQ(http::request_id_of(*exchange).size(), 32U);
+}
+
+TEST_F(HeadersPolicyTest, TakesTheTraceIdOfATrustedProxy) {
+  options.request_id = true;
+  const std::string trace = "0af7651916cd43dd8448eb211c80319c";
+  const std::string parent = "00-" + trace + "-b7ad6b7169203331-01";
+  const auto id_with = [&](std::vector<http::Field> fields) {
+    (void)request(std::move(fields));
+    return std::string(http::request_id_of(*exchange));
+  };
+  EXPECT_NE(id_with({{"traceparent", parent}}), trace);
+  from_proxy = true;
+  EXPECT_EQ(request({{"Traceparent", parent}}), "Traceparent: " + parent + "\nX-Request-Id: " + trace + "\n");
+  EXPECT_EQ(id_with({{"traceparent", parent}, {"X-Request-Id", "a b"}}), trace);
+  EXPECT_EQ(id_with({{"traceparent", parent}, {"X-Request-Id", "mine"}}), "mine");
+  EXPECT_NE(id_with({{"traceparent", parent}, {"traceparent", parent}}), trace);
+  for (std::size_t i = 0; i < parent.size(); ++i) {
+    for (const char wrong : {'g', 'A', '-', ' '}) {
+      std::string bad = parent;
+      if (std::exchange(bad[i], wrong) == wrong) continue;
+      const std::string id = id_with({{"traceparent", bad}});
+      EXPECT_EQ(id.size(), 32U) << bad;
+      EXPECT_NE(id, bad.substr(3, 32)) << bad;
+    }
+  }
+  const std::string zeros(32, '0');
+  for (const std::string& bad : {parent + "-", parent.substr(1), "01" + parent.substr(2),
+                                 "00-" + trace + "-0000000000000000-01", "00-" + zeros + parent.substr(35)}) {
+    const std::string id = id_with({{"traceparent", bad}});
+    EXPECT_NE(id, trace) << bad;
+    EXPECT_NE(id, zeros) << bad;
+  }
 }
 
 TEST_F(HeadersPolicyTest, AnotherPolicyUsesTheSameId) {
