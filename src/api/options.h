@@ -21,7 +21,7 @@
 namespace sluice::api {
 
 // Where a value comes from.
-enum class From : std::uint8_t { path, query, header, cookie, claim, environment, body, upload };
+enum class From : std::uint8_t { path, query, header, cookie, claim, environment, request, body, upload };
 
 // Checks the text of a `from`. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_source(std::string_view text);
@@ -52,11 +52,11 @@ struct ParamOptions {
   static void declare(Visitor& v) {
     v.field("from", &ParamOptions::from,
             "Where the value comes from: `path.NAME`, `query.NAME`, `header.NAME`, `cookie.NAME`, `claim.NAME` (of "
-            "the verified JWT; `claim.a.b` within objects), `env.NAME`; `body.NAME`, `body.NAME.NAME`, or `body` for "
-            "the whole body; `upload.NAME`, a part of a multipart/form-data body that is stored as a file, or "
-            "`upload`, the whole body stored as a file: the value is the file's SHA-256. Without `from`, the value "
-            "comes from the path if that has a parameter of this name; otherwise from `query` for GET and DELETE, "
-            "and from `body` for POST, PUT and PATCH.",
+            "the verified JWT; `claim.a.b` within objects), `env.NAME`, `request.id`; `body.NAME`, "
+            "`body.NAME.NAME`, or `body` for the whole body; `upload.NAME`, a part of a multipart/form-data body that "
+            "is stored as a file, or `upload`, the whole body stored as a file: the value is the file's SHA-256. "
+            "Without `from`, the value comes from the path if that has a parameter of this name; otherwise from "
+            "`query` for GET and DELETE, and from `body` for POST, PUT and PATCH.",
             {.check = check_source});
     v.field("trim", &ParamOptions::trim,
             "Whether blanks at both ends of the value are removed. With `required`, a value of blanks alone counts "

@@ -308,8 +308,8 @@ TEST(ParseRequirement, FaultsHaveTheirPlace) {
   EXPECT_EQ(fault_of("eq(1, body.x)"), "6 the body is not read before the request is allowed");
   EXPECT_EQ(
       fault_of("eq(1, admin)"),
-      "6 a value must begin with path, query, header, cookie, claim, env, body or upload, or is 'text', a number, true "
-      "or false");
+      "6 a value must begin with path, query, header, cookie, claim, env, request, body or upload, or is 'text', a "
+      "number, true or false");
   EXPECT_EQ(fault_of("contains(query.x, 1)"), "9 \"contains\" looks into a list, which only a claim is");
   EXPECT_EQ(fault_of("exists()"), "7 a statement is missing");
   EXPECT_EQ(fault_of("exists(SELECT (1)"), "7 \")\" is missing");

@@ -5,6 +5,7 @@
 #include "base/ascii.h"
 #include "base/utf8.h"
 #include "http/identity.h"
+#include "http/request_id.h"
 
 namespace sluice::api {
 namespace {
@@ -84,9 +85,10 @@ std::string check_setting(std::string_view name, std::string_view source) {
     case From::header:
     case From::cookie:
     case From::environment:
+    case From::request:
       return {};
     default:
-      return "must begin with claim, header, cookie or env";
+      return "must begin with claim, header, cookie, env or request";
   }
 }
 
@@ -121,13 +123,14 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
     return std::unexpected(http::problem(400, "The path is not UTF-8."));
   }
   std::vector<sql::Setting> settings;
-  settings.reserve(5 + plan.settings.size());
+  settings.reserve(6 + plan.settings.size());
   if (plan.takes_role()) settings.push_back({"role", std::move(role)});
   const http::Claims* const claims = http::claims_of(exchange);
   settings.push_back({"request.jwt.claims", claims != nullptr ? json_of(*claims) : std::string{}});
   settings.push_back({"request.method", std::string(request.method_text)});
   settings.push_back({"request.path", std::string(request.path)});
   settings.push_back({"request.client_address", std::string(request.peer)});
+  settings.push_back({"request.id", std::string(http::request_id_of(exchange))});
   found.clear();
   if (auto bound = binder.bind(plan.settings, exchange, {}, found); !bound) {
     return std::unexpected(refuse_value(bound.error()));

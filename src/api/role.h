@@ -37,7 +37,7 @@ struct RolePlan {
 
 // The settings of one transaction: `role`, and those that policies and functions read with current_setting():
 // `request.jwt.claims` (the payload of the verified token as JSON; "" without one), `request.method`, `request.path`,
-// `request.client_address`, and the configured ones. An error is the answer.
+// `request.client_address`, `request.id` ("" without one), and the configured ones. An error is the answer.
 [[nodiscard]] std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RolePlan& plan,
                                                                                    const http::Exchange& exchange);
 

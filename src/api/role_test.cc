@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "http/identity.h"
+#include "http/request_id.h"
 
 namespace sluice::api {
 namespace {
@@ -53,13 +54,15 @@ TEST(Role, ComesWithWhatStatementsMayAsk) {
   const std::string payload = R"({"a":{"b":[1.5,"x"]},"n":null,"sub":"\"\\\u0001ä"})";
   const auto settings = settings_of(*plan_of(nullptr, "guest"), Asked(payload));
   ASSERT_TRUE(settings);
-  ASSERT_EQ(settings->size(), 5u);
+  ASSERT_EQ(settings->size(), 6u);
   EXPECT_EQ((*settings)[1].name, "request.jwt.claims");
   EXPECT_EQ((*settings)[1].value, payload);
   EXPECT_EQ((*settings)[2].value, "GET");
   EXPECT_EQ((*settings)[3].value, "/a b");
   EXPECT_EQ((*settings)[4].name, "request.client_address");
   EXPECT_EQ((*settings)[4].value, "192.0.2.7");
+  EXPECT_EQ((*settings)[5].name, "request.id");
+  EXPECT_EQ((*settings)[5].value, "");
   Asked odd;
   odd.request.path = "/\xff";
   const auto refused = settings_of(*plan_of(nullptr, "guest"), odd);
@@ -69,7 +72,9 @@ TEST(Role, ComesWithWhatStatementsMayAsk) {
 
 TEST(Role, SettingsNeedNone) {
   sql::DatabaseOptions options;
-  options.settings = {{{"TimeZone"}, {.from = {"header.time-zone"}}}, {{"app.user"}, {.from = {"claim.sub"}}}};
+  options.settings = {{{"TimeZone"}, {.from = {"header.time-zone"}}},
+                      {{"app.user"}, {.from = {"claim.sub"}}},
+                      {{"app.id"}, {.from = {"request.id"}}}};
   const auto plan = role_plan(options);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->takes_role());
@@ -84,11 +89,13 @@ TEST(Role, SettingsNeedNone) {
     for (const auto& [name, value] : *settings) text += name + "=" + value + ";";
     return text;
   };
-  const std::string own = "request.method=GET;request.path=/a b;request.client_address=192.0.2.7;";
-  EXPECT_EQ(text_of(), "request.jwt.claims={\"sub\":\"ada\"};" + own + "TimeZone=Asia/Tokyo;app.user=ada;");
+  const std::string own = "request.method=GET;request.path=/a b;request.client_address=192.0.2.7;request.id=";
+  asked.attributes.set(http::RequestId{"a-1"});
+  EXPECT_EQ(text_of(),
+            "request.jwt.claims={\"sub\":\"ada\"};" + own + "a-1;TimeZone=Asia/Tokyo;app.user=ada;app.id=a-1;");
   request.fields = {};
   asked.attributes.clear();
-  EXPECT_EQ(text_of(), "request.jwt.claims=;" + own + "app.user=;");
+  EXPECT_EQ(text_of(), "request.jwt.claims=;" + own + ";app.user=;app.id=;");
   const std::vector<http::Field> odd = {{"Time-Zone", "\xff"}};
   request.fields = odd;
   EXPECT_EQ(text_of(), "400");
@@ -97,6 +104,7 @@ TEST(Role, SettingsNeedNone) {
 TEST(Role, SettingsThatAreRefused) {
   EXPECT_EQ(check_setting("TimeZone", "header.time-zone"), "");
   EXPECT_EQ(check_setting("app.user", "claim.sub"), "");
+  EXPECT_EQ(check_setting("application_name", "request.id"), "");
   for (const char* name :
        {"", "a b", "a;b", "a'b", "role", "ROLE", "session_authorization", "request.path", "Request.x"}) {
     EXPECT_NE(check_setting(name, "claim.sub"), "") << name;

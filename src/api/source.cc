@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "http/identity.h"
 #include "http/query_string.h"
+#include "http/request_id.h"
 #include "sql/json_literal.h"
 #include "sql/parameters.h"
 #include "sql/postgres/types.h"
@@ -20,12 +21,13 @@
 namespace sluice::api {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, From>, 8> kinds{{{"path", From::path},
+constexpr std::array<std::pair<std::string_view, From>, 9> kinds{{{"path", From::path},
                                                                   {"query", From::query},
                                                                   {"header", From::header},
                                                                   {"cookie", From::cookie},
                                                                   {"claim", From::claim},
                                                                   {"env", From::environment},
+                                                                  {"request", From::request},
                                                                   {"body", From::body},
                                                                   {"upload", From::upload}}};
 
@@ -254,11 +256,12 @@ std::expected<SourceName, std::string> parse_source(std::string_view text) {
   const std::string_view kind = text.substr(0, dot);
   const auto known = std::ranges::find(kinds, kind, &std::pair<std::string_view, From>::first);
   if (known == kinds.end())
-    return std::unexpected("must begin with path, query, header, cookie, claim, env, body or upload");
+    return std::unexpected("must begin with path, query, header, cookie, claim, env, request, body or upload");
   const std::string_view key = dot == text.npos ? std::string_view{} : text.substr(dot + 1);
   const bool of_body = known->second == From::body || known->second == From::upload;
   if (of_body && dot == text.npos) return SourceName{known->second, {}};
   if (key.empty()) return std::unexpected("must name something behind \"" + std::string(kind) + "\"");
+  if (known->second == From::request && key != "id") return std::unexpected("must be request.id");
   if (known->second == From::body && (key.starts_with('.') || key.ends_with('.') || key.contains(".."))) {
     return std::unexpected("must not have an empty name between its dots");
   }
@@ -390,6 +393,9 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
       }
       case From::environment:
         break;
+      case From::request:
+        if (const std::string_view id = http::request_id_of(exchange); !id.empty()) text = id;
+        break;
       case From::upload:
         if (source.upload_index < uploads_.size()) text = value_of(uploads_[source.upload_index], source.upload_field);
         if (source.asks_presence) {
@@ -504,9 +510,10 @@ http::Response refuse_value(const ValueFault& fault) {
                                   ? "The file " + fault.reason + "."
                                   : "The file \"" + fault.source->key + "\" " + fault.reason + ".");
   }
-  const std::string_view what = fault.source->from == From::header   ? "header"
-                                : fault.source->from == From::cookie ? "cookie"
-                                                                     : "parameter";
+  const std::string_view what = fault.source->from == From::header    ? "header"
+                                : fault.source->from == From::cookie  ? "cookie"
+                                : fault.source->from == From::request ? "request's"
+                                                                      : "parameter";
   return http::problem(400, "The " + std::string(what) + " \"" + fault.source->key + "\" " + fault.reason + ".");
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "http/request_id.h"
 #include "sql/postgres/types.h"
 
 namespace sluice::api {
@@ -30,6 +31,7 @@ class SourceTest : public ::testing::Test {
     request.query = query;
     request.path_values[0] = "heat";
     request.path_values[1] = "7";
+    if (!id.empty()) exchange.attributes.set(http::RequestId{id});
     arguments.clear();
     if (auto done = binder.bind({&one, 1}, exchange, row, arguments); !done) return "! " + done.error().reason;
     return arguments[0].text ? std::string(*arguments[0].text) : "NULL";
@@ -37,6 +39,7 @@ class SourceTest : public ::testing::Test {
 
   std::vector<http::Field> fields;
   std::string query;
+  std::string id;  // of the request
   std::vector<sql::Argument> arguments;
   Binder binder;
 };
@@ -62,14 +65,27 @@ TEST_F(SourceTest, NamesAreParsed) {
   EXPECT_EQ(parse_source("body")->key, "");
   EXPECT_EQ(parse_source("body.a.b")->key, "a.b");
   EXPECT_EQ(parse_source("claim.a.b")->from, From::claim);
-  for (const char* wrong :
-       {"", "boddy.a", "path", "path.", "query", "header.", "body.", "body..a", "body.a.", "body.a..b", ".a"}) {
+  for (const char* wrong : {"", "boddy.a", "path", "path.", "query", "header.", "body.", "body..a", "body.a.",
+                            "body.a..b", ".a", "request", "request.ids"}) {
     EXPECT_FALSE(parse_source(wrong)) << wrong;
     EXPECT_NE(check_source(wrong), "") << wrong;
   }
-  for (const char* right : {"path.a", "query.a", "header.x-a", "cookie.a", "claim.sub", "env.HOME", "body", "body.a"}) {
+  for (const char* right :
+       {"path.a", "query.a", "header.x-a", "cookie.a", "claim.sub", "env.HOME", "body", "body.a", "request.id"}) {
     EXPECT_EQ(check_source(right), "") << right;
   }
+}
+
+TEST_F(SourceTest, TheRequestsId) {
+  ParamOptions options = from("request.id");
+  EXPECT_EQ(bound(source("by", options)), "NULL");
+  options.required = true;
+  EXPECT_EQ(bound(source("by", options)), "! is missing");
+  id = "a-1";
+  query = "id=other&by=other";
+  const auto one = source("by", options);
+  EXPECT_EQ(bound(one), "a-1");
+  EXPECT_EQ(refuse_value({&one, "does not fit its type"}).status, 400);
 }
 
 TEST_F(SourceTest, IntegersHoweverTheyAreWritten) {

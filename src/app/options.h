@@ -226,6 +226,15 @@ struct Options : RouteTables {
     });
   }
 
+  // Whether one of these policies has `request_id`.
+  [[nodiscard]] bool gives_request_id(const std::vector<Located<std::string>>& use) const {
+    return std::ranges::any_of(use, [&](const Located<std::string>& name) {
+      const auto index = find_policy(name.value);
+      if (!index || !policies[*index].value.is<gateway::headers::Options>()) return false;
+      return policies[*index].value.of<gateway::headers::Options>().request_id;
+    });
+  }
+
   // The names of header fields and query parameters that hold API keys. Logs do not show their values.
   [[nodiscard]] std::vector<std::string> names_of_keys() const {
     std::vector<std::string> names;

@@ -25,7 +25,8 @@ struct SettingOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("from", &SettingOptions::from,
-            "Where the value comes from: `claim.NAME` of the verified JWT, `header.NAME`, `cookie.NAME`, `env.NAME`.",
+            "Where the value comes from: `claim.NAME` of the verified JWT, `header.NAME`, `cookie.NAME`, `env.NAME`, "
+            "`request.id`.",
             {.required = true});
     v.shorthand("from");
   }
@@ -107,8 +108,8 @@ struct DatabaseOptions {
             "PostgreSQL: where each request's role comes from, so that grants and row-level security decide: "
             "`claim.NAME` of the verified JWT, `header.NAME` or `env.NAME`. Every statement then runs in a "
             "transaction of its own with that role, and `current_setting()` gives it `request.jwt.claims`, "
-            "`request.method`, `request.path` and `request.client_address`. A role that the login may not take is "
-            "answered 403.");
+            "`request.method`, `request.path`, `request.client_address` and `request.id`. A role that the login may "
+            "not take is answered 403.");
     v.field("anonymous_role", &DatabaseOptions::anonymous_role,
             "PostgreSQL: the role of requests for which `role` gives no value. Without `role` it is the role of all "
             "requests. Without `anonymous_role`, requests that have no role are answered 403.");

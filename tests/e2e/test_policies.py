@@ -348,6 +348,59 @@ response.remove = ["X-Back"]
         assert rows[given] == "/back/a" and rows["theirs"] == "/endpoint"
 
 
+def test_statements_get_the_request_id(sluice, main_db):
+    main_db("CREATE TABLE notes (n integer, by text NOT NULL); CREATE TABLE audit (by text NOT NULL)")
+    server = sluice('''
+[database.main]
+url = "sqlite:main.db"
+[policy.ids]
+type = "headers"
+request_id = true
+[[endpoint]]
+path = "/id"
+use = ["ids"]
+get = "SELECT :by AS by"
+params.by.from = "request.id"
+[endpoint.post]
+sql = "INSERT INTO audit VALUES (:by) RETURNING by"
+[[endpoint]]
+path = "/notes"
+use = ["ids"]
+require = "present(request.id)"
+[endpoint.post]
+table = "notes"
+columns.n = {}
+columns.by = { from = "request.id" }
+returning = "by"
+''', server=f'trusted_proxies = ["{PROXY}"]')
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = f"traceparent: 00-{trace}-b7ad6b7169203331-01"
+
+    def ids(client, *fields):
+        answers = [client.get("/id", *fields), client.call("POST", "/id", None, *fields),
+                   client.call("POST", "/notes", b'{"n": 1}', "Content-Type: application/json", *fields)]
+        for answer in answers:
+            body = json.loads(answer.body)
+            assert (body[0] if isinstance(body, list) else body) == {"by": answer.get("x-request-id")}, answer.body
+        return {answer.get("x-request-id") for answer in answers}
+
+    with server.connect(source=PROXY) as client:
+        assert ids(client, "X-Request-Id: a.b_C-1", parent) == {"a.b_C-1"}
+        assert ids(client, "X-Request-Id: a/b", parent) == ids(client, parent) == {trace}
+        assert len(ids(client, parent.upper())) == len(ids(client)) == 3
+    with server.connect() as client:
+        assert len(ids(client, "X-Request-Id: mine", parent)) == 3
+
+
+def test_a_request_id_needs_its_policy(tmp_path):
+    config = tmp_path / "sluice.toml"
+    config.write_text('[database.main]\nurl = "sqlite:main.db"\n[[endpoint]]\npath = "/id"\nget = "SELECT :by AS by"\n'
+                      'params.by.from = "request.id"\n')
+    checked = subprocess.run([SLUICE, "check", config], capture_output=True, text=True, timeout=60, check=False)
+    assert checked.returncode == 3 and ":6:" in checked.stderr, checked.stderr
+    assert 'no id without a policy with "request_id"' in checked.stderr, checked.stderr
+
+
 @pytest.mark.parametrize("policy, what", [
     ('type = "ip"', "names no addresses"),
     ('type = "ip"\nallow = ["10.0.0.1/8"]', "has bits set behind its prefix"),

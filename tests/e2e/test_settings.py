@@ -18,6 +18,10 @@ url = "{url}"
 pool = 2
 settings.TimeZone = "header.time-zone"
 settings."app.user" = "claim.sub"
+settings.application_name = "request.id"
+[policy.ids]
+type = "headers"
+request_id = true
 [batch]
 use = ["auth"]
 [[endpoint]]
@@ -38,6 +42,15 @@ get = "SELECT n, by, method FROM audit ORDER BY n"
 table = "audit"
 existing = "SELECT n FROM audit"
 columns.n = {{ key = true }}
+[[endpoint]]
+path = "/id"
+use = ["ids"]
+returns = "object"
+get = """SELECT current_setting('request.id') AS setting, current_setting('application_name') AS name, :id AS parameter"""
+params.id = {{ from = "request.id" }}
+[[endpoint]]
+path = "/no-id"
+get = "SELECT current_setting('request.id') AS setting"
 '''
 # A trigger that records who has written: the usual purpose of settings without roles.
 SCHEMA = '''
@@ -80,6 +93,20 @@ def test_reads_and_writes_have_them(served):
         {"n": 1, "by": "bob", "method": "POST"}, {"n": 2, "by": "eve", "method": "PUT"}]
 
 
+def test_the_request_id(served):
+    ids = set()
+    with served.connect() as connection:
+        for _ in range(3):
+            answer = connection.get("/id")
+            given = answer.get("x-request-id")
+            assert json.loads(answer.body) == {"setting": given, "name": given, "parameter": given}
+            assert json.loads(connection.get("/no-id").body) == [{"setting": ""}]
+            ids.add(given)
+    calls = json.loads(call(served, "POST", "/batch", [{"method": "GET", "path": "/id"}] * 2).body)
+    ids |= {result["body"]["setting"] for result in calls}
+    assert len(ids) == 5 and {len(one) for one in ids} == {32}
+
+
 def test_values_that_a_setting_does_not_take(served):
     assert call(served, "GET", "/who", None, "Time-Zone: Mars/Olympus").status == 400
     assert call(served, "GET", "/who", None, "Time-Zone: UTC", "Time-Zone: UTC").status == 400
@@ -102,7 +129,7 @@ def test_calls_of_a_batch_have_those_of_the_batch(served):
     ('TimZone = "header.tz"', 'unrecognized configuration parameter "timzone"'),
     ('role = "header.role"', 'is set by [database.NAME] "role"'),
     ('"request.path" = "header.path"', 'whose settings Sluice makes itself'),
-    ('TimeZone = "query.tz"', "must begin with claim, header, cookie or env"),
+    ('TimeZone = "query.tz"', "must begin with claim, header, cookie, env or request"),
 ])
 def test_settings_that_are_refused(tmp_path, postgres, setting, complaint):
     config = tmp_path / "sluice.toml"

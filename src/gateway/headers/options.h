@@ -85,7 +85,8 @@ struct Options {
     v.field("request_id", &Self::request_id,
             "Whether each request gets an id: the `X-Request-Id` from a trusted proxy, if it is 1 to 128 letters, "
             "digits, `.`, `_` and `-`; otherwise the trace id of the proxy's `traceparent`; otherwise a new one. The "
-            "id is passed on with the request and is sent with the answer, and logs show it as `request_id`.");
+            "id is passed on with the request and is sent with the answer, logs show it as `request_id`, and SQL gets "
+            "it from `request.id`.");
     v.position(&Self::position);
   }
 };

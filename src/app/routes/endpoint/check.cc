@@ -215,6 +215,10 @@ class EndpointCheck {
                 "there are no claims without a policy of type \"jwt\", \"api-key\" or \"basic\" in front",
                 "add use = [\"NAME\"] and [policy.NAME]");
     }
+    if (source->from == api::From::request && !checks_.options.gives_request_id(endpoint_.use)) {
+      complain_(from.position, "requests have no id without a policy with \"request_id\" in front",
+                "add use = [\"NAME\"] and [policy.NAME]");
+    }
     if (source->from != api::From::environment) return;
     options.environment = checks_.environment(source->key);
     if (!options.environment && !options.default_value) {
