@@ -605,3 +605,14 @@ def test_what_drains_nothing(sluice):
         assert order(server, "/upstreams/back/drain").status == 400
         assert server.admin(f"/upstreams/back/drain?server={a.name}")[0] == 405
         assert servers_of(server)[a.name]["state"] == "up" and server.get("/").body == b"a"
+
+
+def test_a_slow_client_of_a_route_with_a_deadline_ejects_nobody(sluice):
+    with named("a") as a, named("b") as b:
+        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 1, for = "5m" }', route='timeout = "200ms"'),
+                        server='cores = 1\nbody_timeout = "1s"')
+        for _ in range(2):
+            with server.connect() as client:
+                client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+                assert client.read().status in (408, 504)
+        assert [state(server, one.port) for one in (a, b)] == ["up", "up"]

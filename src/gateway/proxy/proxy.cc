@@ -286,9 +286,10 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       continue;
     }
     server.trouble->attempt_failed(describe_failure(head.error(), connection));
-    // A server that does not wait for a slow client's body is healthy.
-    const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
-    if (!was_stale && !has_left_a_client) attempt.judge(false);
+    // A server that does not wait for a slow client's body is healthy, and so is one for which the client left no time.
+    const bool is_for_client =
+        connection.waited_for_body() && (head.error().code == Errc::closed || head.error().code == Errc::timed_out);
+    if (!was_stale && !is_for_client) attempt.judge(false);
     if (may_repeat && move_on(false)) continue;
     server.trouble->request_failed();
     co_return answer_for(head.error());
