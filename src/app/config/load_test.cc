@@ -1139,6 +1139,12 @@ TEST(Errors, WhatCannotBeReadInParallel) {
   EXPECT_EQ(endpoint(get + "params.ctid_to = \"int\"\n"), "");
 }
 
+TEST(Errors, ATableWhoseKeyIsNoNameOfAParameter) {
+  EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/films/{id}\"\nget = \"SELECT 1\"\n[database.m]\nurl = \"sqlite:a\"\n"
+                        "[[resident]]\nname = \"films\"\nquery = \"SELECT 1\"\nkey = \"film:id\"\n"),
+            "7:8 an [[endpoint]] has the path \"/films/{id}\" | it is in line 2 already\n");
+}
+
 TEST(Errors, EndpointsThatTakeTheSamePaths) {
   const auto two = [](const std::string& one, const std::string& other) {
     return messages_of("[[endpoint]]\npath = \"" + one + "\"\nget = \"SELECT 1\"\n[[endpoint]]\npath = \"" + other +

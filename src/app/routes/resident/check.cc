@@ -49,7 +49,7 @@ void ResidentTables::claim(const Options& options, std::vector<Claim>& claims) {
     claims.push_back(
         {.path = path, .host = resident.host.value, .position = resident.name.position, .use = &resident.use});
     if (resident.key.value.empty()) continue;
-    claims.push_back({.path = path + "/{" + resident.key.value + "}",
+    claims.push_back({.path = path + "/{key}",
                       .host = resident.host.value,
                       .position = resident.name.position,
                       .use = &resident.use});
