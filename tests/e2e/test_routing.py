@@ -1,4 +1,6 @@
 """Routes: hosts, methods, fields, parameters; paths that are changed for the server; weights; redirects; fixed answers."""
+import subprocess
+
 import http2
 from test_gateway import echo
 from test_reload import reload, write
@@ -119,6 +121,54 @@ def test_shares_are_kept(sluice):
         with server.connect() as client:
             answers = b"".join(client.get("/x").body for _ in range(40))
     assert (answers.count(b"a"), answers.count(b"b")) == (36, 4)
+
+
+def cookies_of(answer):
+    return [value for name, value in answer.fields if name == "set-cookie"]
+
+
+def test_a_value_stays_with_its_upstream(sluice, localhost):
+    with Upstream(lambda *_: response(b"a")) as a, Upstream(lambda *_: response(b"b", "Set-Cookie: own=1")) as b:
+        def config(first, second):
+            return (f'[[upstream]]\nname = "{first[0]}"\nservers = ["{first[1].url}"]\n'
+                    f'[[upstream]]\nname = "{second[0]}"\nservers = ["{second[1].url}"]\n'
+                    '[[upstream]]\nname = "gone"\nservers = ["unix:/nonexistent/socket"]\n'
+                    + route("/header", f"split = {{{first[0]} = 1, {second[0]} = 1}}", split_by='"header.X-User"')
+                    + route("/cookie", f"split = {{{first[0]} = 1, {second[0]} = 1}}", split_by='"cookie.variant"')
+                    + route("/own", "split = {b = 1}", split_by='"cookie.own"')
+                    + route("/gone", "split = {gone = 1}", split_by='"cookie.variant"'))
+
+        server = sluice(config(("a", a), ("b", b)))
+
+        def by_header(client):
+            return [ask(client, "/header", "test", "GET", f"X-User: {i}").body for i in range(40)]
+
+        with server.connect() as client:
+            of_users = by_header(client)
+            assert set(of_users) == {b"a", b"b"} and by_header(client) == of_users
+            # Without the field, requests take turns.
+            assert sorted(ask(client, "/header").body for _ in range(4)) == [b"a", b"a", b"b", b"b"]
+            issued = {}
+            for _ in range(40):
+                answer = ask(client, "/cookie")
+                cookie, attributes = cookies_of(answer)[-1].split("; ", 1)
+                assert cookie.startswith("variant=") and attributes == "Path=/; HttpOnly; SameSite=Lax"
+                issued[cookie] = answer.body
+            assert len(issued) == 40 and set(issued.values()) == {b"a", b"b"}
+            for cookie, body in issued.items():
+                answer = ask(client, "/cookie", "test", "GET", f"Cookie: x=1; {cookie}")
+                assert answer.body == body and "variant=" not in str(cookies_of(answer))
+            # The server's own cookie is not replaced, and errors of the gateway carry the cookie too.
+            assert cookies_of(ask(client, "/own")) == ["own=1"]
+            answer = ask(client, "/gone")
+            assert answer.status == 502 and answer.get("set-cookie").startswith("variant=")
+        # The order in the file does not matter.
+        with sluice(config(("b", b), ("a", a))).connect() as client:
+            assert by_header(client) == of_users
+        secure = sluice(config(("a", a), ("b", b)), server=f'[server.tls]\ncert = "{localhost[0]}"\nkey = "{localhost[1]}"\n')
+        got = subprocess.run(["curl", "-sk", "-D", "-", f"https://127.0.0.1:{secure.port}/cookie"], check=True, timeout=60,
+                             capture_output=True, text=True)
+        assert "; SameSite=Lax; Secure" in got.stdout
 
 
 def test_redirects(sluice):

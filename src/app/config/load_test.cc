@@ -815,6 +815,10 @@ TEST(Errors, WhatARouteDoes) {
             "\"respond\"\n");
   EXPECT_EQ(route("split = {b = 0}\n"), "6:10 no upstream has a share\n");
   EXPECT_EQ(route("split = {c = 1}\n"), "6:10 there is no [[upstream]] called \"c\"\n");
+  EXPECT_EQ(route("split = {b = 1}\nsplit_by = \"cookie.variant\"\n"), "");
+  EXPECT_EQ(route("split = {b = 1}\nsplit_by = \"client\"\n"),
+            "7:12 route.split_by must be \"header.NAME\" or \"cookie.NAME\"\n");
+  EXPECT_EQ(route("upstream = \"b\"\nsplit_by = \"header.X-User\"\n"), "7:12 \"split_by\" is for \"split\"\n");
   EXPECT_EQ(route("redirect = {to = \"/\", status = 305}\n"),
             "6:32 a redirect has the status 301, 302, 303, 307 or 308\n");
   EXPECT_EQ(route("redirect = \"/{y}\"\n"), "6:12 there is no {y} in the route's path\n");

@@ -324,6 +324,7 @@ struct RouteOptions {
   std::vector<Named<std::string>> query;
   std::optional<Located<std::string>> upstream;
   std::vector<Named<std::uint32_t>> split;
+  std::optional<Located<std::string>> split_by;
   std::optional<RedirectOptions> redirect;
   std::optional<RespondOptions> respond;
   std::optional<Located<std::string>> strip;
@@ -334,6 +335,7 @@ struct RouteOptions {
   Position position;
 
   static std::string check_method(std::string_view text);
+  static std::string check_split_by(std::string_view text);
   // The conditions of `headers` and `query`.
   [[nodiscard]] std::vector<http::Condition> conditions() const;
   [[nodiscard]] std::vector<http::Method> taken_methods() const;
@@ -361,6 +363,11 @@ struct RouteOptions {
             "Instead of `upstream`: the names of several upstreams and each one's share of the requests, such as "
             "`{stable = 95, canary = 5}`.",
             {.max = 1'000'000});
+    v.field("split_by", &Self::split_by,
+            "`header.NAME` or `cookie.NAME`: `split` sends all requests with the same value to the same upstream. "
+            "A client without the cookie gets one with a random value; requests without the header are distributed "
+            "as without `split_by`.",
+            {.check = check_split_by});
     v.field("redirect", &Self::redirect, "Instead of `upstream`: redirects clients.");
     v.field("respond", &Self::respond, "Instead of `upstream`: answers with a fixed response.");
     v.field("strip", &Self::strip,

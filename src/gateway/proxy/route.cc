@@ -11,6 +11,12 @@ std::string RouteOptions::check_method(std::string_view text) {
   return is_known ? "" : "must be GET (with which HEAD goes), POST, PUT, PATCH, DELETE or OPTIONS";
 }
 
+std::string RouteOptions::check_split_by(std::string_view text) {
+  const auto key = HashKey::parse(text);
+  const bool is_known = key && (key->kind == HashKey::Kind::header || key->kind == HashKey::Kind::cookie);
+  return is_known ? "" : "must be \"header.NAME\" or \"cookie.NAME\"";
+}
+
 std::vector<http::Condition> RouteOptions::conditions() const {
   std::vector<http::Condition> all;
   const auto add = [&](http::Condition::Of of, const std::vector<Named<std::string>>& wanted) {

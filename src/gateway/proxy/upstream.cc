@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/address.h"
-#include "http/claims.h"
-#include "http/fields.h"
-#include "http/identity.h"
+#include "gateway/proxy/hash_key.h"
 #include "http/target.h"
 
 namespace sluice::gateway {
@@ -102,45 +100,10 @@ Health::Options health_options(const UpstreamOptions& options, unsigned cores) {
   return health;
 }
 
-// The value of a cookie (RFC 6265, 4.2.1).
-std::optional<std::string_view> find_cookie(const http::Request& request, std::string_view name) {
-  for (const auto& [field, value] : request.fields) {
-    if (!http::same_name(field, "cookie")) continue;
-    for (std::string_view rest = value; !rest.empty();) {
-      std::string_view pair = rest.substr(0, rest.find(';'));
-      rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
-      pair.remove_prefix(std::min(pair.size(), pair.find_first_not_of(' ')));
-      if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
-        return pair.substr(name.size() + 1);
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 // The hash that chooses the server, if the upstream balances by hash.
 std::optional<std::uint64_t> key_of(const SharedUpstream& of, const http::Exchange& exchange) {
-  const http::Request& request = exchange.request;
-  const auto& hash = of.hash;
-  if (of.options.balance.value != Balance::hash || !hash) return std::nullopt;
-  switch (hash->kind) {
-    case HashKey::Kind::client:
-      return hash_of(request.peer);
-    case HashKey::Kind::path:
-      return hash_of(request.segments);
-    case HashKey::Kind::header:
-      if (!request.has_field(hash->name)) return std::nullopt;
-      return hash_of(request.field(hash->name));
-    case HashKey::Kind::cookie:
-      return find_cookie(request, hash->name).transform(hash_of);
-    case HashKey::Kind::claim: {
-      const http::Claims* const claims = http::claims_of(exchange);
-      const http::Claim* const claim = claims ? claims->find(hash->name) : nullptr;
-      if (claim == nullptr) return std::nullopt;
-      return hash_of(claim->text);
-    }
-  }
-  return std::nullopt;
+  if (of.options.balance.value != Balance::hash || !of.hash) return std::nullopt;
+  return value_of(*of.hash, exchange).transform(hash_of);
 }
 
 std::string authority_of(const Origin& origin) {

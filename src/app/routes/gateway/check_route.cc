@@ -63,6 +63,7 @@ void check_route(const Checks& checks, const gateway::RouteOptions& route, const
     sum += weight;
   }
   if (!route.split.empty() && sum == 0) complain(route.split[0].name.position, "no upstream has a share");
+  if (route.split_by && route.split.empty()) complain(route.split_by->position, "\"split_by\" is for \"split\"");
   if (route.redirect) {
     if (const auto status = route.redirect->status; status.value > 303 && status.value < 307) {
       complain(status.position, "a redirect has the status 301, 302, 303, 307 or 308");

@@ -56,8 +56,11 @@ class GatewayRoute final : public Route {
     }
     const auto proxy = [&](std::size_t index) { return builder.proxy_to(*upstreams_[index], plan_, change_.get()); };
     if (options.upstream) return proxy(0);
-    auto split = std::make_unique<gateway::Split>();
-    for (std::size_t i = 0; i < options.split.size(); ++i) split->add(proxy(i), options.split[i].value);
+    auto split = std::make_unique<gateway::Split>(options.split_by ? gateway::HashKey::parse(options.split_by->value)
+                                                                   : std::nullopt);
+    for (std::size_t i = 0; i < options.split.size(); ++i) {
+      split->add(proxy(i), options.split[i].name.value, options.split[i].value);
+    }
     return split;
   }
 
