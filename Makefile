@@ -30,8 +30,8 @@ bench: bench-http bench-export bench-point bench-idle bench-slow bench-bodies be
 
 bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway: bench-%: bootstrap-bench
 	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync)
-	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo)
+	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES))
 
 format: bootstrap-test
 	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i

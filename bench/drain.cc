@@ -1,6 +1,7 @@
 // A client that reads large files as fast as they come, so that the server is measured and not the client's copying.
 // Each connection requests the target again and again; the kernel discards the bodies (tcp(7), MSG_TRUNC).
-// usage: drain PORT TARGET CONNECTIONS SECONDS    prints JSON: requests, bytes, seconds, failed
+// usage: drain PORT TARGET CONNECTIONS SECONDS    prints JSON: bytes, seconds, failed, and latencies_us with one entry
+// per answer
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -19,20 +20,24 @@
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Connection {
   int fd = -1;
   std::string head;  // until it is complete
   long left = 0;     // bytes of the body that are still to come
   bool has_head = false;
+  Clock::time_point asked;
 };
 
 std::string request;
 char block[1 << 20];
-unsigned long requests = 0;
+std::vector<Clock::duration> latencies;
 unsigned long bytes = 0;
 unsigned long failed = 0;
 
-bool ask(const Connection& connection) {
+bool ask(Connection& connection) {
+  connection.asked = Clock::now();
   return send(connection.fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
 }
 
@@ -65,7 +70,7 @@ bool take(Connection& connection) {
     bytes += static_cast<unsigned long>(got);
     if (connection.left != 0) return true;
   }
-  ++requests;
+  latencies.push_back(Clock::now() - connection.asked);
   connection.has_head = false;
   connection.head.clear();
   return ask(connection);
@@ -93,7 +98,6 @@ int main(int argc, char** argv) {
     epoll_ctl(loop, EPOLL_CTL_ADD, connection.fd, &event);
   }
 
-  using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::seconds(std::atoi(argv[4]));
   epoll_event ready[256];
@@ -107,6 +111,12 @@ int main(int argc, char** argv) {
     }
   }
   const std::chrono::duration<double> seconds = Clock::now() - begin;
-  std::printf("{\"requests\": %lu, \"bytes\": %lu, \"seconds\": %.6f, \"failed\": %lu}\n", requests, bytes,
-              seconds.count(), failed);
+  std::printf("{\"bytes\": %lu, \"seconds\": %.6f, \"failed\": %lu, \"latencies_us\": [", bytes, seconds.count(),
+              failed);
+  const char* comma = "";
+  for (const std::chrono::duration<double, std::micro> one : latencies) {
+    std::printf("%s%.1f", comma, one.count());
+    comma = ", ";
+  }
+  std::puts("]}");
 }

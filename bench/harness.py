@@ -54,6 +54,7 @@ under = []  # the start of the command that runs programs, such as valgrind's
 
 class Program:
     """A program that listens on `port`, stopped at the end of the benchmark."""
+    scheme = "http"
 
     def __init__(self, name, command, port, core=None, environment=None):
         self.name, self.port = name, port
@@ -141,9 +142,9 @@ def sluice(config, where, cores=0, core=None, port=None, server=None, server_mor
     return Program("sluice", [SLUICE, "serve", file], port, core)
 
 
-def fetch(port, target, *options):
+def fetch(port, target, *options, scheme="http"):
     """(status, body) by curl, which may get more options; for checks that the measured answers are right."""
-    run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", *options, f"http://127.0.0.1:{port}{target}"],
+    run = subprocess.run(["curl", "-sS", "-w", "%{stderr}%{http_code}", *options, f"{scheme}://127.0.0.1:{port}{target}"],
                          capture_output=True)
     return int(run.stderr or b"0"), run.stdout
 

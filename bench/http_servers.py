@@ -43,7 +43,7 @@ def nginx(where, workers=1, core=0):
     user = "user root;\n" if os.geteuid() == 0 else ""
     tls = f'''listen 127.0.0.1:{tls_port} ssl http2 reuseport backlog=4096;
     ssl_certificate {where}/cert.pem; ssl_certificate_key {where}/key.pem;
-    ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Ciphersuites {CIPHER};''' if tls_port else ""
+    ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {CIPHER};''' if tls_port else ""
     file.write_text(f'''{user}daemon off; worker_processes {workers}; worker_rlimit_nofile 40000; pid {where}/nginx-{port}.pid;
 error_log {where}/nginx.log;
 events {{ worker_connections 20000; }}

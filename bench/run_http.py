@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 
 from harness import counters_work, fetch, folder, median, tell
-from http_clients import drain, h2load, wrk
+from http_clients import LATENCIES, drain, h2load, wrk
 from http_cost import cost_of
 from http_servers import SERVERS, make_certificate, make_site
 
@@ -19,7 +19,7 @@ CORE = 1  # the client's
 @dataclasses.dataclass
 class Case:
     name: str
-    file: str
+    file: str  # empty: the load checks the answers
     load: Callable  # (program, target, seconds)
     beside_floor: bool = False
 
@@ -54,35 +54,37 @@ def _by_round(mine, others):
 
 
 def run(case, programs, rounds, seconds, bench="http"):
-    """Prints a line for each server, and one with the ratios of Sluice's figures to the others'."""
+    """Prints a line for each server, and one with the ratios of Sluice's figures to the others'. Returns each server's medians."""
     target = f"/{case.file}.html"
     for program in programs:
-        if fetch(program.port, target) != (200, b"a" * SIZES[case.file]):
+        if case.file and fetch(program.port, target, "-k", scheme=program.scheme) != (200, b"a" * SIZES[case.file]):
             raise SystemExit(f"{program.name} does not answer with the file")
-        case.load(program, target, 1)
+        case.load(program, target, seconds)
     runs = {program.name: [] for program in programs}
-    for _ in range(rounds):  # in turns, so that a slow minute of the machine hits all of them
-        for program in programs:
+    for number in range(rounds):  # in turns, so that a slow minute of the machine hits all of them
+        first = number % len(programs)
+        for program in (*programs[first:], *programs[:first]):
             runs[program.name].append(cost_of(program, lambda program=program: case.load(program, target, seconds)))
 
     medians = {}
     for name, of_server in runs.items():
         middle = {key: median(run[key] for run in of_server) for key in of_server[0]
                   if isinstance(of_server[0][key], (int, float)) and key not in ("requests", "megabytes")}
-        middle["cost"] = _cost(middle)
+        middle |= {"cost": _cost(middle), "errors": sum(run["errors"] for run in of_server)}
         medians[name] = middle
         tell(bench=bench, case=case.name, server=name, rounds=rounds, rps=round(middle["rps"]), mb_s=round(middle["mb_s"], 1),
              busy=round(median(run["cpu_us"] * run["rps"] / 1e6 for run in of_server), 2),
              **{key: round(value, 2) for key, value in middle.items() if key.startswith(("cpu_us", "instructions"))},
-             **({"p99": of_server[0]["p99"]} if "p99" in of_server[0] else {}),
-             errors=sum(run["errors"] for run in of_server))
+             **{key: round(middle[key]) for key in LATENCIES if key in middle}, errors=middle["errors"])
     if "sluice" in medians:
-        mine = medians.pop("sluice")
+        mine = medians["sluice"]
         tell(bench=bench, case=case.name, ratio_of="sluice",
              cost="instructions" if counters_work() else "cpu_us (this machine does not count instructions)",
              **{f"to_{name}": {"cost": round(mine["cost"] / other["cost"], 3), "rps": round(mine["rps"] / other["rps"], 3),
                                "mb_s": round(mine["mb_s"] / other["mb_s"], 3),
-                               "by_round": _by_round(runs["sluice"], runs[name])} for name, other in medians.items()})
+                               "by_round": _by_round(runs["sluice"], runs[name])}
+                for name, other in medians.items() if name != "sluice"})
+    return medians
 
 
 def main():

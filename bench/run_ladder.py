@@ -63,7 +63,7 @@ def main():
         figures = {"bench": "ladder", "server": name, "workers": workers, "connections": connections, "rounds": args.rounds,
                    "rps": round(median(run["rps"] for run in of_server)),
                    "cpu_us": round(median(run["cpu_us"] for run in of_server), 2),
-                   "p99": of_server[0]["p99"],
+                   "p99_us": round(median(run["p99_us"] for run in of_server)),
                    "socket_errors": sum(sum(run["socket_errors"].values()) for run in of_server),
                    "not_2xx": sum(run["not_2xx"] for run in of_server)}
         if counted:
