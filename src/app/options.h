@@ -69,8 +69,12 @@ struct ServerOptions {
   Located<bool> http2{true};
   std::uint32_t http2_streams = 100;
   std::vector<Located<std::string>> trusted_proxies;
+  Located<std::string> client_header{std::string(default_client_header)};
   std::vector<Located<std::string>> proxy_protocol;
 
+  static constexpr std::string_view default_client_header = "X-Forwarded-For";
+
+  static std::string check_client_header(std::string_view text);
   static std::string check_proxy(std::string_view text) { return text == "unix:" ? "" : core::IpRanges::check(text); }
 
   // The ALPN protocols that are offered to TLS clients, the preferred one first.
@@ -150,6 +154,11 @@ struct ServerOptions {
             "such as `10.0.0.0/8` and `2001:db8::/32`; `unix:` stands for every peer that connects to a unix socket. "
             "The client's address is the last one in `X-Forwarded-For` that is not a trusted proxy.",
             {.max = 10'000, .check = check_proxy});
+    v.field(
+        "client_header", &ServerOptions::client_header,
+        "The field of trusted proxies that names the client, such as `CF-Connecting-IP` or `X-Real-IP`: an address, "
+        "or a list as in `X-Forwarded-For`.",
+        {.check = check_client_header});
     v.field("proxy_protocol", &ServerOptions::proxy_protocol,
             "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), which gives the "
             "client's address: addresses and prefixes as in `trusted_proxies`. A connection from such a proxy "

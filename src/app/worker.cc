@@ -46,13 +46,15 @@ std::uint64_t body_memory(const ServerOptions& options, unsigned cores) {
   return (configured != 0 ? configured : core::usable_memory() / 4) / cores;
 }
 
-std::shared_ptr<const http::TrustedProxies> proxies_of(const std::vector<Located<std::string>>& addresses) {
+std::shared_ptr<const http::TrustedProxies> proxies_of(const std::vector<Located<std::string>>& addresses,
+                                                       const std::string& client_field = {}) {
   if (addresses.empty()) return nullptr;
   auto proxies = std::make_shared<http::TrustedProxies>();
   for (const auto& proxy : addresses) {
     if (!proxies->addresses.add(proxy.value)) proxies->unix_sockets = true;
   }
   proxies->addresses.seal();
+  proxies->client_field = client_field;
   return proxies;
 }
 
@@ -76,7 +78,7 @@ http::ServerOptions server_options(const Site& site, unsigned cores, const Descr
           .http1 = options.http1,
           .http2 = options.http2,
           .http2_streams = options.http2_streams,
-          .trusted_proxies = proxies_of(options.trusted_proxies),
+          .trusted_proxies = proxies_of(options.trusted_proxies, options.client_header.value),
           .proxy_protocol = proxies_of(options.proxy_protocol)};
 }
 

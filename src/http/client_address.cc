@@ -50,7 +50,7 @@ std::string_view address_of(std::string_view element) {
 void set_forwarded_client(Request& request, const TrustedProxies& proxies) {
   request.from_proxy = true;
   std::size_t passed = 0;
-  for_each_from_last(request, "x-forwarded-for", [&](std::string_view element) {
+  for_each_from_last(request, proxies.client_field, [&](std::string_view element) {
     const std::string_view address = address_of(element);
     const auto ip = core::Ip::parse(address);
     if (!ip) return false;

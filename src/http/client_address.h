@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "core/ip_ranges.h"
@@ -9,10 +10,11 @@
 // the proxy names.
 namespace sluice::http {
 
-// Proxies in front of the server. Their X-Forwarded-For and X-Forwarded-Proto fields are believed.
+// Proxies in front of the server. Their `client_field` and X-Forwarded-Proto fields are believed.
 struct TrustedProxies {
   core::IpRanges addresses;
-  bool unix_sockets = false;  // trust every peer on a unix socket, where `peer` is empty
+  bool unix_sockets = false;                     // trust every peer on a unix socket, where `peer` is empty
+  std::string client_field = "X-Forwarded-For";  // names the client
 
   [[nodiscard]] bool trusts(std::string_view peer) const {
     if (peer.empty()) return unix_sockets;
@@ -27,7 +29,7 @@ void set_forwarded_client(Request& request, const TrustedProxies& proxies);
 // Fills in the client of the request. `peer` and `secure` describe the connection. If `proxies` is null, no proxy is
 // trusted.
 //
-// Each proxy appends the address of its own peer to X-Forwarded-For, so the client is the last address that does not
+// Each proxy appends the address of its own peer to `client_field`, so the client is the last address that does not
 // belong to a trusted proxy. If all addresses are trusted, the client is the first one. An element that is not an
 // address ends the search: the client is then the proxy that added this element. The scheme is the last one in
 // X-Forwarded-Proto.

@@ -30,6 +30,15 @@ std::string client(std::vector<Field> fields, std::string_view peer = "10.0.0.1"
 }
 std::string client(std::string_view list) { return client({{"X-Forwarded-For", list}}); }
 
+TEST(ClientAddress, MayComeFromAnotherField) {
+  TrustedProxies proxies = internal;
+  proxies.client_field = "CF-Connecting-IP";
+  const auto named = [&](std::vector<Field> fields) { return client(std::move(fields), "10.0.0.1", &proxies); };
+  EXPECT_EQ(named({{"X-Forwarded-For", "6.6.6.6"}, {"cf-connecting-ip", "1.2.3.4"}}), "1.2.3.4");
+  EXPECT_EQ(named({{"CF-Connecting-IP", "6.6.6.6, 1.2.3.4, 10.0.0.2"}}), "1.2.3.4");
+  EXPECT_EQ(named({{"X-Forwarded-For", "6.6.6.6"}}), "10.0.0.1");
+}
+
 TEST(ClientAddress, IsThePeerWhereNobodyIsTrusted) {
   const std::vector<Field> fields = {{"X-Forwarded-For", "6.6.6.6"}, {"X-Forwarded-Proto", "https"}};
   EXPECT_EQ(client(fields, "10.0.0.1", nullptr), "10.0.0.1");

@@ -305,6 +305,52 @@ def test_a_body_that_is_too_long_or_breaks(sluice):
         assert [request[1] for request in back.requests] == ["/ok"]
 
 
+def test_a_body_may_be_complete_before_a_server_is_chosen(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, route='buffer_request = true\nuse = ["short"]') +
+                        '[policy.short]\ntype = "body-limit"\nsize = "600KiB"\n', server='body_memory = "4MiB"\ncores = 1')
+
+        def digest(body):
+            return hashlib.sha256(body).hexdigest()
+
+        with server.connect() as client:
+            client.send(b"POST /slow HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
+            assert client._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+            client.send(b"5\r\nhello\r\n")
+            assert server.get("/other").status == 200  # on another connection, while the first request waits
+            assert [request[1] for request in back.requests] == ["/other"] and back.connections == 1
+            client.send(b"6\r\n world\r\n0\r\n\r\n")
+            _, fields, sha = said(client.read())
+            assert fields["content-length"] == "11" and "transfer-encoding" not in fields and sha == digest(b"hello world")
+            # No bytes at all, and more than one piece of a body.
+            client.send(b"POST /empty HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            assert said(client.read())[1]["content-length"] == "0"
+            long = os.urandom(500_000)
+            assert said(client.call("PUT", "/long", long))[2] == digest(long)
+            client.send(b"POST /chunks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                        b"%x\r\n%b\r\n0\r\n\r\n" % (len(long), long))
+            assert said(client.read())[2] == digest(long)
+        seen = len(back.requests)
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n%x\r\n" % 700_000)
+            assert client.read().status == 413
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+            client.shut_sending()
+            assert client.read().status == 400
+        assert len(back.requests) == seen
+
+
+def test_a_long_body_that_is_complete_is_sent_again(sluice):
+    body = os.urandom(300_000)
+    with Upstream(lambda *_: None) as broken, Upstream(echo) as back:
+        server = sluice(gateway(broken.url, back.url, route="buffer_request = true"), server="cores = 1")
+        with server.connect() as client:
+            for _ in range(4):
+                assert said(client.call("PUT", "/", body))[2] == hashlib.sha256(body).hexdigest()
+        assert broken.requests and len(back.requests) == 4
+
+
 def test_the_head_does_not_wait_for_the_body(sluice):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = sluice(gateway(f"http://127.0.0.1:{listener.getsockname()[1]}"))

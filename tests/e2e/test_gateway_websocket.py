@@ -169,7 +169,7 @@ def test_no_request_is_smuggled(sluice):
         assert "upgrade" not in dict(back.requests[-1][2])
 
 
-def test_any_protocol_may_be_tunnelled(sluice):
+def test_listed_protocols_may_be_tunnelled(sluice):
     def shout(request, connection):
         change_protocol(request, connection, protocol="shout/1")
         while data := connection.recv(1000):
@@ -177,7 +177,7 @@ def test_any_protocol_may_be_tunnelled(sluice):
         connection.sendall(b"(the end)")  # the client has ended its side, and ours is still open
 
     with Upstream(shout) as back:
-        server = sluice(gateway(back.url))
+        server = sluice(gateway(back.url, route='upgrade = ["websocket", "Shout/1"]'))
         with server.connect() as client:
             client.send(b"POST / HTTP/1.1\r\nHost: test\r\nConnection: upgrade\r\nUpgrade: shout/1\r\n\r\nfirst words")
             assert client.read().status == 101
@@ -185,6 +185,26 @@ def test_any_protocol_may_be_tunnelled(sluice):
             client.shut_sending()
             assert client.rest() == b"(the end)"
         wait_until(lambda: opened(server, back) == 0)
+
+
+@pytest.mark.parametrize("listed", ["", "upgrade = []", 'upgrade = ["tcp"]'])
+def test_protocols_that_are_not_listed(sluice, connect, listed):
+    with Upstream(lambda request, _: response(request[1].encode())) as back:
+        server = sluice(gateway(back.url, route=listed), server=connect.config)
+        with connect(server, open=False) as client:
+            answer = client.handshake()
+            if connect.is_http2:
+                answer = client.whole_answer()
+            if listed:
+                assert answer.status == 501
+            else:  # a WebSocket may pass, but the server has none
+                assert answer.status == (502 if connect.is_http2 else 200)
+        with connect(server, open=False) as client:
+            if not connect.is_http2:
+                client.send(b"GET /plain HTTP/1.1\r\nHost: test\r\nConnection: upgrade\r\nUpgrade: shout/1\r\n\r\n")
+                assert client.read().body == b"/plain"
+                assert "upgrade" not in dict(back.requests[-1][2])
+        assert [request[1] for request in back.requests] == ["/chat"] * (not listed) + ["/plain"] * (not connect.is_http2)
 
 
 def test_policies_guard_it(sluice, connect):
@@ -281,7 +301,7 @@ def test_a_slow_reader_costs_little_memory(sluice, slow):
         done.set()
 
     with Upstream(answer) as back:
-        server = sluice(gateway(back.url), server="cores = 1")
+        server = sluice(gateway(back.url, route='upgrade = ["bytes"]'), server="cores = 1")
         with server.connect() as client:
             client.send(b"GET / HTTP/1.1\r\nHost: test\r\nConnection: upgrade\r\nUpgrade: bytes\r\n\r\n")
             assert client.read().status == 101

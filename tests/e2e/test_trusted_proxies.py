@@ -40,6 +40,34 @@ def test_a_trusted_proxy_says_who_the_client_is(sluice):
         wait_until(lambda: logged(server) == ["1.2.3.4", "127.0.0.2", "127.0.0.2", "127.0.0.1", "1.2.3.5"])
 
 
+def test_another_field_may_name_the_client(sluice):
+    says = ("X-Forwarded-For: 6.6.6.6", "X-Forwarded-Proto: https", "CF-Connecting-IP: 1.2.3.4", "CF_Connecting_IP: 6.6.6.6")
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url), server='access_log = "stdout"\ntrusted_proxies = ["127.0.0.2"]\n'
+                                                  'client_header = "CF-Connecting-IP"')
+        with server.connect(source=PROXY) as client:
+            answer = client.get("/", *says)
+            assert forwarded(answer) == {"for": "1.2.3.4, 127.0.0.2", "proto": "https", "host": "test"}
+            fields = said(answer)[1]
+            assert fields["cf-connecting-ip"] == "1.2.3.4" and "cf_connecting_ip" not in fields
+            assert forwarded(client.get("/", says[0]))["for"] == PROXY
+        with server.connect(source=OTHER) as client:
+            answer = client.get("/", *says)
+            assert forwarded(answer) == {"for": OTHER, "proto": "http", "host": "test"}
+            assert not {"cf-connecting-ip", "cf_connecting_ip"} & said(answer)[1].keys()
+        wait_until(lambda: logged(server) == ["1.2.3.4", PROXY, OTHER])
+
+
+@pytest.mark.parametrize("keys, what", [('client_header = "X-Real-IP"', 'needs "trusted_proxies"'),
+                                        ('trusted_proxies = ["unix:"]\nclient_header = "forwarded"', "Forwarded (RFC 7239) is not read"),
+                                        ('trusted_proxies = ["unix:"]\nclient_header = "X Y"', "must be the name of a header field")])
+def test_what_cannot_name_the_client_is_refused(tmp_path, keys, what):
+    file = tmp_path / "bad.toml"
+    file.write_text(f'[server]\n{keys}\n[[files]]\npath = "/"\nroot = "."\n')
+    run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 3 and what in run.stderr, run.stderr
+
+
 def test_the_redirect_to_https_sees_the_clients_scheme(sluice, localhost, site):
     file = site.parent / "both.toml"
     file.write_text(f'''

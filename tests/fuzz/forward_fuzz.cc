@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string head = "GET " + std::string(text) + " HTTP/1.1\r\nHost: a\r\n\r\n";
   if (parser.parse(head).state != http::h1::Parsed::State::done) return 0;
   gateway::ForwardedRequest forwarded;
-  const auto* const made = forwarded.make(request, "server:1", change.get());
+  const auto* const made = forwarded.make(request, "server:1", {.change = change.get()});
   if (made == nullptr) return 0;
   const std::string_view target = made->target;
   require(target.starts_with('/') && !target.starts_with("//"), "no absolute path");

@@ -123,9 +123,23 @@ void check_server(const ServerOptions& server, const Source& source, const Compl
   check_field_value(server.server_header, source, complain);
   check_headers(server, source, complain);
   check_limits(server, complain);
+  if (server.client_header.position.line != 0 && server.trusted_proxies.empty()) {
+    complain(server.client_header.position, "\"client_header\" needs \"trusted_proxies\"",
+             "any client could name any address");
+  }
   if (!server.http1 && !server.http2.value) {
     complain(server.http2.position, "a server needs HTTP/1.1 or HTTP/2");
   }
 }
 
 }  // namespace sluice::app::config
+
+namespace sluice::app {
+
+std::string ServerOptions::check_client_header(std::string_view text) {
+  if (http::same_name(text, "forwarded"))
+    return "must be a field with plain addresses; Forwarded (RFC 7239) is not read";
+  return http::is_token(text) ? "" : "must be the name of a header field";
+}
+
+}  // namespace sluice::app

@@ -819,6 +819,17 @@ TEST(Errors, WhatARouteDoes) {
   EXPECT_EQ(route("split = {b = 1}\nsplit_by = \"client\"\n"),
             "7:12 route.split_by must be \"header.NAME\" or \"cookie.NAME\"\n");
   EXPECT_EQ(route("upstream = \"b\"\nsplit_by = \"header.X-User\"\n"), "7:12 \"split_by\" is for \"split\"\n");
+  EXPECT_EQ(route("upstream = \"b\"\nbuffer_request = true\nupgrade = [\"SPDY/3.1\"]\n"), "");
+  EXPECT_EQ(route("upstream = \"b\"\nupgrade = []\n"), "");
+  EXPECT_EQ(route("respond = 204\nbuffer_request = true\n"),
+            "7:18 \"buffer_request\" is for requests to an upstream\n");
+  EXPECT_EQ(route("respond = 204\nupgrade = [\"websocket\"]\n"), "7:12 \"upgrade\" is for requests to an upstream\n");
+  for (const char* const carrier : {"h2c", "HTTP/2.0", "tls/1.0", "h2"}) {
+    EXPECT_EQ(route("upstream = \"b\"\nupgrade = [\"" + std::string(carrier) + "\"]\n"),
+              "7:12 route.upgrade must be a protocol that carries no HTTP requests\n");
+  }
+  EXPECT_EQ(route("upstream = \"b\"\nupgrade = [\"a b\"]\n"),
+            "7:12 route.upgrade must be a protocol, as \"websocket\" is\n");
   EXPECT_EQ(route("redirect = {to = \"/\", status = 305}\n"),
             "6:32 a redirect has the status 301, 302, 303, 307 or 308\n");
   EXPECT_EQ(route("redirect = \"/{y}\"\n"), "6:12 there is no {y} in the route's path\n");
@@ -1394,7 +1405,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
             "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, "
-            "http2_streams, trusted_proxies, proxy_protocol, tls\n");
+            "http2_streams, trusted_proxies, client_header, proxy_protocol, tls\n");
 }
 
 class Files : public testing::Test {

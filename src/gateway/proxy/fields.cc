@@ -71,6 +71,12 @@ bool imitates_ours(std::string_view name) {
   return is_of_connection(read) || is_ours(read) || is_forwarded(read);
 }
 
+// Whether CGI, WSGI and Rack read both names alike.
+bool reads_alike(std::string_view a, std::string_view b) {
+  const auto letter = [](char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return std::ranges::equal(a, b, {}, letter, letter);
+}
+
 bool is_said_by_us(std::string_view name) { return is_ours(name) || is_forwarded(name) || imitates_ours(name); }
 
 // Collects the names in Connection, except those that are left out anyway.
@@ -181,16 +187,6 @@ std::optional<std::string_view> path_of_cookie(std::string_view cookie) {
   return path.starts_with('/') ? std::optional(path) : std::nullopt;
 }
 
-// Protocols that could carry further HTTP requests are not tunnelled, because those would bypass routes and policies.
-bool fits_a_tunnel(std::string_view protocols) {
-  bool fits = true;
-  http::h1::for_each_element(protocols, [&](std::string_view one) {
-    const std::string_view name = one.substr(0, one.find('/'));
-    fits &= !same_name(name, "h2c") && !same_name(name, "h2") && !same_name(name, "http") && !same_name(name, "tls");
-  });
-  return fits;
-}
-
 // Whether a server could read a segment "." or ".." here, and so a different path than policies have seen. A server
 // could do so if it takes an encoded slash or a backslash as a separator, or removes `;...` from segments.
 bool may_lead_elsewhere(std::string_view segments) {
@@ -210,11 +206,12 @@ bool may_lead_elsewhere(std::string_view segments) {
 }  // namespace
 
 const http::client::RequestHead* ForwardedRequest::make(const http::Request& request, std::string_view server_host,
-                                                        const PathChange* change, bool preserve_host) {
+                                                        const Options& options) {
+  const PathChange* const change = options.change;
   const bool is_extended_connect = request.method == http::Method::connect;
   head_.method = is_extended_connect ? "GET" : request.method_text;
-  head_.upgrade = fits_a_tunnel(request.upgrade) ? request.upgrade : std::string_view{};
-  head_.host = preserve_host && !request.authority.empty() ? request.authority : server_host;
+  head_.upgrade = options.upgrade;
+  head_.host = options.preserve_host && !request.authority.empty() ? request.authority : server_host;
   if (may_lead_elsewhere(request.segments)) return nullptr;
   if (says_path(request) && change == nullptr) {
     head_.target = request.target;
@@ -233,14 +230,16 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
   }
   head_.body = {};
   const std::string_view length = request.field("content-length");
-  if (request.body != nullptr) {
+  if (options.body_size) {
+    head_.body = {Kind::length, *options.body_size};
+  } else if (request.body != nullptr) {
     const auto known = http::h1::parse_content_length(length);
     head_.body = known ? http::h1::BodyFraming{Kind::length, *known} : http::h1::BodyFraming{Kind::chunked, 0};
   } else if (!length.empty() || request.method == http::Method::post || request.method == http::Method::put ||
              request.method == http::Method::patch) {
     head_.body = {Kind::length, 0};
   }
-  add_fields(request);
+  add_fields(request, options.client_field);
   if (change != nullptr && !change->prefix().empty()) fields_.push_back({"X-Forwarded-Prefix", change->prefix()});
   websocket_key_ = {};
   if (!head_.upgrade.empty()) add_key(is_extended_connect);
@@ -248,7 +247,7 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
   return &head_;
 }
 
-void ForwardedRequest::add_fields(const http::Request& request) {
+void ForwardedRequest::add_fields(const http::Request& request, std::string_view client_field) {
   fields_.clear();
   const auto of_client = request.fields.first(request.fields.size() - request.own_fields);
   collect_named(of_client, named_);
@@ -256,11 +255,14 @@ void ForwardedRequest::add_fields(const http::Request& request) {
     if (is_of_connection(field.name) || is_said_by_us(field.name)) continue;
     if (!named_.empty() && is_named(named_, field.name)) [[unlikely]]
       continue;
+    if (!client_field.empty() && reads_alike(field.name, client_field)) [[unlikely]] {
+      if (!request.from_proxy || !same_name(field.name, client_field)) continue;
+    }
     fields_.push_back(field);
   }
   const auto own = request.fields.last(request.own_fields);
   fields_.insert(fields_.end(), own.begin(), own.end());
-  if (request.from_proxy) return add_of_proxy(request, of_client);
+  if (request.from_proxy) return add_of_proxy(request, of_client, client_field);
   if (!request.peer.empty()) fields_.push_back({"X-Forwarded-For", request.peer});
   fields_.push_back({"X-Forwarded-Proto", request.secure ? "https" : "http"});
   if (!request.authority.empty()) fields_.push_back({"X-Forwarded-Host", request.authority});
@@ -278,13 +280,16 @@ void ForwardedRequest::add_key(bool of_our_own) {
 }
 
 // Keeps a trusted proxy's fields about the client, and adds the proxy's address.
-void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<const Field> of_client) {
-  chain_.clear();
+void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<const Field> of_client,
+                                    std::string_view client_field) {
+  // The proxy vouches for `client_field`, and X-Forwarded-For may be the client's.
+  const bool has_chain = client_field.empty();
+  chain_ = has_chain || request.peer == request.connection_peer ? std::string_view{} : request.peer;
   for (const Field& field : of_client) {
     if (!is_forwarded(field.name)) continue;
     const std::string_view what = field.name.substr(12);
     if (same_name(what, "for")) {
-      chain_.append(chain_.empty() ? "" : ", ").append(field.value);
+      if (has_chain) chain_.append(chain_.empty() ? "" : ", ").append(field.value);
     } else if (!same_name(what, "host") && !same_name(what, "proto")) {
       fields_.push_back(field);
     }

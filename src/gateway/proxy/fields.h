@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,24 +22,30 @@ class ForwardedRequest {
  public:
   // Leaves out hop-by-hop fields, the fields that Connection names, and the client's X-Forwarded-For, -Proto and -Host,
   // which are replaced by our own values. A trusted proxy's fields are kept, and the proxy's address is appended to
-  // X-Forwarded-For. The path is the one that routes and policies have seen, as the client has escaped it
-  // (see append_sent_path()).
+  // X-Forwarded-For. With another `client_field`, X-Forwarded-For has the client's address and the proxy's, and
+  // `client_field` is left out unless it comes from a trusted proxy. The path is the one that routes and policies have
+  // seen, as the client has escaped it (see append_sent_path()).
   //
-  // If the client asks for a protocol upgrade that a tunnel can carry, so does this request. A WebSocket over HTTP/2
-  // (RFC 8441) becomes one over HTTP/1.1, with a new key.
+  // A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1, with a new key.
   //
-  // `change`: how the route changes the path; may be null. Returns null if the path must not be forwarded: `change`
-  // fails, or a server could resolve dots in it (`/a/..%2Fb`).
-  //
-  // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false.
+  // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false. Returns null
+  // if the path must not be forwarded: `change` fails, or a server could resolve dots in it (`/a/..%2Fb`).
+  struct Options {
+    const PathChange* change = nullptr;  // how the route changes the path
+    bool preserve_host = true;
+    std::string_view upgrade{};                // the protocols to ask for
+    std::optional<std::uint64_t> body_size{};  // if it is known although the client has not sent it
+    std::string_view client_field{};           // TrustedProxies::client_field; empty: X-Forwarded-For
+  };
   [[nodiscard]] const http::client::RequestHead* make(const http::Request& request, std::string_view server_host,
-                                                      const PathChange* change = nullptr, bool preserve_host = true);
+                                                      const Options& options);
   // For a WebSocket request: its Sec-WebSocket-Key; empty if it has none or several.
   [[nodiscard]] std::string_view websocket_key() const { return websocket_key_; }
 
  private:
-  void add_fields(const http::Request& request);
-  void add_of_proxy(const http::Request& request, std::span<const http::Field> of_client);
+  void add_fields(const http::Request& request, std::string_view client_field);
+  void add_of_proxy(const http::Request& request, std::span<const http::Field> of_client,
+                    std::string_view client_field);
   void add_key(bool of_our_own);
 
   http::client::RequestHead head_;

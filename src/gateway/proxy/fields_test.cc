@@ -36,7 +36,7 @@ std::string forward(std::string_view received, bool secure = false, bool has_bod
   if (has_body) request.body = &body;
   ForwardedRequest forwarded;
   Buffer out;
-  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
   return std::string(out.view());
 }
 
@@ -70,7 +70,7 @@ TEST(ForwardedRequest, HasTheHostOfTheServerIfTheClientsIsNotPreserved) {
   request.authority = "example.org";
   ForwardedRequest forwarded;
   Buffer out;
-  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", nullptr, false)));
+  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.preserve_host = false})));
   EXPECT_EQ(out.view(),
             "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\n\r\n");
 }
@@ -88,17 +88,17 @@ TEST(ForwardedRequest, AWebSocketOverHttp2IsOneOverHttp1) {
   request.upgrade = "websocket";
   ForwardedRequest forwarded;
   Buffer out;
-  ASSERT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+  ASSERT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.upgrade = request.upgrade})));
   const std::string key(forwarded.websocket_key());
   EXPECT_EQ(key.size(), 24u);
   EXPECT_EQ(out.view(),
             "GET /chat HTTP/1.1\r\nHost: example.org\r\nsec-websocket-version: 13\r\na: b\r\n"
             "X-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nSec-WebSocket-Key: " +
                 key + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-  (void)forwarded.make(request, "server:1");
+  (void)forwarded.make(request, "server:1", {.upgrade = request.upgrade});
   EXPECT_NE(forwarded.websocket_key(), key);
   request.upgrade = {};
-  (void)forwarded.make(request, "server:1");
+  (void)forwarded.make(request, "server:1", {.upgrade = request.upgrade});
   EXPECT_EQ(forwarded.websocket_key(), "");
 }
 
@@ -115,7 +115,7 @@ TEST(ForwardedRequest, GoesOnWithWhatATrustedProxySays) {
     http::set_client(request, peer, false, &proxies);
     ForwardedRequest forwarded;
     Buffer out;
-    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
     const std::string text(out.view());
     return text.substr(text.find("Host: a\r\n") + 9);
   };
@@ -131,6 +131,31 @@ TEST(ForwardedRequest, GoesOnWithWhatATrustedProxySays) {
             "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
   EXPECT_EQ(through(said, "10.0.0.2"),
             "X-Forwarded-For: 10.0.0.2\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
+}
+
+TEST(ForwardedRequest, LeavesOutTheFieldThatNamesTheClientUnlessAProxySentIt) {
+  http::TrustedProxies proxies{.addresses = {}, .client_field = "CF-Connecting-IP"};
+  EXPECT_TRUE(proxies.addresses.add("10.0.0.1"));
+  proxies.addresses.seal();
+  const auto from = [&](std::string_view peer) {
+    http::Request request;
+    http::h1::RequestParser parser(request);
+    EXPECT_EQ(parser
+                  .parse("GET /a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\ncf-connecting-ip: 1.2.3.4\r\n"
+                         "CF_Connecting-IP: 6.6.6.6\r\n\r\n")
+                  .state,
+              http::h1::Parsed::State::done);
+    http::set_client(request, peer, false, &proxies);
+    ForwardedRequest forwarded;
+    Buffer out;
+    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.client_field = proxies.client_field})));
+    const std::string text(out.view());
+    return text.substr(text.find("Host: a\r\n") + 9);
+  };
+  EXPECT_EQ(from("10.0.0.1"),
+            "cf-connecting-ip: 1.2.3.4\r\nX-Forwarded-For: 1.2.3.4, 10.0.0.1\r\nX-Forwarded-Proto: http\r\n"
+            "X-Forwarded-Host: a\r\n\r\n");
+  EXPECT_EQ(from("10.0.0.2"), "X-Forwarded-For: 10.0.0.2\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n\r\n");
 }
 
 TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
@@ -149,7 +174,7 @@ TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
     request.from_proxy = from_proxy;
     ForwardedRequest forwarded;
     Buffer out;
-    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1")));
+    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
     EXPECT_EQ(
         out.view(),
         "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Real-IP: 1.2.3.4\r\nX-User: ada\r\nX-Forwarded-Proto: http\r\n\r\n");
@@ -218,7 +243,7 @@ TEST(ForwardedRequest, EverySpellingStaysThePathThatWasMatched) {
     const std::string head = "GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n";
     if (parser.parse(head).state != http::h1::Parsed::State::done) continue;  // leads above the root
     ForwardedRequest forwarded;
-    const auto* made = forwarded.make(request, "server:1");
+    const auto* made = forwarded.make(request, "server:1", {});
     if (made == nullptr) continue;  // a dot segment beside an encoded slash
     std::string found(made->target.size(), '\0');
     const http::DecodedPath decoded = http::decode_path(made->target, found.data());
@@ -321,7 +346,7 @@ TEST(ForwardedRequest, NeitherIsOneThatARewriteHasMadeSo) {
     request.method_text = "GET";
     request.target = request.path = request.segments = path;
     ForwardedRequest forwarded;
-    return forwarded.make(request, "server:1", change.get()) != nullptr;
+    return forwarded.make(request, "server:1", {.change = change.get()}) != nullptr;
   };
   EXPECT_TRUE(is_passed_on("/v1/a;b"));
   for (const char* bad : {"/v..;/admin", "/v..\\admin"}) EXPECT_FALSE(is_passed_on(bad)) << bad;
@@ -336,7 +361,7 @@ TEST(ForwardedRequest, APathInWhichAnotherServerCouldResolveDotsIsNotPassedOn) {
     request.target = request.path = path;
     request.segments = segments;
     ForwardedRequest forwarded;
-    return forwarded.make(request, "server:1") != nullptr;
+    return forwarded.make(request, "server:1", {}) != nullptr;
   };
   using namespace std::string_view_literals;
   for (const auto bad : {"/a/..\0b"sv, "/a\0..\0b"sv, "/a\0.."sv, "/a/.\0b"sv, "/a/..;/b"sv, "/a/..;x=1"sv,

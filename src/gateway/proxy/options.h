@@ -331,11 +331,14 @@ struct RouteOptions {
   std::optional<RewriteOptions> rewrite;
   Located<bool> preserve_host = {true};
   Located<Duration> timeout;
+  Located<bool> buffer_request;
+  std::vector<Located<std::string>> upgrade{{"websocket"}};
   std::vector<Located<std::string>> use;
   Position position;
 
   static std::string check_method(std::string_view text);
   static std::string check_split_by(std::string_view text);
+  static std::string check_upgrade(std::string_view text);
   // The conditions of `headers` and `query`.
   [[nodiscard]] std::vector<http::Condition> conditions() const;
   [[nodiscard]] std::vector<http::Method> taken_methods() const;
@@ -384,6 +387,14 @@ struct RouteOptions {
             "apply to WebSockets and other upgraded connections, nor to responses of the type `text/event-stream` "
             "once they have begun. `0s`: no limit beyond those of the upstream.",
             {.max = 24h});
+    v.field("buffer_request", &Self::buffer_request,
+            "`true`: the whole body of a request is read, within `body_memory` of [server], before a server is chosen. "
+            "So a slow client does not occupy a server.");
+    v.field(
+        "upgrade", &Self::upgrade,
+        "The protocols that a connection may be upgraded to, such as `[\"websocket\", \"tcp\"]`. A WebSocket is "
+        "answered 501 if it is not listed; a request for another protocol is passed on as a plain request. `[]`: none.",
+        {.check = check_upgrade});
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.position(&Self::position);

@@ -13,6 +13,7 @@
 #include "gateway/proxy/tunnel.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
+#include "http/h1/scan.h"
 #include "http/identity.h"
 #include "http/websocket/handshake.h"
 
@@ -152,7 +153,18 @@ Async<Response> Proxy::handle(http::Exchange& exchange) {
   if (request.method == http::Method::connect && !http::same_name(request.upgrade, "websocket")) {
     return http::problem(501, "The only protocol that is passed on over HTTP/2 is WebSocket.");
   }
+  if (!request.upgrade.empty() && http::lists_token(request.upgrade, "websocket") && !may_upgrade("websocket")) {
+    return http::problem(501, "This path has no WebSocket.");
+  }
   return forward(exchange);
+}
+
+bool Proxy::may_upgrade(std::string_view protocols) const {
+  bool all = true;
+  http::h1::for_each_element(protocols, [&](std::string_view one) {
+    all &= std::ranges::any_of(options_.upgrade, [&](const auto& name) { return http::same_name(name.value, one); });
+  });
+  return all;
 }
 
 Response Proxy::change_protocol(const http::Exchange& exchange, const ResponseHead& head, Upstream::Attempt attempt,
@@ -186,11 +198,22 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const bool is_repeatable = is_idempotent(request.method);
   http::BodyReader* body = request.body;
   std::optional<KeptBody> kept;
-  if (body != nullptr && is_repeatable && shared_->options.retries != 0) {
+  if (body != nullptr && options_.buffer_request) {
+    kept.emplace(*body, 0);
+    // If the body breaks off or there is no room for it, the connection sends the answer itself.
+    if (!co_await kept->read_whole(request.field("content-length"))) co_return http::problem(400);
+    body = kept->size() != 0 ? &*kept : nullptr;
+  } else if (body != nullptr && is_repeatable && shared_->options.retries != 0) {
     const auto size = http::h1::parse_content_length(request.field("content-length"));
     if (size && *size <= KeptBody::most_bytes) body = &kept.emplace(*body, static_cast<std::size_t>(*size));
   }
   const bool may_repeat = is_repeatable && (body == nullptr || kept);
+  const ForwardedRequest::Options how{
+      .change = options_.change,
+      .preserve_host = options_.preserve_host,
+      .upgrade = may_upgrade(request.upgrade) ? request.upgrade : std::string_view{},
+      .body_size = kept && options_.buffer_request ? std::optional(kept->size()) : std::nullopt,
+      .client_field = options_.client_field};
   Upstream::Tried tried;
   auto first = upstream.begin(*shared_, exchange);
   if (!first) co_return without_server(shared_->options.health);
@@ -228,8 +251,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       co_return answer_for(lease.error());
     }
     http::client::Connection& connection = **lease;
-    const http::client::RequestHead* const asked =
-        forwarded_.make(request, server.host, options_.change, options_.preserve_host);
+    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, how);
     if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
     ++server.requests;
     const std::string key(forwarded_.websocket_key());

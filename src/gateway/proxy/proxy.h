@@ -1,6 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "gateway/proxy/fields.h"
@@ -11,14 +14,19 @@
 namespace sluice::gateway {
 
 struct ProxyOptions {
-  const PathChange* change = nullptr;        // null: the path is unchanged; outlives the proxy
-  const http::AnswerFields* ours = nullptr;  // their configured fields replace the server's; likewise
-  bool preserve_host = true;                 // as in RouteOptions
-  Duration timeout{};                        // likewise
+  const PathChange* change = nullptr;               // null: the path is unchanged; outlives the proxy
+  const http::AnswerFields* ours = nullptr;         // their configured fields replace the server's; likewise
+  bool preserve_host = true;                        // as in RouteOptions
+  Duration timeout{};                               // likewise
+  bool buffer_request = false;                      // likewise
+  std::span<const Located<std::string>> upgrade{};  // likewise; outlives the proxy
+  std::string_view client_field{};                  // as in ForwardedRequest::Options; outlives the proxy
 };
 
 // [[route]]: forwards requests to the servers of an upstream, and their responses back. Bodies are streamed both ways:
 // data is read from one side only as fast as the other side takes it.
+//
+// With `buffer_request`, the whole body is read before a server is chosen.
 //
 // An upgrade that the server accepts becomes a Tunnel. A WebSocket over HTTP/2 (RFC 8441) is requested from the server
 // over HTTP/1.1. Bytes that a client sends after its request for an upgrade are sent to the server only after the
@@ -40,6 +48,8 @@ class Proxy final : public http::Handler {
  private:
   class Responding;
 
+  // Whether a server may be asked for all these protocols.
+  [[nodiscard]] bool may_upgrade(std::string_view protocols) const;
   [[nodiscard]] core::Task<http::Response> forward(http::Exchange& exchange);
   // The answer for a server's 101.
   [[nodiscard]] http::Response change_protocol(const http::Exchange& exchange, const http::client::ResponseHead& head,

@@ -17,6 +17,17 @@ std::string RouteOptions::check_split_by(std::string_view text) {
   return is_known ? "" : "must be \"header.NAME\" or \"cookie.NAME\"";
 }
 
+std::string RouteOptions::check_upgrade(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('/'));
+  if (!http::is_token(name) || (name != text && !http::is_token(text.substr(name.size() + 1)))) {
+    return "must be a protocol, as \"websocket\" is";
+  }
+  for (const std::string_view carrier : {"h2c", "h2", "http", "tls"}) {
+    if (http::same_name(name, carrier)) return "must be a protocol that carries no HTTP requests";
+  }
+  return "";
+}
+
 std::vector<http::Condition> RouteOptions::conditions() const {
   std::vector<http::Condition> all;
   const auto add = [&](http::Condition::Of of, const std::vector<Named<std::string>>& wanted) {

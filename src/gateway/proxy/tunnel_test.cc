@@ -77,7 +77,7 @@ class TunnelTest : public testing::Test {
     options_.servers = {{.url = {"http://" + reactor_.local_address(listener_.handle())->text()}}};
     shared_ = std::make_shared<SharedUpstream>(options_);
     upstream_ = std::make_shared<Upstream>(reactor_, mailbox_, nullptr, shared_);
-    proxy_.emplace(upstream_, shared_, route_);
+    proxy_.emplace(upstream_, shared_, route_, ProxyOptions{.upgrade = protocols_});
     front_.emplace(reactor_, *proxy_, http::ServerOptions{});
     address_ = *front_->listen(*core::Address::parse("127.0.0.1:0"));
   }
@@ -129,6 +129,7 @@ class TunnelTest : public testing::Test {
   core::Mailbox mailbox_{reactor_};
   UpstreamOptions options_;
   net::Stream listener_{reactor_};
+  const std::vector<Located<std::string>> protocols_{{"websocket"}, {"echo/2"}};
   std::shared_ptr<const int> route_ = std::make_shared<int>(1);
   std::shared_ptr<SharedUpstream> shared_;
   std::shared_ptr<Upstream> upstream_;

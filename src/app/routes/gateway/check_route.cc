@@ -85,6 +85,12 @@ void check_route(const Checks& checks, const gateway::RouteOptions& route, const
   if (route.timeout.position.line != 0 && !route.passes_on()) {
     complain(route.timeout.position, "\"timeout\" is for requests to an upstream");
   }
+  if (route.buffer_request.position.line != 0 && !route.passes_on()) {
+    complain(route.buffer_request.position, "\"buffer_request\" is for requests to an upstream");
+  }
+  if (!route.upgrade.empty() && route.upgrade[0].position.line != 0 && !route.passes_on()) {
+    complain(route.upgrade[0].position, "\"upgrade\" is for requests to an upstream");
+  }
   if (route.preserve_host.position.line != 0 && !route.passes_on()) {
     complain(route.preserve_host.position, "only a request to an upstream has a host that can be preserved");
   }
