@@ -47,6 +47,9 @@ class BodyReader {
   // memory limit for bodies (ServerOptions::body_memory). Errors are Errc::limit and no_memory; the handler answers
   // with them as with an error of read().
   [[nodiscard]] virtual Result<void> keep(std::size_t) { return {}; }
+  // The handler answers although the client still sends the body: the response is sent at once, and then the connection
+  // (HTTP/2: the stream) ends.
+  virtual void abandon() {}
 };
 
 // One request. All members are views into the connection's buffer or arena, valid until the response has been sent.

@@ -204,6 +204,22 @@ def test_a_route_has_a_deadline_for_all_servers(sluice):
         assert sluice(gateway(back.url, route='timeout = "20s"')).get("/").status == 200
 
 
+def test_a_deadline_that_ends_an_upload_is_answered_at_once(sluice):
+    """The rest of the body never comes."""
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, route='timeout = "200ms"'), server='body_timeout = "5m"\nhttp2 = true')
+        for method in ("POST", "PUT"):  # the body of a PUT may have to be sent again
+            with server.connect() as client:
+                client.send(f"{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+                answer = client.read()
+                assert answer.status == 504 and answer.get("connection") == "close"
+                client.assert_closed()
+        with Client(server.port) as client:
+            stream = client.request("/", "POST", ends=False)
+            answer = client.wait(stream)[0]
+            assert answer.status == 504 and answer.ended
+
+
 def test_the_access_log_names_the_server(sluice):
     closed = socket.create_server(("127.0.0.1", 0))
     port = closed.getsockname()[1]

@@ -238,6 +238,13 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     if (kept) kept->rewind();
     return true;
   };
+  // Called if no server has answered. A client that still sends its body must not wait for its end once the time is
+  // over.
+  const auto give_up = [&](const Error& error) {
+    attempt.server().trouble->request_failed();
+    if (request.body != nullptr && reactor.now() >= until) request.body->abandon();
+    return answer_for(error);
+  };
   for (;;) {
     Upstream::Server& server = attempt.server();
     auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any, until);
@@ -247,8 +254,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
       attempt.judge(false);
       if (move_on(true)) continue;
-      server.trouble->request_failed();
-      co_return answer_for(lease.error());
+      co_return give_up(lease.error());
     }
     http::client::Connection& connection = **lease;
     const http::client::RequestHead* const asked = forwarded_.make(request, server.host, how);
@@ -313,8 +319,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
         connection.waited_for_body() && (head.error().code == Errc::closed || head.error().code == Errc::timed_out);
     if (!was_stale && !is_for_client) attempt.judge(false);
     if (may_repeat && move_on(false)) continue;
-    server.trouble->request_failed();
-    co_return answer_for(head.error());
+    co_return give_up(head.error());
   }
 }
 

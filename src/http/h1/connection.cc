@@ -371,8 +371,8 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   // The rest of the body precedes the next request. A short rest is read and dropped; a longer one closes the
   // connection.
   const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
-  bool keep =
-      work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && body.left_at_least() <= most_dropped;
+  bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && !body.abandoned() &&
+              body.left_at_least() <= most_dropped;
   {
     const Sending sending(*work_, response.body);
     for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {

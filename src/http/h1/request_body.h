@@ -116,6 +116,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
     }
     std::unreachable();
   }
+  void abandon() override { is_abandoned_ = true; }
   // Called when the handler has answered and keeps no more bytes.
   using Share::release;
 
@@ -125,6 +126,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   [[nodiscard]] bool done() const { return chunked_ ? chunked_done_ : left_ == 0; }
   // The client still waits for 100 Continue, so it may or may not send the body.
   [[nodiscard]] bool unasked() const { return wants_continue_ && !done(); }
+  [[nodiscard]] bool abandoned() const { return is_abandoned_ && !done(); }
   [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
   // Consumes the last piece of the body. The bytes after it belong to the next request.
   void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
@@ -149,6 +151,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   bool chunked_;
   bool chunked_done_ = false;
   bool wants_continue_;
+  bool is_abandoned_ = false;
   bool comes_fast_ = false;  // the last read filled the buffer, so the next one uses a larger buffer
   Patience patience_;
   core::TurnShare turn_;
