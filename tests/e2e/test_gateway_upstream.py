@@ -544,11 +544,10 @@ def operate(server, what, back, *fields):
     return order(server, f"/upstreams/back/{what}?server={back}", *fields)
 
 
-def servers_of(server):
+def servers_of(server, name="back"):
     status, text = server.admin("/upstreams")
     assert status == 200
-    (upstream,) = json.loads(text)["upstreams"]
-    assert upstream["name"] == "back"
+    (upstream,) = [one for one in json.loads(text)["upstreams"] if one["name"] == name]
     return {one["server"]: one for one in upstream["servers"]}
 
 
@@ -607,12 +606,45 @@ def test_what_drains_nothing(sluice):
         assert servers_of(server)[a.name]["state"] == "up" and server.get("/").body == b"a"
 
 
-def test_a_slow_client_of_a_route_with_a_deadline_ejects_nobody(sluice):
-    with named("a") as a, named("b") as b:
-        server = sluice(gateway(a.url, b.url, upstream='eject = { after = 1, for = "5m" }', route='timeout = "200ms"'),
-                        server='cores = 1\nbody_timeout = "1s"')
+def test_the_timeout_of_a_route_ejects_nobody(sluice):
+    """Neither while a server is silent, nor while the client sends its body, nor while the server accepts no connection."""
+    waits = threading.Event()
+
+    def answer(request, connection):
+        if request[1] == "/begins":
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
+        waits.wait(60)
+
+    with Upstream(answer) as a, named("b") as b, socket.socket() as full, contextlib.ExitStack() as clients:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # they fill the queue of connections that nobody accepts
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        full_url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        config = "".join(
+            f'[[upstream]]\nname = "{name}"\nservers = ["{url}", "{b.url}"]\neject = {{ after = 1, for = "5m" }}\n'
+            'retries = 0\n'
+            f'[[route]]\npath = "/{name}/{{rest...}}"\nupstream = "{name}"\nstrip = "/{name}"\ntimeout = "200ms"\n'
+            for name, url in (("back", a.url), ("full", full_url)))
+        server = sluice(config, server='cores = 1\nbody_timeout = "5m"')
+        assert sorted(server.get("/back/").status for _ in range(4)) == [200, 200, 504, 504]
+        assert sorted(server.get("/full/").status for _ in range(4)) == [200, 200, 504, 504]
+        cut = 0
+        for _ in range(2):
+            with server.connect() as client, contextlib.suppress(http1.Broken):
+                cut += 1
+                client.get("/back/begins")
+                cut -= 1
+        assert cut == 1
         for _ in range(2):
             with server.connect() as client:
-                client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
-                assert client.read().status in (408, 504)
+                client.send("POST /back/ HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
+                assert client.read().status == 504
         assert [state(server, one.port) for one in (a, b)] == ["up", "up"]
+        assert state(server, full.getsockname()[1], "full") == "up"
+        assert servers_of(server, "back")[a.name]["failures"] == 0
+        assert server.log.count("a request took longer than the `timeout` of its route") >= 2
+        assert "cannot be reached" not in server.log and "gave no response" not in server.log
+        waits.set()

@@ -57,6 +57,8 @@ std::string describe_failure(const Error& error, const http::client::Connection&
   return (is_invalid ? "it gave no valid response: " : "it gave no response: ") + cause_of(error, connection);
 }
 
+constexpr std::string_view overdue = "a request took longer than the `timeout` of its route";
+
 Response answer_for(const Error& error) {
   if (error.code == Errc::timed_out) return http::problem(504, "The server behind this one did not answer in time.");
   return http::problem(502, "The server behind this one gave no answer.");
@@ -135,7 +137,9 @@ class Proxy::Responding final : public http::BodySource {
     co_return progress;
   }
   void note(const Result<Progress>& progress) {
-    if (!progress) {
+    if (!progress && progress.error().code == Errc::timed_out && lease_->is_overdue()) {
+      attempt_.server().trouble->met(overdue);
+    } else if (!progress) {
       ++attempt_.server().failures;
       attempt_.server().trouble->met("its response broke off: " + cause_of(progress.error(), *lease_));
     }
@@ -238,11 +242,12 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     if (kept) kept->rewind();
     return true;
   };
-  // Called if no server has answered. A client that still sends its body must not wait for its end once the time is
-  // over.
+  const auto is_overdue = [&](const Error& error) { return error.code == Errc::timed_out && reactor.now() >= until; };
+  // The time that the route allows is over, which is not a failure of the server.
   const auto give_up = [&](const Error& error) {
-    attempt.server().trouble->request_failed();
-    if (request.body != nullptr && reactor.now() >= until) request.body->abandon();
+    attempt.server().trouble->met(overdue);
+    // The client gets its answer even if it still sends the body.
+    if (request.body != nullptr) request.body->abandon();
     return answer_for(error);
   };
   for (;;) {
@@ -251,10 +256,12 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     passed_on.to_head = reactor.now() - begin;
     if (!lease) {
       if (is_ours(lease.error())) co_return http::problem(503);
+      if (is_overdue(lease.error())) co_return give_up(lease.error());
       server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
       attempt.judge(false);
       if (move_on(true)) continue;
-      co_return give_up(lease.error());
+      server.trouble->request_failed();
+      co_return answer_for(lease.error());
     }
     http::client::Connection& connection = **lease;
     const http::client::RequestHead* const asked = forwarded_.make(request, server.host, how);
@@ -305,6 +312,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       co_return http::problem(400);
     }
     if (is_ours(head.error())) co_return http::problem(503);
+    if (is_overdue(head.error())) co_return give_up(head.error());
     ++server.failures;
     // The server closed an idle connection just as the request was sent, which is not a failure of the server.
     const bool was_stale = lease->was_used() && head.error().code == Errc::closed && connection.nothing_came();
@@ -314,12 +322,12 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       continue;
     }
     server.trouble->attempt_failed(describe_failure(head.error(), connection));
-    // A server that does not wait for a slow client's body is healthy, and so is one for which the client left no time.
-    const bool is_for_client =
-        connection.waited_for_body() && (head.error().code == Errc::closed || head.error().code == Errc::timed_out);
-    if (!was_stale && !is_for_client) attempt.judge(false);
+    // A server that does not wait for a slow client's body is healthy.
+    const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
+    if (!was_stale && !has_left_a_client) attempt.judge(false);
     if (may_repeat && move_on(false)) continue;
-    co_return give_up(head.error());
+    server.trouble->request_failed();
+    co_return answer_for(head.error());
   }
 }
 

@@ -94,6 +94,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // sent); Errc::timed_out; Errc::closed if the server closed the connection (if nothing_came(), it may not have seen
   // the request). An error of `body` is returned as it is, and body_failed() is then true.
   [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body, Instant until = never);
+  // Whether `until` has come.
+  [[nodiscard]] bool is_overdue() { return stream_.reactor().now() >= until_; }
   // The response may take as long as it likes.
   void lift_deadline() { until_ = never; }
   // Appends the next bytes of the response's body to `out`, at least one unless the body is done. Errc::closed: the
