@@ -234,6 +234,16 @@ def test_which_statuses_eject(sluice):
     with Upstream(lambda *_: response(b"", status="500 Internal Server Error")) as a, named("b") as b:
         server = sluice(gateway(a.url, b.url, upstream='eject = { after = 2, for = "1m", status = "500-599" }'))
         wait_until(lambda: server.get("/").status and state(server, a.port) == "ejected")
+        assert servers_of(server)[a.name]["failures"] == of_server(server, "failures_total", a.port) >= 2
+        assert servers_of(server)[b.name]["failures"] == 0
+
+
+def test_failed_connects_are_failures(sluice):
+    with named("b") as b:
+        port = free_port()
+        server = sluice(gateway(f"http://127.0.0.1:{port}", b.url), server="cores = 1")
+        assert [server.get("/").status for _ in range(2)] == [200, 200]
+        assert servers_of(server)[f"127.0.0.1:{port}"]["failures"] == of_server(server, "failures_total", port) == 1
 
 
 def test_when_all_are_ejected_all_are_tried(sluice):
@@ -510,7 +520,7 @@ def test_a_server_that_does_not_wait_for_a_slow_client_stays(sluice):
         for i in range(3):
             with server.connect() as client:
                 client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
-                wait_until(lambda: of_server(server, "failures_total", port) == i + 1)
+                wait_until(lambda: of_server(server, "requests_total", port) == i + 1 and of_server(server, "connections", port) == 0)
                 client.send(b"123456789")
                 assert client.read().status == 502
             assert server.get("/").body == b"b"

@@ -272,7 +272,6 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     passed_on.to_head = reactor.now() - begin;
     if (head && (*head)->status == 101) {
       if (!is_agreed(request, **head, key)) {
-        ++server.failures;
         server.trouble->attempt_failed("it gave no valid response: it changed to a protocol that it was not asked for");
         attempt.judge(false);
         if (may_repeat && move_on(false)) continue;
@@ -313,7 +312,6 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     }
     if (is_ours(head.error())) co_return http::problem(503);
     if (is_overdue(head.error())) co_return give_up(head.error());
-    ++server.failures;
     // The server closed an idle connection just as the request was sent, which is not a failure of the server.
     const bool was_stale = lease->was_used() && head.error().code == Errc::closed && connection.nothing_came();
     if (was_stale && !fresh && may_repeat) {

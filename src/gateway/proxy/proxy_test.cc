@@ -244,7 +244,7 @@ TEST_F(ProxyTest, RepeatsOnlyWhatMayBeRepeated) {
   EXPECT_EQ(raw_requests_, 8);
   EXPECT_EQ(status_of(get()), 502) << "a new connection that ends is the server's answer";
   EXPECT_EQ(raw_requests_, 9);
-  EXPECT_EQ(reading("sluice_upstream_failures_total"), 5);
+  EXPECT_EQ(reading("sluice_upstream_failures_total"), 1) << "a connection that ended while idle is no failure";
 }
 
 TEST_F(ProxyTest, WaitsNoLongerThanItMay) {

@@ -606,7 +606,7 @@ Readings Upstream::readings() const {
     const auto& connections = server.pool.counters();
     Readings own = {
         counter("sluice_upstream_requests_total", "Requests that were sent to the server.", number(server.requests)),
-        counter("sluice_upstream_failures_total", "Requests to which it gave no response, or an incomplete one.",
+        counter("sluice_upstream_failures_total", "Requests that count as failed, and those whose response broke off.",
                 number(server.failures)),
         counter("sluice_upstream_retries_total", "Requests that went to another server after this one failed.",
                 number(server.retries)),

@@ -247,7 +247,7 @@ struct Upstream::Server : Candidate {
   const std::shared_ptr<TroubleLog> trouble;
   http::client::Pool pool;
   std::uint64_t requests = 0;  // sent to this server
-  std::uint64_t failures = 0;  // without a response, or with an incomplete one
+  std::uint64_t failures = 0;  // judged as failed, and responses that broke off
   std::uint64_t retries = 0;   // requests that were sent to another server afterwards
   Tunnels::Counters tunnelled;
   // Since the last report: whether a request passed, and how many failed after the last one that passed.
@@ -299,6 +299,7 @@ class Upstream::Attempt {
   // Reports, once, whether the server responded as it should. Must not be called for failures of the client or the
   // gateway.
   void judge(bool has_passed) {
+    if (!has_passed) ++server_->failures;
     if (const auto permit = std::exchange(permit_, 0); permit != 0) [[unlikely]] {
       upstream_->give_back(*server_, permit, has_passed ? Health::Trial::passed : Health::Trial::failed);
     } else {
