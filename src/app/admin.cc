@@ -121,6 +121,18 @@ class Admin::Metrics final : public http::Handler {
   const Residents* const residents_;  // null: no resident tables
 };
 
+// For the paths that anyone may read who reaches the listener. Only on a loopback address must these be asked for by an
+// address or as localhost; elsewhere a Prometheus may know the server by any name.
+class Admin::NoBrowsers final : public http::Filter {
+ public:
+  NoBrowsers() : Filter(Parts::before) {}
+  core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
+    return is_local ? refuse_browsers(exchange.request) : std::nullopt;
+  }
+
+  bool is_local = false;
+};
+
 class Admin::Reload final : public http::Handler {
  public:
   Reload(core::Core& core, Reloader& reloader) : core_(core), reloader_(reloader) {}
@@ -147,10 +159,12 @@ class Admin::Reload final : public http::Handler {
 
 Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, Reloader* reloader,
              const Changes* changes, const Residents* residents)
-    : server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
+    : no_browsers_(std::make_shared<NoBrowsers>()),
+      server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
   const auto add = [&](std::string_view path, std::unique_ptr<http::Handler> handler,
-                       http::Method method = http::Method::get) {
-    http::Router::Route route{.pattern = *http::Pattern::parse(path)};
+                       http::Method method = http::Method::get, http::Binding::Filters filters = {}) {
+    http::Router::Route route{.pattern = *http::Pattern::parse(path),
+                              .binding = std::make_shared<http::Binding>(http::Binding::Filters{}, std::move(filters))};
     route.handlers[static_cast<std::size_t>(method)] = handler.get();
     [[maybe_unused]] const bool added = router_.add(route);
     SLUICE_ASSERT(added);
@@ -158,8 +172,9 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, R
   };
   add("/livez", std::make_unique<Live>());
   add("/readyz", std::make_unique<Ready>(core, workers));
-  add("/metrics", std::make_unique<Metrics>(core, io, workers, reloader, changes, residents));
-  add("/upstreams", std::make_unique<AdminUpstreams>(core, workers));
+  add("/metrics", std::make_unique<Metrics>(core, io, workers, reloader, changes, residents), http::Method::get,
+      {no_browsers_});
+  add("/upstreams", std::make_unique<AdminUpstreams>(core, workers), http::Method::get, {no_browsers_});
   add("/upstreams/{name}/drain", std::make_unique<AdminDrain>(core, workers, true), http::Method::post);
   add("/upstreams/{name}/enable", std::make_unique<AdminDrain>(core, workers, false), http::Method::post);
   if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
@@ -168,6 +183,7 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, R
 Admin::~Admin() = default;
 
 void Admin::listen(const core::Address& address) {
+  no_browsers_->is_local = address.is_loopback() && address.port() != 0;  // browsers reach no unix socket
   if (const auto bound = server_.listen(address); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
   }

@@ -32,7 +32,9 @@ class Admin {
   class Ready;
   class Metrics;
   class Reload;
+  class NoBrowsers;
 
+  std::shared_ptr<NoBrowsers> no_browsers_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
   http::Router router_;
   http::Server server_;

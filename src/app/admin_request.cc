@@ -12,7 +12,7 @@ bool is_own(std::string_view authority) {
   std::string_view host = authority;
   if (const auto colon = host.rfind(':'); colon != host.npos && !host.ends_with(']')) host = host.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host == "localhost" || core::Address::from_ip(host, 0).has_value();
+  return http::same_name(host, "localhost") || core::Address::from_ip(host, 0).has_value();
 }
 
 }  // namespace

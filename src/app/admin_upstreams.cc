@@ -70,8 +70,11 @@ core::Async<http::Response> AdminDrain::handle(http::Exchange& exchange) {
   const http::Request& request = exchange.request;
   if (auto refused = refuse_browsers(request)) return std::move(*refused);
   std::string scratch;
-  const auto server = http::QueryString(request.query, scratch).find("server");
+  const http::QueryString query(request.query, scratch);
+  http::QueryPairs pairs = query.pairs();
+  const auto server = query.next("server", pairs);
   if (!server || server->broken) return http::problem(400, "The query names no server: ?server=127.0.0.1:3000");
+  if (query.next("server", pairs)) return http::problem(400, "The query names several servers.");
   return set(std::string(request.path_values[0]), std::string(server->text));
 }
 

@@ -135,7 +135,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
                  (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
              count(cores, "core"));
   for (const http::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
-  if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz\n", url_of(*admin));
+  if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
   fmt::print(out, "  io       {}\n", name_of(plan.io.back_end));
   std::fflush(out);
 }

@@ -610,6 +610,7 @@ def test_what_drains_nothing(sluice):
         server = sluice(gateway(a.url))
         assert operate(server, "drain", "127.0.0.1:1").status == 404
         assert operate(server, "drain", a.name, "Origin: http://evil.example").status == 403
+        assert operate(server, "drain", f"{a.name}&server={a.name}").status == 400
         assert order(server, f"/upstreams/other/drain?server={a.name}").status == 404
         assert order(server, "/upstreams/back/drain").status == 400
         assert server.admin(f"/upstreams/back/drain?server={a.name}")[0] == 405

@@ -4,6 +4,9 @@ import sqlite3
 import subprocess
 
 from certificates import tls_table
+from cluster import free_port
+from conftest import Server
+from http1 import Connection
 
 CONFIG = '''
 [compression]
@@ -154,3 +157,26 @@ sluice_websockets_lost_total counter - WebSocket conversations ended without a c
 sluice_websockets_open gauge - WebSocket conversations.
 sluice_websockets_total counter - WebSocket conversations begun.
 '''
+
+
+def test_a_page_whose_domain_resolves_to_this_machine_reads_nothing(sluice, tmp_path):
+    def ask(server, path, host):
+        with Connection(server.admin_port) as admin:
+            admin.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+            return admin.read().status
+
+    route = '[[route]]\npath = "/"\nrespond = 204\n'
+    server = sluice(route)
+    for path in ("/metrics", "/upstreams"):
+        assert [ask(server, path, host) for host in ("localhost", "LocalHost:1", "127.0.0.1:80", "[::1]")] == [200] * 4
+        assert [ask(server, path, host) for host in ("evil.example", "localhost.evil.example:80")] == [403] * 2
+    assert ask(server, "/readyz", "evil.example") == 200
+    file = tmp_path / "open.toml"
+    port, admin_port = free_port(), free_port()
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "0.0.0.0:{admin_port}"\n{route}')
+    server = Server(file, tmp_path, {}, port, admin_port)
+    try:
+        assert ask(server.wait(), "/metrics", "films.example:8081") == 200  # as Prometheus knows the machine
+        server.stop()
+    finally:
+        server.kill()

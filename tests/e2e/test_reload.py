@@ -178,7 +178,7 @@ def test_only_an_operator_may_ask(server):
         assert reload(server, *fields)[0] == status, fields
     assert server.admin("/reload")[0] == 405
     assert which(server) == 1
-    for host in ("127.0.0.1:80", "[::1]", "localhost:1"):
+    for host in ("127.0.0.1:80", "[::1]", "localhost:1", "LOCALHOST:1"):
         assert reload(server, f"Host: {host}")[0] == 200, host
     assert which(server) == 2
 
