@@ -29,6 +29,9 @@ bool is_integer(std::string_view text) {
 }
 
 std::expected<Pattern::Segment, std::string> parse_segment(std::string_view text) {
+  if (text == "*" || text == "**") {
+    return std::unexpected("* is not a wildcard: {name} takes one segment, and {name...} the rest of the path");
+  }
   if (!text.contains('{') && !text.contains('}')) return Pattern::Segment{Pattern::Kind::literal, std::string(text)};
   if (!text.starts_with('{') || !text.ends_with('}')) {
     return std::unexpected("a parameter takes a whole segment: /{name}");

@@ -343,7 +343,7 @@ TEST_F(RouterTest, TheSameShapeTwiceIsRefused) {
 
 TEST(Pattern, RefusesWhatIsNone) {
   for (const char* text : {"", "films", "/{", "/}", "/a{b}", "/{}", "/{1a}", "/{a:float}", "/{a...}/b", "/{a}/{a}",
-                           "//a", "/a//b", "/a/../b", "/{a b}", "/.", "/{a:int...}"}) {
+                           "//a", "/a//b", "/a/../b", "/{a b}", "/.", "/{a:int...}", "/a/*", "/a/**"}) {
     EXPECT_FALSE(Pattern::parse(text)) << text;
   }
   for (const char* text : {"/", "/a", "/a/", "/{a}", "/{a:int}/x", "/{a...}", "/a.b/{c_1}"}) {

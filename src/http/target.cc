@@ -20,18 +20,12 @@ bool is_port(const char* p, const char* end) {
   return true;
 }
 
-// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims, escapes. Includes IPv4 addresses.
+// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims. Includes IPv4 addresses. An escape or an empty label is refused:
+// it would be another spelling of a host, which routes and the servers behind them may read differently.
 bool is_registered_name(std::string_view name) {
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    if (c == '%') {
-      if (name.size() - i < 3 || hex_digit(name[i + 1]) < 0 || hex_digit(name[i + 2]) < 0) return false;
-      i += 2;
-    } else if (h1::EndsPlainName::test(&c) && std::string_view("_~!$&'()*+,;=").find(c) == std::string_view::npos) {
-      return false;
-    }
-  }
-  return true;
+  return !name.contains("..") && std::ranges::all_of(name, [](char c) {
+    return !h1::EndsPlainName::test(&c) || std::string_view("_~!$&'()*+,;=").contains(c);
+  });
 }
 
 // Whether the text between the brackets of an IP literal is an IPv6 address with a valid number of groups, or
@@ -44,8 +38,7 @@ bool is_ip_literal(std::string_view text) {
       if (hex_digit(c) < 0) return false;
     }
     const std::string_view rest = text.substr(dot + 1);
-    return rest.find('%') == std::string_view::npos &&
-           std::all_of(rest.begin(), rest.end(), [](char c) { return c == ':' || is_registered_name({&c, 1}); });
+    return std::ranges::all_of(rest, [](char c) { return c == ':' || is_registered_name({&c, 1}); });
   }
   int groups = 0;
   bool compressed = false;
@@ -94,7 +87,7 @@ bool is_authority(std::string_view text, PortIs port_is) {
     host_end = bracket + 1;
   } else {
     host_end = std::min(text.find(':'), text.size());
-    if (host_end == 0 || !is_registered_name(text.substr(0, host_end))) return false;
+    if (host_end == 0 || text[0] == '.' || !is_registered_name(text.substr(0, host_end))) return false;
   }
   if (host_end == text.size()) return port_is == PortIs::optional;
   if (text[host_end] != ':') return false;

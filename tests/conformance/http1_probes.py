@@ -342,9 +342,9 @@ refused("3.2", "two Hosts", "Host: h")
 refused("3.2", "two Hosts that differ", "Host: other")
 refused("3.2", "two Hosts in HTTP/1.0", "Host: h", version="HTTP/1.0")
 for value in ("a b", "a/b", "user@a", "a:x", "a:80:80", "a:99999", "a:-1", "http://a", "[::1", "::1]", "[::1]x", "[::g]", "a?b", "a#b",
-              "a\\b", "a%zz", "a%", "<a>", "a\"b", ":80", "a\xc3\xa9", "a, b", "a\x0b", "a\0"):
+              "a\\b", "a%zz", "a%", "<a>", "a\"b", ":80", "a\xc3\xa9", "a, b", "a%20b", "a..", "a\x0b", "a\0"):
     refused("3.2", f"a Host {value!r}", host=value)
-for value in ("h:80", "h:", "127.0.0.1:8080", "[::1]:8080", "[2001:db8::1]", "a%20b", "a.", "a_b", ""):
+for value in ("h:80", "h:", "127.0.0.1:8080", "[::1]:8080", "[2001:db8::1]", "a.", "a_b", ""):
     kept("3.2", f"a Host {value!r}", host=value)
 probe("3.2", "HTTP/1.0 needs none", request(version="HTTP/1.0", host=None), OK, fate=CLOSED)
 kept("9110 5.1", "the name in small letters, no space", "host:h", host=None)

@@ -109,7 +109,8 @@ def test_paths_are_changed_for_the_server_alone(sluice):
             assert asked("/billing/") == "GET /"
             assert b"x-forwarded-prefix: /billing" in ask(client, "/billing/a").body
             assert asked("/v1/users?y=%20") == "GET /api/users?y=%20"
-            for target in ("/plain/..%2Fa", "/plain/a%2F..%2Fb", "/plain/..;/a", "/plain/..%5Ca", "/v1/..%2F..%2Fa", "/billing/..%2Fx"):
+            for target in ("/plain/..%2Fa", "/plain/a%2F..%2Fb", "/plain/..;/a", "/plain/..%5Ca", "/v1/..%2F..%2Fa", "/billing/..%2Fx",
+                           "/billing/%2Fevil.example", "/billing/%5Cevil.example"):
                 assert asked(target) == 400, target
             assert asked("/plain/a%2Fb;c=1") == "GET /plain/a%2Fb;c=1"
 
@@ -169,6 +170,15 @@ def test_a_value_stays_with_its_upstream(sluice, localhost):
         got = subprocess.run(["curl", "-sk", "-D", "-", f"https://127.0.0.1:{secure.port}/cookie"], check=True, timeout=60,
                              capture_output=True, text=True)
         assert "; SameSite=Lax; Secure" in got.stdout
+
+
+def test_another_spelling_of_a_host_reaches_no_route(sluice):
+    server = sluice(route("/a", "respond = 200", host='"in.example"') + route("/{rest...}", "respond = 204"))
+    for host, status in (("in.example", 200), ("IN.example.", 200), ("out.example", 204), ("in.example..", 400),
+                         ("in%2eexample", 400), ("%69n.example", 400), (".in.example", 400)):
+        with server.connect() as client:
+            client.send(f"GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n")
+            assert client.read().status == status, host
 
 
 def test_redirects(sluice):

@@ -836,6 +836,7 @@ TEST(Errors, WhatARouteDoes) {
   EXPECT_EQ(route("upstream = \"b\"\nstrip = \"/b\"\n"), "7:9 the route's path does not begin with these segments\n");
   EXPECT_EQ(route("upstream = \"b\"\nstrip = \"/a/{x}\"\n"),
             "7:9 the route's path does not begin with these segments\n");
+  EXPECT_EQ(route("upstream = \"b\"\nstrip = \"/a/\"\n"), "7:9 must not end with \"/\"\n");
   EXPECT_EQ(route("respond = 204\npreserve_host = true\n"),
             "7:17 only a request to an upstream has a host that can be preserved\n");
   EXPECT_EQ(route("upstream = \"b\"\npreserve_host = false\n"), "");

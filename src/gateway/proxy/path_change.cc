@@ -23,6 +23,11 @@ char read_character(std::string_view path, std::size_t& at) {
   return c == '/' ? '\0' : c;
 }
 
+// Whether a server that decodes the path could read the host of another site in it.
+bool begins_with_two_slashes(std::string_view path) {
+  return path.starts_with("//") || path.starts_with("/%2F") || path.starts_with("/%5C");
+}
+
 }  // namespace
 
 PathChange::PathChange() = default;
@@ -81,7 +86,7 @@ bool PathChange::apply(std::string& path) const {
     if (end == path.npos) return true;
     path.erase(0, end);
     if (path.empty()) path = "/";
-    return path.starts_with('/');
+    return path.starts_with('/') && !begins_with_two_slashes(path);
   }
   std::array<re2::StringPiece, groups> found;
   if (!match_->Match(path, 0, path.size(), RE2::UNANCHORED, found.data(),
@@ -98,7 +103,7 @@ bool PathChange::apply(std::string& path) const {
     made.append(group.data(), group.size());
   }
   path = std::move(made);
-  return path.starts_with('/') && !path.starts_with("//") && !http::has_dot_segment(path);
+  return path.starts_with('/') && !begins_with_two_slashes(path) && !http::has_dot_segment(path);
 }
 
 }  // namespace sluice::gateway

@@ -23,7 +23,8 @@ class PathChange {
   PathChange(const PathChange&) = delete;
   ~PathChange();
 
-  // Returns false if the result would be empty or not normalised (`/../x`).
+  // Returns false if the result would be empty or not normalised (`/../x`), or would begin with two slashes, encoded or
+  // not.
   [[nodiscard]] bool apply(std::string& path) const;
   // The prefix that is removed; may be empty.
   [[nodiscard]] std::string_view prefix() const { return strip_; }

@@ -30,7 +30,7 @@ TEST(PathChange, StripTakesTheBeginningOff) {
   EXPECT_EQ(stripped("/billing", "/billing/a/b"), "/a/b");
   EXPECT_EQ(stripped("/billing", "/billing"), "/");
   EXPECT_EQ(stripped("/billing", "/billing/"), "/");
-  EXPECT_EQ(stripped("/a/b", "/a/b/%2F"), "/%2F");
+  EXPECT_EQ(stripped("/a/b", "/a/b/c%2F"), "/c%2F");
   EXPECT_EQ(stripped("/über", "/%C3%BCber/x"), "/x");
   EXPECT_EQ(stripped("/@a+b", "/%40a%2Bb/x%2B"), "/x%2B");
   EXPECT_EQ(stripped("/a/b", "/a%2Fb/x"), "/a%2Fb/x");
@@ -49,6 +49,12 @@ TEST(PathChange, ARewriteNeverLeadsElsewhere) {
   EXPECT_EQ(rewritten("^/a(.*)$", "/x/\\1", "/a..%2Fb"), "refused");
   EXPECT_EQ(rewritten("^/a(.*)$", "/\\1", "/a/b"), "refused");  // a path "//b" could be read as a host
   EXPECT_EQ(rewritten("^/a(.*)$", "\\1", "/a"), "refused");
+}
+
+TEST(PathChange, NothingLeavesTwoSlashesAtTheBeginning) {
+  EXPECT_EQ(stripped("/app", "/app/%2Fevil.com"), "refused");
+  EXPECT_EQ(stripped("/app", "/app/%5Cevil.com"), "refused");
+  EXPECT_EQ(rewritten("^/app(.*)$", "\\1", "/app/%2Fevil.com"), "refused");
 }
 
 TEST(PathChange, WhatCannotWorkIsSaid) {

@@ -95,10 +95,12 @@ void check_route(const Checks& checks, const gateway::RouteOptions& route, const
     complain(route.preserve_host.position, "only a request to an upstream has a host that can be preserved");
   }
   if (!route.strip) return;
+  if (route.strip->value.ends_with('/')) {
+    return complain(route.strip->position, "must not end with \"/\"");
+  }
   const auto stripped = http::Pattern::parse(route.strip->value);
   const bool begins =
-      stripped && stripped->names().empty() && !route.strip->value.ends_with('/') &&
-      stripped->segments.size() <= pattern.segments.size() &&
+      stripped && stripped->names().empty() && stripped->segments.size() <= pattern.segments.size() &&
       std::ranges::equal(stripped->segments, std::span(pattern.segments).first(stripped->segments.size()), {},
                          &http::Pattern::Segment::text, &http::Pattern::Segment::text) &&
       std::ranges::all_of(std::span(pattern.segments).first(stripped->segments.size()),
