@@ -25,7 +25,8 @@ def logged(server):
 
 def test_a_trusted_proxy_says_who_the_client_is(sluice):
     with Upstream(echo) as back:
-        server = sluice(gateway(back.url), server='access_log = "stdout"\ntrusted_proxies = ["127.0.0.2/31", "2001:db8::/32"]')
+        server = sluice(gateway(back.url), server='cores = 1\naccess_log = "stdout"\n'
+                        'trusted_proxies = ["127.0.0.2/31", "2001:db8::/32"]')
         with server.connect(source=PROXY) as client:
             assert forwarded(client.get("/", *SAYS)) == {"for": "6.6.6.6, 1.2.3.4, 127.0.0.3, 127.0.0.2", "proto": "https",
                                                          "host": "b", "port": "7"}
