@@ -80,7 +80,12 @@ def ours(where, behind, kind):
 
 
 def nginx(where, behind, kind):
-    """Finishes the requests of clients that have left, as HAProxy does: otherwise it would connect anew in each round."""
+    return nginx_with(where, kind, f"server 127.0.0.1:{behind};")
+
+
+def nginx_with(where, kind, servers, location=""):
+    """`servers` are those of its `upstream`; `location` is added to its `location`. Finishes the requests of clients that have
+    left, as HAProxy does: otherwise it would connect anew in each round."""
     port = free_port()
     scheme, scheme_behind = _schemes(kind)
     file = where / f"nginx-{port}.conf"
@@ -95,7 +100,7 @@ http {{
   access_log off; tcp_nodelay on; keepalive_requests 100000000; keepalive_timeout 300s;
   client_body_temp_path {where}/t1; proxy_temp_path {where}/t2; fastcgi_temp_path {where}/t3;
   uwsgi_temp_path {where}/t4; scgi_temp_path {where}/t5;
-  upstream back {{ server 127.0.0.1:{behind}; keepalive {KEPT}; keepalive_requests 100000000; }}
+  upstream back {{ {servers} keepalive {KEPT}; keepalive_requests 100000000; }}
   server {{
     listen 127.0.0.1:{port} {"ssl " if tls else ""}reuseport backlog=4096;
     {tls}
@@ -105,6 +110,7 @@ http {{
       proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Forwarded-Host $http_host;
       proxy_ignore_client_abort on; {"proxy_ssl_protocols TLSv1.3;" if scheme_behind == "https" else ""}
+      {location}
     }}
   }}
 }}
@@ -113,10 +119,17 @@ http {{
 
 
 def haproxy(where, behind, kind):
+    tls = "ssl verify none" if _schemes(kind)[1] == "https" else ""
+    return haproxy_with(where, kind, f"  server one 127.0.0.1:{behind} pool-max-conn {KEPT} pool-purge-delay 60s {tls}\n")
+
+
+def haproxy_with(where, kind, backend):
+    """`backend` holds the lines of its `backend`, with the servers."""
     port = free_port()
-    scheme, scheme_behind = _schemes(kind)
+    scheme = _schemes(kind)[0]
     file, pem = where / f"haproxy-{port}.cfg", where / "both.pem"
-    pem.write_text((where / "cert.pem").read_text() + (where / "key.pem").read_text())
+    if scheme == "https":
+        pem.write_text((where / "cert.pem").read_text() + (where / "key.pem").read_text())
     tls = f"ssl crt {pem} alpn http/1.1 ssl-min-ver TLSv1.3 ciphersuites {CIPHER}" if scheme == "https" else ""
     file.write_text(f'''global
   nbthread 1
@@ -137,8 +150,7 @@ frontend front
   http-request set-header X-Forwarded-Host %[req.hdr(host)]
   default_backend back
 backend back
-  server one 127.0.0.1:{behind} pool-max-conn {KEPT} pool-purge-delay 60s {"ssl verify none" if scheme_behind == "https" else ""}
-''')
+{backend}''')
     return Program("haproxy", ["haproxy", "-db", "-f", file], port, 0)
 
 
