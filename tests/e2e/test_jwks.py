@@ -125,6 +125,25 @@ def test_an_unknown_key_has_the_set_fetched(sluice):
         assert issuer.fetches == 2
 
 
+def test_a_token_that_no_key_would_help_causes_no_fetch(sluice):
+    with issuing() as issuer:
+        expected = ('issuer = "me"', 'audience = "films"', 'require = [{ claim = "scope", any = ["a"] }]')
+        server = sluice(config(issuer.url, 'jwks_every = "1h"', *expected), server="cores = 2")
+        good = dict(iss="me", aud="films")
+        no_help = [({**good, "iss": "other"}, "another issuer"), ({"aud": "films"}, "another issuer"),
+                   ({**good, "aud": "books"}, "another audience"), ({"iss": "me"}, "another audience"),
+                   ({**good, "exp": 1000}, "has expired"), ({**good, "nbf": int(time.time()) + 1000}, "not valid yet")]
+        for _ in range(4):  # on several connections, and so on several cores
+            for pair in Ec(), Rsa():  # the set has no key for the second one's algorithm either
+                for claims, says in no_help:
+                    assert refused(with_token(server, pair.token(soon(**claims), kid="unknown")), says)
+                assert refused(with_token(server, pair.token("no JSON", kid="unknown")), "malformed")
+        assert issuer.fetches == 1
+        # The scope is asked of verified tokens alone.
+        assert refused(with_token(server, Ec().token(soon(**good), kid="unknown")), "key is not known")
+        assert issuer.fetches == 2
+
+
 def test_a_key_for_another_algorithm_is_unknown_too(sluice):
     with issuing() as issuer:
         server = sluice(config(issuer.url))

@@ -135,8 +135,7 @@ JwtPolicy::~JwtPolicy() {
 core::Async<std::optional<http::Response>> JwtPolicy::before(http::Exchange& exchange, http::Slot&) {
   const auto refusal = judge(exchange);
   if (!refusal) return Answer();
-  const bool may_be_new = *refusal == Refusal::key || *refusal == Refusal::algorithm;
-  if (!source_ || !may_be_new || !source_->may_fetch()) return Answer(refuse(*refusal));
+  if (!may_fetch_after(*refusal)) return Answer(refuse(*refusal));
   if (source_->is_crowded()) return Answer(refuse(Refusal::no_keys));
   return judge_after_fetch(exchange);
 }
@@ -146,6 +145,11 @@ core::Task<JwtPolicy::Answer> JwtPolicy::judge_after_fetch(http::Exchange& excha
   const auto refusal = judge(exchange);
   if (!refusal) co_return std::nullopt;
   co_return refuse(*refusal);
+}
+
+bool JwtPolicy::may_fetch_after(Refusal refusal) const {
+  const bool may_be_new = refusal == Refusal::key || refusal == Refusal::algorithm;
+  return may_be_new && source_ && source_->may_fetch();
 }
 
 std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
@@ -175,7 +179,11 @@ std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
   }
   if (keys_ == nullptr) return Refusal::no_keys;
   auto verified = verifier_.verify(*token, now_s);
-  if (!verified) return verified.error();
+  if (!verified) {
+    // A token that no key would help causes no fetch.
+    if (!may_fetch_after(verified.error())) return verified.error();
+    return verifier_.refusal_with_any_key(*token, now_s).value_or(verified.error());
+  }
   ++counters_.verifications;
   cache_.add(*token, *verified);
   exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});

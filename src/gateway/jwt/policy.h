@@ -40,6 +40,8 @@ class JwtPolicy final : public Policy {
 
   // Nothing if the request may pass.
   [[nodiscard]] std::optional<Refusal> judge(http::Exchange& exchange);
+  // Whether new keys may be fetched for a token that was refused for this reason.
+  [[nodiscard]] bool may_fetch_after(Refusal refusal) const;
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
   [[nodiscard]] http::Response refuse(Refusal why);
 

@@ -87,7 +87,23 @@ std::expected<Verified, Refusal> Verifier::verify(std::string_view token, double
     return std::unexpected(Refusal::malformed);
   }
   if (!(*check)->verify(parts->signing_input, signature_)) return std::unexpected(Refusal::signature);
-  return judge(http::Claims::parse(payload_), now_s);
+  auto verified = judge(http::Claims::parse(payload_), now_s);
+  if (!verified) return verified;
+  for (const RequireOptions& required : requirements_.claims) {
+    if (!is_met(required, *verified->claims)) {
+      return std::unexpected(required.is_scope() ? Refusal::scope : Refusal::claim);
+    }
+  }
+  return verified;
+}
+
+std::optional<Refusal> Verifier::refusal_with_any_key(std::string_view token, double now_s) {
+  const auto parts = split(token);
+  if (!parts || !decode_base64url(parts->signature, signature_) || !decode_base64url(parts->payload, payload_)) {
+    return Refusal::malformed;
+  }
+  const auto judged = judge(http::Claims::parse(payload_), now_s);
+  return judged ? std::nullopt : std::optional(judged.error());
 }
 
 std::expected<Verified, Refusal> Verifier::judge(std::shared_ptr<const http::Claims> claims, double now_s) const {
@@ -117,9 +133,6 @@ std::expected<Verified, Refusal> Verifier::judge(std::shared_ptr<const http::Cla
     };
     const bool is_ours = audience != nullptr && (meant(*audience) || any_meant(audience->items));
     if (!is_ours) return std::unexpected(Refusal::audience);
-  }
-  for (const RequireOptions& required : requirements_.claims) {
-    if (!is_met(required, *claims)) return std::unexpected(required.is_scope() ? Refusal::scope : Refusal::claim);
   }
   verified.claims = std::move(claims);
   return verified;

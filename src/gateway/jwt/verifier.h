@@ -4,6 +4,7 @@
 #include <expected>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,8 +52,13 @@ class Verifier {
   // cannot reach the parser of the payload and does not learn the requirements.
   [[nodiscard]] std::expected<Verified, Refusal> verify(std::string_view token, double now_s);
 
+  // Why the token would be refused with 401 even if its key were known: its form, "exp", "nbf", "iss" or "aud". Reads
+  // the payload without verifying it, so only a refusal may follow from it.
+  [[nodiscard]] std::optional<Refusal> refusal_with_any_key(std::string_view token, double now_s);
+
  private:
   [[nodiscard]] std::expected<SignatureCheck*, Refusal> find_key(const Header& header);
+  // Checks all requirements but those of `require`.
   [[nodiscard]] std::expected<Verified, Refusal> judge(std::shared_ptr<const http::Claims> claims, double now_s) const;
 
   Requirements requirements_;

@@ -213,6 +213,29 @@ TEST(Verifier, RequiredClaims) {
   EXPECT_EQ(verdict(token_of(R"({"aud":"x"})"), any), "audience");
 }
 
+TEST(Verifier, RefusalsWithAnyKey) {
+  RequireOptions scope;
+  scope.claim = {"scope"};
+  scope.any = {{"a"}};
+  Verifier verifier(of_secret(), {.issuers = {"joe"}, .audiences = {"films"}, .claims = {scope}});
+  const auto refusal = [&](const std::string& token) {
+    const auto refused = verifier.refusal_with_any_key(token, now_s);
+    return refused ? std::string(name_of(*refused)) : "";
+  };
+  const auto with = [&](const char* payload) {
+    return refusal(token_of(payload, R"({"alg":"HS256","kid":"x"})", "not the secret at all, but as long"));
+  };
+  EXPECT_EQ(with(R"({"iss":"joe","aud":"films","exp":1000001})"), "") << "only a verified token is asked for its scope";
+  EXPECT_EQ(with(R"({"iss":"eve","aud":"films","exp":1000001})"), "issuer");
+  EXPECT_EQ(with(R"({"iss":"joe","aud":"books","exp":1000001})"), "audience");
+  EXPECT_EQ(with(R"({"iss":"joe","aud":"films","exp":1000000})"), "expired");
+  EXPECT_EQ(with(R"({"iss":"joe","aud":"films","exp":1000002,"nbf":1000001})"), "not_yet");
+  EXPECT_EQ(with(R"({"iss":"joe","aud":"films"})"), "endless");
+  EXPECT_EQ(with("x"), "malformed");
+  EXPECT_EQ(refusal(token_of(R"({"iss":"joe","aud":"films","exp":1000001})") + "="), "malformed");
+  EXPECT_EQ(refusal("a.b"), "malformed");
+}
+
 TEST(Verifier, OtherKeysFromNowOn) {
   Verifier verifier(of_secret(), {.require_exp = false});
   const std::string token = token_of("{}");
