@@ -547,6 +547,7 @@ def check(tmp_path, text, **environment):
     ('jwks = "weak.json"', '"weak.json"', "the RSA key has 1024 bits"),
     ('jwks = "empty.json"', '"empty.json"', "no key to verify tokens with"),
     ('jwks = "https://issuer.example/jwks.json"', '"https', 'write "jwks_url"'),
+    ('jwks_url = "http://issuer.example/jwks.json"', '"http', 'must begin with "https://"'),
 ])
 def test_keys_that_cannot_work(tmp_path, small_sqlite, site, pairs, keys, line, says):
     from cryptography.hazmat.primitives import serialization

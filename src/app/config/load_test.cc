@@ -1011,6 +1011,11 @@ TEST(Errors, Policies) {
   EXPECT_EQ(policy(url + "jwks_every = \"1m\"\njwks_timeout = \"1s\"\njwks_ca = \"ca.pem\"\n"), "");
   EXPECT_EQ(policy("jwks_url = \"keys.json\"\n"),
             "3:12 policy.auth.jwks_url must be a URL, as \"https://issuer.example/.well-known/jwks.json\" is\n");
+  EXPECT_EQ(policy("jwks_url = \"http://127.0.0.1:8080/keys\"\n"), "");
+  EXPECT_EQ(
+      policy("jwks_url = \"http://issuer.example/keys\"\n"),
+      "3:12 policy.auth.jwks_url must begin with \"https://\", except for \"localhost\" and loopback addresses: an "
+      "attacker who changes the keys can sign tokens\n");
   EXPECT_EQ(policy(key + url).substr(0, 40), "1:9 [policy.auth] has more than one of \"");
   EXPECT_EQ(policy(key + "jwks_every = \"1m\"\n"),
             "4:14 [policy.auth] fetches no keys | \"jwks_every\" is for \"jwks_url\"\n");

@@ -33,7 +33,13 @@ std::expected<KeyUrl, std::string> KeyUrl::parse(std::string_view text) {
 
 std::string Options::check_url(std::string_view text) {
   const auto url = KeyUrl::parse(text);
-  return url ? std::string() : url.error();
+  if (!url) return url.error();
+  const auto address = core::Address::from_ip(url->origin.host, url->origin.port);
+  const bool is_local = address ? address->is_loopback() : url->origin.host == "localhost";
+  if (url->origin.secure || is_local) return {};
+  return "must begin with \"https://\", except for \"localhost\" and loopback addresses: an attacker who changes the "
+         "keys "
+         "can sign tokens";
 }
 
 // ---- The part that all cores share ----

@@ -34,6 +34,18 @@ TEST(KeyUrl, Refused) {
   }
 }
 
+TEST(KeyUrl, HttpIsForThisMachine) {
+  for (const char* text :
+       {"https://a/keys", "https://10.0.0.1/keys", "http://127.0.0.1/keys", "http://127.9.9.9:81/keys",
+        "http://[::1]:8080/keys", "http://localhost/keys", "http://localhost:8080/keys"}) {
+    EXPECT_EQ(Options::check_url(text), "") << text;
+  }
+  for (const char* text : {"http://a/keys", "http://10.0.0.1/keys", "http://[fe80::1]/keys", "http://0.0.0.0/keys",
+                           "http://localhost.example/keys", "http://127.0.0.1.example/keys"}) {
+    EXPECT_TRUE(Options::check_url(text).starts_with("must begin with \"https://\"")) << text;
+  }
+}
+
 TEST(SharedKeySource, OfPoliciesThatWantTheSameSet) {
   Options policy;
   policy.jwks_url = Located<std::string>("http://127.0.0.1/keys");
