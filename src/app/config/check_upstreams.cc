@@ -68,6 +68,12 @@ void check_upstreams(const Checks& checks) {
     if (!upstream.retry_on.value.empty() && upstream.retries == 0) {
       checks.complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
     }
+    if (upstream.queue.position.line != 0 && upstream.connections == 0) {
+      checks.complain(upstream.queue.position, "\"queue\" needs \"connections\"");
+    }
+    if (upstream.wait.position.line != 0 && upstream.queue.value == 0) {
+      checks.complain(upstream.wait.position, "\"wait\" needs \"queue\"");
+    }
     if (upstream.required.value && !upstream.health) {
       checks.complain(upstream.required.position,
                       "\"required\" needs \"health\": only failed probes remove all servers");

@@ -783,6 +783,8 @@ TEST(Errors, Balance) {
         << wrong;
   }
   EXPECT_EQ(upstream("retries = 0\nretry_on = \"503\"\n"), "5:12 \"retry_on\" is for \"retries\" above 0\n");
+  EXPECT_EQ(upstream("queue = 1\n"), "4:9 \"queue\" needs \"connections\"\n");
+  EXPECT_EQ(upstream("connections = 1\nwait = \"2s\"\n"), "5:8 \"wait\" needs \"queue\"\n");
   EXPECT_EQ(upstream("required = true\n"),
             "4:12 \"required\" needs \"health\": only failed probes remove all servers\n");
   EXPECT_EQ(upstream("eject = { for = \"1h\" }\n"),

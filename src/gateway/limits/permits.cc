@@ -92,7 +92,7 @@ void Permits::serve(const Room& room, const void* user) {
   }
 }
 
-core::Async<Permits::Answer> Permits::take(const Key& key) {
+core::Async<Permits::Answer> Permits::take(const Key& key, Instant until) {
   if (shared_->owner_of(key) == port_.core()) {
     if (!lines_.contains(key)) {
       Busy* busy = busy_.find(key);
@@ -105,7 +105,7 @@ core::Async<Permits::Answer> Permits::take(const Key& key) {
     }
     if (waiting(key) >= room_.queue) return Answer::refused;
   }
-  return wait(key);
+  return wait(key, until);
 }
 
 void Permits::give_back(const Key& key) {
@@ -124,9 +124,9 @@ std::size_t Permits::waiting(const Key& key) const {
   return line != lines_.end() ? line->second.size() : 0;
 }
 
-core::Task<Permits::Answer> Permits::wait(Key key) {
+core::Task<Permits::Answer> Permits::wait(Key key, Instant until) {
   const unsigned owner = shared_->owner_of(key);
-  Waiter waiter(*this, key, reactor_.now() + (room_.queue != 0 ? room_.wait : patience));
+  Waiter waiter(*this, key, std::min(reactor_.now() + (room_.queue != 0 ? room_.wait : patience), until));
   const Message question{
       .key = key, .id = waiter.id, .core = static_cast<std::uint16_t>(port_.core()), .kind = Message::Kind::ask};
   if (owner == port_.core()) {

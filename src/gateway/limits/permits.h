@@ -52,8 +52,8 @@ class Permits {
   void serve(const Room& room, const void* user);
   [[nodiscard]] const void* user() const { return user_; }  // null before the first serve()
 
-  // If granted, the caller must call give_back() once.
-  [[nodiscard]] core::Async<Answer> take(const Key& key);
+  // If granted, the caller must call give_back() once. Waits until `until` at the latest.
+  [[nodiscard]] core::Async<Answer> take(const Key& key, Instant until = never);
   void give_back(const Key& key);
 
   [[nodiscard]] std::uint32_t keys() const { return busy_.size(); }
@@ -98,7 +98,7 @@ class Permits {
   bool pass_on(const Key& key);
   void answer(const Message& question, Answer what);
   void arrived(const Message& message);
-  [[nodiscard]] core::Task<Answer> wait(Key key);
+  [[nodiscard]] core::Task<Answer> wait(Key key, Instant until);
   void send(unsigned to, const Message& message);
   void send_letters();
   [[nodiscard]] bool post(const Letter& letter);

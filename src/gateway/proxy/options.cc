@@ -80,6 +80,9 @@ UpstreamOptions UpstreamOptions::without_choice() const {
   rest.retries = {};
   rest.retry_on = {};
   rest.required = {};
+  rest.connections = {};
+  rest.queue = {};
+  rest.wait = {};
   return rest;
 }
 

@@ -182,13 +182,17 @@ struct UpstreamOptions {
   Duration tunnel_timeout = 1h;
   std::uint32_t keep = 64;
   Duration keep_for = 60s;
+  Duration keep_age = 1h;
+  std::uint32_t connections = 0;
+  Located<std::uint32_t> queue;
+  Located<Duration> wait{1s};
   std::optional<UpstreamTlsOptions> tls;
   Position position;
 
   static constexpr std::uint32_t most_retries = 10;
 
-  // A copy without servers, balance, hash, retries and `required`. Servers that two configurations share keep their
-  // connections and states even if these options differ.
+  // A copy without servers, balance, hash, retries, `required` and the limit of connections. Servers that two
+  // configurations share keep their connections and states even if these options differ.
   [[nodiscard]] UpstreamOptions without_choice() const;
   // Whether a connection to any of the servers uses TLS.
   [[nodiscard]] bool is_secure() const;
@@ -247,6 +251,19 @@ struct UpstreamOptions {
             {.min = 1ms, .max = 24h * 7});
     v.field("keep", &Self::keep, "How many idle connections each core keeps open to each server.", {.max = 100'000});
     v.field("keep_for", &Self::keep_for, "How long an idle connection is kept open.", {.min = 1ms, .max = 24h});
+    v.field("keep_age", &Self::keep_age, "A connection that is older gets no further request.",
+            {.min = 1ms, .max = 24h * 7});
+    v.field("connections", &Self::connections,
+            "How many connections to each server may be busy at the same time, on all cores together: each request "
+            "and each WebSocket takes one. Idle connections (`keep`) come on top. `0`: no limit.",
+            {.max = 1'000'000});
+    v.field("queue", &Self::queue,
+            "How many requests may wait for a connection to a server with `connections`, in the order of their "
+            "arrival. Beyond that, a request goes to another server as `retries` allows, and is answered 503 if there "
+            "is none.",
+            {.max = 1'000'000});
+    v.field("wait", &Self::wait, "How long a request may wait in the `queue`. After that it is answered 503.",
+            {.min = 1ms, .max = 1h});
     v.field("tls", &Self::tls,
             "TLS to servers with `https://`. Without this table, their certificates must be signed by an authority "
             "that the system trusts.");

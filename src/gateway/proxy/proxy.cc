@@ -72,6 +72,13 @@ Response without_server(const std::optional<HealthOptions>& health) {
   return response;
 }
 
+// The answer while as many connections to the servers are busy as `connections` allows.
+Response without_connection() {
+  Response response = http::problem(503, "The servers behind this one are busy.");
+  response.fields.add_trusted("Retry-After", "1");
+  return response;
+}
+
 // An event stream may last longer than the timeout of its route.
 bool is_event_stream(const ResponseHead& head) {
   const std::string_view type = find(head.fields, "content-type");
@@ -252,6 +259,12 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   };
   for (;;) {
     Upstream::Server& server = attempt.server();
+    if (upstream.limits_connections() && !attempt.has_entered()) [[unlikely]] {
+      const auto entry = co_await attempt.enter(until);
+      if (entry == Upstream::Attempt::Entry::queue_full && move_on(true)) continue;
+      if (reactor.now() >= until) co_return answer_for({Errc::timed_out});
+      if (entry != Upstream::Attempt::Entry::granted) co_return without_connection();
+    }
     auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any, until);
     passed_on.to_head = reactor.now() - begin;
     if (!lease) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -80,6 +81,7 @@ http::client::PoolOptions pool_options(const SharedUpstream& shared) {
           .connect_timeout = options.connect_timeout,
           .idle = options.keep,
           .idle_time = options.keep_for,
+          .age = options.keep_age,
           .tls = shared.tls,
           .tls_name = options.tls ? options.tls->name.value : std::string()};
 }
@@ -206,7 +208,10 @@ Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPor
       owner_core_(static_cast<unsigned>(hash_of(shared->options.name.value) % core_count())),
       random_(hash_of(shared->options.name.value) + core() + 1) {
   if (random_ == 0) random_ = 1;
-  std::call_once(cores_->sized, [&] { cores_->all.resize(core_count()); });
+  std::call_once(cores_->sized, [&] {
+    cores_->all.resize(core_count());
+    cores_->busy = std::make_shared<limits::Shared>(core_count());
+  });
   cores_->all[core()] = this;
   if (owner_core_ == core()) owner_ = std::make_unique<Owner>(shared->options, core_count());
   serve(std::move(shared));
@@ -258,6 +263,7 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
     server->is_removed = true;
   }
   reports_ = servers_.size() > 1 && shared_->options.eject.after != 0;
+  limit_connections();
   if (is_owner()) {
     std::vector<Health::Server*> healths;
     for (const auto& server : servers_) healths.push_back(&server->health);
@@ -374,7 +380,37 @@ void Upstream::Attempt::leave() noexcept {
   if (server_ == nullptr) return;
   if (permit_ != 0) upstream_->give_back(*server_, permit_, Health::Trial::unused);
   --server_->in_flight;
+  if (std::exchange(has_entered_, false)) [[unlikely]]
+    upstream_->busy_->give_back(busy_key(*server_));
   if (server_->is_gone) upstream_->wake_at(upstream_->reactor_.now());
+}
+
+// ---- The limit of connections ----
+
+void Upstream::limit_connections() {
+  constexpr std::uint32_t most_servers = 4096;  // with those of earlier versions
+  const UpstreamOptions& options = shared_->options;
+  if (options.connections == 0 && busy_ == nullptr) return;
+  SLUICE_ASSERT(mesh_ != nullptr);
+  const limits::Room room{
+      .requests = options.connections != 0 ? options.connections : std::numeric_limits<std::uint32_t>::max(),
+      .queue = options.queue.value,
+      .wait = options.wait.value};
+  if (busy_ == nullptr) busy_ = limits::Permits::of(cores_->busy, reactor_, *mesh_, room, most_servers);
+  busy_->serve(room, this);
+}
+
+limits::Key Upstream::busy_key(const Server& server) {
+  return {.low = server.id | 1, .high = server.id * 0x9e3779b97f4a7c15};
+}
+
+core::Task<Upstream::Attempt::Entry> Upstream::Attempt::enter(Instant until) {
+  using Answer = limits::Permits::Answer;
+  const Answer answer = co_await upstream_->busy_->take(busy_key(*server_), until);
+  has_entered_ = answer == Answer::granted;
+  if (has_entered_ || answer == Answer::alone) co_return Entry::granted;
+  ++server_->busy;
+  co_return answer == Answer::late ? Entry::late : Entry::queue_full;
 }
 
 // ---- Messages between a core and the owner ----
@@ -608,6 +644,9 @@ Readings Upstream::readings() const {
         counter("sluice_upstream_requests_total", "Requests that were sent to the server.", number(server.requests)),
         counter("sluice_upstream_failures_total", "Requests that count as failed, and those whose response broke off.",
                 number(server.failures)),
+        counter("sluice_upstream_busy_total",
+                "Requests that found all `connections` to the server busy and could not wait, or not any longer.",
+                number(server.busy)),
         counter("sluice_upstream_retries_total", "Requests that went to another server after this one failed.",
                 number(server.retries)),
         gauge("sluice_upstream_requests_in_flight", "Requests that the server has not finished.",

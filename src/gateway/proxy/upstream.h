@@ -20,6 +20,7 @@
 #include "core/mesh.h"
 #include "core/reactor.h"
 #include "core/timer.h"
+#include "gateway/limits/permits.h"
 #include "gateway/proxy/balance.h"
 #include "gateway/proxy/drains.h"
 #include "gateway/proxy/health.h"
@@ -55,6 +56,7 @@ struct SharedUpstream {
   struct Cores {
     std::once_flag sized;
     std::vector<Upstream*> all;
+    std::shared_ptr<limits::Shared> busy;  // of the limit of connections
   };
   struct Server {
     http::client::Origin origin;
@@ -121,6 +123,8 @@ class Upstream {
   // against the retry budget. Returns nothing if no server is left or the retry limit is reached.
   [[nodiscard]] std::optional<Attempt> begin_again(const SharedUpstream& of, const http::Exchange& exchange,
                                                    const Tried& tried, bool is_free);
+  // Whether each attempt must enter() its server before it takes a connection.
+  [[nodiscard]] bool limits_connections() const { return shared_->options.connections != 0; }
   // Whether a server is left that is not removed.
   [[nodiscard]] bool has_server() const { return !std::ranges::all_of(candidates_, &Candidate::is_removed); }
   // A drained server gets no requests until it is enabled again. Its requests in progress go on. Returns whether this
@@ -189,6 +193,8 @@ class Upstream {
   [[nodiscard]] Server* choose_permitted(std::optional<std::uint64_t> key);
   [[nodiscard]] Attempt start(Server& server);
 
+  void limit_connections();
+  [[nodiscard]] static limits::Key busy_key(const Server& server);
   void judged(Server& server, bool has_passed);
   void plan_report(Duration after);
   void wake_at(Instant when);
@@ -222,6 +228,7 @@ class Upstream {
   std::vector<Candidate*> candidates_;            // the same
   std::vector<std::unique_ptr<Server>> gone_;     // removed servers with unfinished requests
   std::unique_ptr<Owner> owner_;                  // null: another core is the owner
+  std::shared_ptr<limits::Permits> busy_;         // counts busy connections; null: no limit until now
   std::uint64_t random_;
   std::uint32_t budget_ = spare_retries * requests_per_retry;  // a request adds 1, a retry takes requests_per_retry
   std::uint64_t over_budget_ = 0;
@@ -249,6 +256,7 @@ struct Upstream::Server : Candidate {
   std::uint64_t requests = 0;  // sent to this server
   std::uint64_t failures = 0;  // judged as failed, and responses that broke off
   std::uint64_t retries = 0;   // requests that were sent to another server afterwards
+  std::uint64_t busy = 0;      // requests that got none of its limited connections
   Tunnels::Counters tunnelled;
   // Since the last report: whether a request passed, and how many failed after the last one that passed.
   bool has_passed = false;
@@ -285,17 +293,30 @@ inline void Upstream::judged(Server& server, bool has_passed) {
 class Upstream::Attempt {
  public:
   Attempt(Attempt&& other) noexcept
-      : upstream_(other.upstream_), server_(std::exchange(other.server_, nullptr)), permit_(other.permit_) {}
+      : upstream_(other.upstream_),
+        server_(std::exchange(other.server_, nullptr)),
+        permit_(other.permit_),
+        has_entered_(other.has_entered_) {}
   Attempt& operator=(Attempt&& other) noexcept {
     if (this == &other) return *this;
     leave();
     server_ = std::exchange(other.server_, nullptr);
     permit_ = other.permit_;
+    has_entered_ = other.has_entered_;
     return *this;
   }
   ~Attempt() { leave(); }
 
   [[nodiscard]] Server& server() const { return *server_; }
+  // Waits until the number of busy connections to the server allows another one, which the attempt then counts as.
+  // Waits until `until` at the latest. Precondition: limits_connections().
+  enum class Entry : std::uint8_t {
+    granted,
+    queue_full,
+    late  // it has waited too long
+  };
+  [[nodiscard]] core::Task<Entry> enter(Instant until);
+  [[nodiscard]] bool has_entered() const { return has_entered_; }
   // Reports, once, whether the server responded as it should. Must not be called for failures of the client or the
   // gateway.
   void judge(bool has_passed) {
@@ -318,6 +339,7 @@ class Upstream::Attempt {
   Upstream* upstream_;
   Server* server_;
   std::uint64_t permit_;  // 0: none, or already judged
+  bool has_entered_ = false;
 };
 
 }  // namespace sluice::gateway
