@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/ascii.h"
+
 namespace sluice::http {
 namespace {
 
@@ -16,6 +18,22 @@ TEST(SameName, IgnoresTheCaseOfLettersOnly) {
   EXPECT_FALSE(same_name("Host", "Hose"));
   EXPECT_FALSE(same_name("a^", "a~"));  // 0x5E and 0x7E differ only in the bit for the case of letters
   EXPECT_FALSE(same_name("@", "`"));
+}
+
+TEST(SameName, ComparesEveryByteAtEveryPlace) {
+  for (const std::size_t size : {1u, 7u, 8u, 9u, 16u, 21u}) {
+    for (std::size_t at = 0; at < size; ++at) {
+      for (int x = 0; x < 256; ++x) {
+        for (const int y : {x ^ 0x20, x ^ 0x80, x ^ 0xA0, x + 1, 255 - x, x}) {
+          std::string a(size, 'm');
+          std::string b(size, 'M');
+          a[at] = static_cast<char>(x);
+          b[at] = static_cast<char>(y);
+          ASSERT_EQ(same_name(a, b), equal_ignoring_case(a, b)) << size << " " << at << " " << x << " " << y;
+        }
+      }
+    }
+  }
 }
 
 TEST(FieldList, OwnedValuesSurviveMoves) {

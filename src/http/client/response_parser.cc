@@ -36,6 +36,15 @@ Parsed ResponseParser::parse(std::string_view received, Method request) {
   // others.
   const std::string_view seen = received.substr(0, limits_.head_size);
   for (;;) {
+    if (line_begin_ != 0 && scanned_ == line_begin_) {
+      if (const PlainField field = find_plain_field(seen); field.end != 0) [[likely]] {
+        if (const Reason reason = add(seen.data(), field.name, field.value); reason != Reason::none) {
+          return refuse(reason);
+        }
+        line_begin_ = scanned_ = field.end;
+        continue;
+      }
+    }
     const std::size_t line_feed = seen.find('\n', scanned_);
     if (line_feed == std::string_view::npos) {
       scanned_ = seen.size();
@@ -53,6 +62,24 @@ Parsed ResponseParser::parse(std::string_view received, Method request) {
   if (const Reason reason = finish(request); reason != Reason::none) return refuse(reason);
   relocate(seen.data());
   return {Parsed::State::done, Reason::none, static_cast<std::uint16_t>(line_begin_)};
+}
+
+// Finds the field that begins at line_begin_ without first searching for the end of its line. Its end is 0 if the line
+// is not complete, or has anything unusual: the line is then examined as a whole.
+ResponseParser::PlainField ResponseParser::find_plain_field(std::string_view seen) const {
+  const char* const base = seen.data();
+  const char* const end = base + seen.size();
+  const char* const begin = base + line_begin_;
+  const char* const colon = h1::find_first<h1::EndsPlainName>(base, begin, end);
+  if (colon == end || *colon != ':' || colon == begin) return {};
+  const char* value = colon + 1;
+  if (value != end && *value == ' ') ++value;
+  const char* const last = h1::find_first<h1::EndsValue>(base, value, end);
+  if (end - last < 2 || last[0] != '\r' || last[1] != '\n') return {};
+  if (last != value && (h1::is_ows(*value) || h1::is_ows(last[-1]))) return {};
+  return {.name = {begin, static_cast<std::size_t>(colon - begin)},
+          .value = {value, static_cast<std::size_t>(last - value)},
+          .end = static_cast<std::size_t>(last + 2 - base)};
 }
 
 // HTTP-version SP status-code [SP [reason-phrase]]
@@ -74,7 +101,6 @@ Reason ResponseParser::take_status_line(std::string_view line) {
 }
 
 Reason ResponseParser::take_field(const char* base, std::string_view line) {
-  if (lines_.size() == limits_.field_count) return Reason::too_many_fields;
   const char* const begin = line.data();
   const char* const end = begin + line.size();
   const char* p = h1::find_first<h1::EndsPlainName>(base, begin, end);
@@ -90,10 +116,14 @@ Reason ResponseParser::take_field(const char* base, std::string_view line) {
   const char* last = end;
   while (p != last && h1::is_ows(*p)) ++p;
   while (last != p && h1::is_ows(last[-1])) --last;
-  const std::string_view value(p, static_cast<std::size_t>(last - p));
-  const auto offset = [base](const char* at) { return static_cast<std::uint16_t>(at - base); };
+  return add(base, name, {p, static_cast<std::size_t>(last - p)});
+}
+
+Reason ResponseParser::add(const char* base, std::string_view name, std::string_view value) {
+  if (lines_.size() == limits_.field_count) return Reason::too_many_fields;
+  const auto offset = [base](std::string_view text) { return static_cast<std::uint16_t>(text.data() - base); };
   lines_.push_back(
-      {offset(begin), static_cast<std::uint16_t>(name.size()), offset(p), static_cast<std::uint16_t>(value.size())});
+      {offset(name), static_cast<std::uint16_t>(name.size()), offset(value), static_cast<std::uint16_t>(value.size())});
   return recognise(name, value);
 }
 

@@ -59,8 +59,16 @@ class ResponseParser {
   };
   enum class Connection : std::uint8_t { unsaid, close, keep_alive };
 
+  struct PlainField {
+    std::string_view name;
+    std::string_view value;
+    std::size_t end = 0;  // of its line
+  };
+
+  [[nodiscard]] PlainField find_plain_field(std::string_view seen) const;
   [[nodiscard]] h1::Reason take_status_line(std::string_view line);
   [[nodiscard]] h1::Reason take_field(const char* base, std::string_view line);
+  [[nodiscard]] h1::Reason add(const char* base, std::string_view name, std::string_view value);
   [[nodiscard]] h1::Reason recognise(std::string_view name, std::string_view value);
   [[nodiscard]] h1::Reason finish(Method request);
 
