@@ -52,6 +52,17 @@ class BodyReader {
   virtual void abandon() {}
 };
 
+// Sends interim responses (RFC 9110, 15.2) to the client before the response.
+class InterimSink {
+ public:
+  // `status`: a 1xx other than 100 and 101. Nothing is kept: the interim response is dropped if the client does not
+  // read fast enough.
+  virtual void send_interim(int status, std::span<const Field> fields) = 0;
+
+ protected:
+  ~InterimSink() = default;
+};
+
 // One request. All members are views into the connection's buffer or arena, valid until the response has been sent.
 struct Request {
   Method method{};
@@ -68,9 +79,10 @@ struct Request {
   std::span<const Field> fields;
   // The last `own_fields` of `fields` were set by policies. A client's `Connection` removes none of these.
   std::size_t own_fields = 0;
-  BodyReader* body = nullptr;  // null: the request has none
-  std::string_view peer;       // the client's address, without its port, possibly as reported by a trusted proxy
-  bool secure = false;         // the client uses TLS, possibly as reported by a trusted proxy
+  BodyReader* body = nullptr;      // null: the request has none
+  InterimSink* interim = nullptr;  // null: the client takes no interim responses
+  std::string_view peer;           // the client's address, without its port, possibly as reported by a trusted proxy
+  bool secure = false;             // the client uses TLS, possibly as reported by a trusted proxy
   // Whether the peer of the connection is a trusted proxy, and the peer's address (empty for a unix socket).
   bool from_proxy = false;
   std::string_view connection_peer;

@@ -77,6 +77,7 @@ class Raw:
 class Answer:
     def __init__(self):
         self.interim, self.fields, self.trailers, self.body = [], {}, {}, b""
+        self.interim_fields = []
         self.ended, self.reset = False, None
 
     @property
@@ -136,6 +137,7 @@ class Client:
                 answer.fields.update(event.headers)
             elif isinstance(event, h2.events.InformationalResponseReceived):
                 answer.interim.append(int(dict(event.headers)[":status"]))
+                answer.interim_fields.append(dict(event.headers))
             elif isinstance(event, h2.events.TrailersReceived):
                 answer.trailers.update(event.headers)
             elif isinstance(event, h2.events.DataReceived):

@@ -109,6 +109,25 @@ bool is_agreed(const http::Request& request, const ResponseHead& head, std::stri
          find(head.fields, "sec-websocket-accept") == http::websocket::accept_for(websocket_key);
 }
 
+// Passes a server's interim responses on to the client.
+class PassedInterim final : public http::InterimSink {
+ public:
+  PassedInterim(http::InterimSink* client, const http::AnswerFields* ours) : client_(client), ours_(ours) {}
+
+  // Null if the client takes none.
+  [[nodiscard]] http::InterimSink* sink() { return client_ != nullptr ? this : nullptr; }
+  void send_interim(int status, std::span<const http::Field> fields) override {
+    http::FieldList passed;
+    forward_fields(fields, passed);
+    if (ours_ != nullptr) remove_ours(*ours_, passed);
+    client_->send_interim(status, passed.items());
+  }
+
+ private:
+  http::InterimSink* const client_;
+  const http::AnswerFields* const ours_;
+};
+
 }  // namespace
 
 // A server's response: keeps the memory that its fields refer to, and streams the body.
@@ -233,6 +252,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const Instant begin = reactor.now();
   const Instant until = options_.timeout > Duration{} ? begin + options_.timeout : never;
   PassedOn& passed_on = exchange.attributes.set(PassedOn(attempt.server()));
+  PassedInterim interim(request.interim, options_.ours);
   bool fresh = false;
   // Moves `attempt` to another server. Returns false if no server or no time is left.
   const auto move_on = [&](bool is_free) {
@@ -281,7 +301,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
     ++server.requests;
     const std::string key(forwarded_.websocket_key());
-    const auto head = co_await connection.ask(*asked, body, until);
+    const auto head = co_await connection.ask(*asked, body, until, interim.sink());
     passed_on.to_head = reactor.now() - begin;
     if (head && (*head)->status == 101) {
       if (!is_agreed(request, **head, key)) {

@@ -50,7 +50,8 @@ net::Stream::Write Connection::write() {
                        std::clamp<Duration>(until_ - stream_.reactor().now(), 1ms, options_.write_timeout));
 }
 
-core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body, Instant until) {
+core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyReader* body, Instant until,
+                                                        InterimSink* interim) {
   SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
   input_.clear();
   output_.clear();
@@ -79,7 +80,7 @@ core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyRe
     is_sent_ = true;
     sent_at_ = reactor.now();
   }
-  auto received = co_await receive_head(method, may_change_protocol);
+  auto received = co_await receive_head(method, may_change_protocol, interim);
   sending_.cancel();
   co_return received;
 }
@@ -128,7 +129,8 @@ core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) 
 
 // ---- The response's head ----
 
-core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, bool may_change_protocol) {
+core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, bool may_change_protocol,
+                                                                 InterimSink* sink) {
   core::Reactor& reactor = stream_.reactor();
   for (int interim = 0;;) {
     const Parsed parsed = parser_.parse(input_.view(), method);
@@ -163,6 +165,7 @@ core::Task<Result<const ResponseHead*>> Connection::receive_head(Method method, 
         reason_ = Reason::too_many_interim_responses;
         co_return fail(Errc::malformed);
       }
+      if (sink != nullptr && head.status != 100) sink->send_interim(head.status, head.fields);
       parser_.reset();
       continue;
     }

@@ -80,8 +80,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
     return stream_.tls() != nullptr ? std::string_view(stream_.tls()->failure_text()) : std::string_view();
   }
 
-  // Sends a request and returns the head of its final response, skipping interim responses. The data that `head` refers
-  // to must live until the task first suspends. The views in the result are valid until the next ask() or take_over().
+  // Sends a request and returns the head of its final response. The data that `head` refers to must live until the task
+  // first suspends. The views in the result are valid until the next ask() or take_over().
   // Status 101 is returned only if `head.upgrade` was set.
   //
   // `body`: the request's body; null if it has none or has length 0. It outlives the exchange. Its bytes are sent as
@@ -90,10 +90,13 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   //
   // `until`: when the whole exchange must be over, including the response's body.
   //
+  // `interim`: gets the interim responses, except those with status 100; null: they are skipped. It outlives the task.
+  //
   // Errors: Errc::malformed if the response is invalid (see reason()), or if the request is invalid (then nothing was
   // sent); Errc::timed_out; Errc::closed if the server closed the connection (if nothing_came(), it may not have seen
   // the request). An error of `body` is returned as it is, and body_failed() is then true.
-  [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body, Instant until = never);
+  [[nodiscard]] core::Task<Result<const ResponseHead*>> ask(RequestHead head, BodyReader* body, Instant until = never,
+                                                            InterimSink* interim = nullptr);
   // Whether `until` has come.
   [[nodiscard]] bool is_overdue() { return stream_.reactor().now() >= until_; }
   // The response may take as long as it likes.
@@ -127,7 +130,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // The request will not be sent completely. If only the server has closed, its response is still read because it may
   // have answered before closing.
   [[nodiscard]] bool has_given_up() const { return body_failed_ || (!sent_ && sent_.error().code != Errc::closed); }
-  [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method, bool may_change_protocol);
+  [[nodiscard]] core::Task<Result<const ResponseHead*>> receive_head(Method method, bool may_change_protocol,
+                                                                     InterimSink* sink);
   [[nodiscard]] Instant read_deadline();  // of the response's body
   // The most bytes that one read takes of a body without chunks.
   [[nodiscard]] std::size_t most_plain() const;

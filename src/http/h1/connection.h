@@ -45,7 +45,7 @@ inline constexpr std::size_t output_bytes = 64 * 1024;     // responses are coll
 // answers them in order. Responses to pipelined requests are sent in one write.
 //
 // run() ends when there is nothing more to do: an idle connection has no coroutine and consists only of this object.
-class Connection final : public core::SlabAllocated, net::Stream::Watch {
+class Connection final : public core::SlabAllocated, net::Stream::Watch, InterimSink {
  public:
   explicit Connection(Server& server);
   Connection(const Connection&) = delete;
@@ -118,6 +118,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   [[gnu::noinline]] core::Task<bool> read_proxy_header();
   [[gnu::noinline]] core::Task<bool> shake_hands();
   void woken(Woken why) override;
+  void send_interim(int status, std::span<const Field> fields) override;
 
   // Fills in the members of the parsed request that describe this connection, for the handler.
   [[nodiscard]] Exchange& present_request();

@@ -30,6 +30,14 @@ BodyFraming Connection::append_head(const Response& response, std::optional<std:
   return framing;
 }
 
+// Sends only if no other output waits for the client. A part that the socket does not accept is sent with the response.
+void Connection::send_interim(int status, std::span<const Field> fields) {
+  Buffer& output = work_->output;
+  if (!output.empty() || stream_.handle().writer != nullptr || stream_.has_unsent() || stream_.is_cut()) return;
+  h1::append_head(output, {.status = status, .fields = fields});
+  (void)stream_.try_write(output);
+}
+
 bool Connection::append_whole(Response& response, bool head_only, bool keep) {
   std::string_view bytes;
   if (const auto* own = std::get_if<Buffer>(&response.body)) {

@@ -183,6 +183,21 @@ void Session::encode_continue(bool with_table) {
   fields_.add_status(engine_.encoded_fields, 100);
 }
 
+// One interim response at a time waits for the client; further ones are dropped. The fields are encoded without the
+// dynamic table, so that other frames can be sent before this one.
+void Session::send_interim(Stream& stream, int status, std::span<const Field> fields) {
+  Buffer& out = stream.interim;
+  if (stream.state() != Stream::State::handled || !out.empty()) return;
+  if (nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream.id, nullptr, nullptr, 0, nullptr) != 0) return;
+  fields_.use_table(false);
+  fields_.add_status(out, status);
+  for (const Field& field : fields) {
+    std::string_view value = field.value;
+    if (make_valid(field.name, value) && !is_connection_field(field.name)) fields_.add(out, field.name, value);
+  }
+  owner_.has_output();
+}
+
 // Called just before nghttp2 outputs the frame, while the stream still exists. `with_table`: the frame has no size
 // update of the dynamic table.
 void Session::encode_fields(const Stream& stream, bool with_table) {

@@ -177,7 +177,10 @@ struct Session::Callbacks {
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         Stream* const stream = is_head || ends ? self.find(frame->hd.stream_id) : nullptr;
         if (stream == nullptr) break;
-        if (is_head && stream->continues == Stream::Continue::queued) {
+        if (is_head && !stream->interim.empty()) [[unlikely]] {
+          self.engine_.encoded_fields.append(stream->interim.view());
+          stream->interim.release();
+        } else if (is_head && stream->continues == Stream::Continue::queued) {
           stream->continues = Stream::Continue::sent;
           self.encode_continue(frame->hd.length == 0);
         } else if (is_head && stream->state() < Stream::State::sending) {  // otherwise trailers
@@ -505,6 +508,7 @@ void Session::start(Stream& stream) {
   ++active(request);
   const bool has_body = !stream.client_done || !stream.arrived.empty();
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
+  request.interim = &stream;
   set_client(request, peer_, secure_, options().trusted_proxies.get());
   try {
     core::Async<Response> answer = engine_.dispatcher.handle(stream.exchange);

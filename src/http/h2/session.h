@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/buffer.h"
@@ -119,6 +120,7 @@ class Session {
   void refuse_rest(Stream& stream);
   void consumed(Stream& stream, std::size_t bytes);
   void send_continue(Stream& stream);
+  void send_interim(Stream& stream, int status, std::span<const Field> fields);
 
   // Called by the callbacks of nghttp2.
   int begin_headers(std::int32_t id);

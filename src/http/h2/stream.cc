@@ -97,6 +97,7 @@ void Stream::reset() {
   received_bytes = sent_bytes = 0;
   body_refusal = 0;
   continues = Continue::none;
+  interim.release();
   drops_body = false;
   tunnelled = false;
   tunnel = nullptr;
@@ -169,6 +170,8 @@ Result<void> Stream::keep(std::size_t bytes) {
   }
   std::unreachable();
 }
+
+void Stream::send_interim(int status, std::span<const Field> fields) { session->send_interim(*this, status, fields); }
 
 bool Stream::occupy() {
   const std::size_t head_bytes = arena.extra_bytes() + head.count() * sizeof(Field);

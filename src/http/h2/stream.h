@@ -22,7 +22,7 @@ class Tunnel;
 
 // One request and its response. Its session owns it and reuses it for later requests, so that they need no allocation
 // here. The session changes its state; the stream itself only provides the body to the handler.
-class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllocated {
+class Stream final : public BodyReader, public InterimSink, BodyBudget::Share, public core::SlabAllocated {
  public:
   // The progress of the request and its response. A refused request skips `handled`.
   enum class State : std::uint8_t {
@@ -55,6 +55,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   void allow_more(std::uint64_t bytes) override;
   void limit_to(std::uint64_t bytes) override;
   void hurry(std::uint32_t bytes_per_s) override;
+  void send_interim(int status, std::span<const Field> fields) override;
   // Called before the handler starts: counts the memory of the stream besides its body. Returns false if there is no
   // room.
   [[nodiscard]] bool occupy();
@@ -101,6 +102,7 @@ class Stream final : public BodyReader, BodyBudget::Share, public core::SlabAllo
   Patience patience{Duration{}, 0};
   enum class Continue : std::uint8_t { none, queued, sent };
   Continue continues = Continue::none;  // state of the 100 Continue
+  Buffer interim;                       // the encoded fields of an interim response that has not been sent
   int body_refusal = 0;                 // the status for an error of the body itself; 0: none
   bool drops_body = false;              // the body will not be read
 
