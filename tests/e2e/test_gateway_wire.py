@@ -103,3 +103,26 @@ def test_a_client_that_does_not_read_delays_no_interim_response(sluice, version)
                 assert hears[-1].get("x-long") == "x" * 30_000
                 hears.append(client.read())
             assert hears[-1].body == b"ok" and 2 <= len(hears) <= 61
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_a_server_knows_that_its_client_takes_trailers(sluice, version):
+    def answer(request, _):
+        fields = dict(request[2])
+        if fields.get("te") != "trailers":
+            return response(b"ok", f"X-Got: {fields.get('te')} {fields.get('connection')}")
+        assert fields["connection"] == "TE"
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n"
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url))
+        if version == "2":
+            with Client(server.port) as client:
+                assert client.get("/", fields=[("te", "trailers")]).trailers == {"x-sum": "7"}
+                assert client.get("/").fields["x-got"] == "None None"
+            return
+        with server.connect() as client:
+            for te in ("trailers", "gzip;q=0.5, Trailers"):
+                assert client.get("/", f"TE: {te}", "Connection: TE").trailer("x-sum") == "7"
+            for te in ("gzip", "deflate;q=0.5, chunked", "xtrailers"):
+                assert client.get("/", f"TE: {te}", "Connection: TE").get("x-got") == "None None"

@@ -7,6 +7,7 @@
 #include "base/ascii.h"
 #include "base/assert.h"
 #include "base/hex.h"
+#include "http/accept.h"
 #include "http/h1/parser.h"
 #include "http/h1/scan.h"
 #include "http/target.h"
@@ -249,10 +250,15 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
 
 void ForwardedRequest::add_fields(const http::Request& request, std::string_view client_field) {
   fields_.clear();
+  head_.takes_trailers = false;
   const auto of_client = request.fields.first(request.fields.size() - request.own_fields);
   collect_named(of_client, named_);
   for (const Field& field : of_client) {
-    if (is_of_connection(field.name) || is_said_by_us(field.name)) continue;
+    if (is_of_connection(field.name)) {
+      head_.takes_trailers |= field.name.size() == 2 && http::lists_token(field.value, "trailers");
+      continue;
+    }
+    if (is_said_by_us(field.name)) continue;
     if (!named_.empty() && is_named(named_, field.name)) [[unlikely]]
       continue;
     if (!client_field.empty() && reads_alike(field.name, client_field)) [[unlikely]] {

@@ -26,7 +26,8 @@ class ForwardedRequest {
   // `client_field` is left out unless it comes from a trusted proxy. The path is the one that routes and policies have
   // seen, as the client has escaped it (see append_sent_path()).
   //
-  // A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1, with a new key.
+  // Of the client's TE, only `trailers` is passed on. A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1, with a
+  // new key.
   //
   // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false. Returns null
   // if the path must not be forwarded: `change` fails, or a server could resolve dots in it (`/a/..%2Fb`).

@@ -17,6 +17,8 @@ bool is_visible(const char* base, const char* p, const char* end) {
 
 bool is_written_by_us(std::string_view name) {
   switch (name.size()) {
+    case 2:
+      return same_name(name, "te");
     case 4:
       return same_name(name, "host");
     case 7:
@@ -69,6 +71,8 @@ bool append_request(Buffer& out, const RequestHead& head) {
     at = copy_short(at, head.upgrade);
     if (!h1::is_field_value(begin, part, at)) return false;
     at = copy_short(at, "\r\n");
+  } else if (head.takes_trailers) {
+    at = copy_short(at, "Connection: TE\r\nTE: trailers\r\n");
   }
   if (head.body.kind == h1::BodyFraming::Kind::chunked) {
     at = copy_short(at, "Transfer-Encoding: chunked\r\n");
