@@ -3,6 +3,8 @@
 #include <iterator>
 #include <optional>
 
+#include "base/contains.h"
+
 namespace sluice::http {
 namespace {
 
@@ -49,6 +51,10 @@ core::Async<Response> Binding::handle(Exchange& exchange) {
   return answer(exchange);
 }
 
+bool Binding::takes_other(std::string_view method) const {
+  return other_ != nullptr && (other_methods_.empty() || contains(other_methods_, method));
+}
+
 core::Task<Response> Binding::answer_later(Exchange& exchange, core::Task<std::optional<Response>> asking) {
   if (auto response = co_await std::move(asking)) co_return std::move(*response);
   co_return co_await answer(exchange);
@@ -63,10 +69,14 @@ inline core::Async<Response> Binding::answer(Exchange& exchange) {
 
   const Method method = request.method == Method::head ? Method::get : request.method;
   const bool needs_http1 = upgrades_ && request.version == Version::http2 && method == Method::get;
-  if (takes(method) && !needs_http1) [[likely]]
-    return handlers_[static_cast<std::size_t>(method)]->handle(exchange);
+  const auto index = static_cast<std::size_t>(method);
+  if (index < handlers_.size() && handlers_[index] != nullptr && !needs_http1) [[likely]]
+    return handlers_[index]->handle(exchange);
   // TRACE is a known method, but no resource supports it (RFC 9110, 9.1).
-  if (method == Method::other) return problem(501, "The server does not know this method.");
+  if (method == Method::other) {
+    if (takes_other(request.method_text)) return other_->handle(exchange);
+    return problem(501, "The server does not know this method.");
+  }
   if (allow_.empty()) return problem(404, "No resource has this path.");
   if (method == Method::options) return tell_methods(allow(request));
   Response response = problem(405, "The resource does not take this method.");

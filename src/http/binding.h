@@ -42,9 +42,10 @@ class Binding : public Pinned {
   [[nodiscard]] const std::string& allow(const Request& request) const {
     return request.version == Version::http2 ? allow_http2_ : allow_;
   }
-  [[nodiscard]] bool takes(Method method) const {
+  // `text`: the name of the method.
+  [[nodiscard]] bool takes(Method method, std::string_view text) const {
     const auto index = static_cast<std::size_t>(method);
-    return index < handlers_.size() && handlers_[index] != nullptr;
+    return (index < handlers_.size() && handlers_[index] != nullptr) || (method == Method::other && takes_other(text));
   }
 
   // Passes the exchange, which has pinned this, through the filters to the handler of its method.
@@ -55,13 +56,16 @@ class Binding : public Pinned {
   // For bindings that live as long as their router.
   void unpinned() override {}
   [[gnu::always_inline]] core::Async<Response> answer(Exchange& exchange);
+  [[nodiscard]] bool takes_other(std::string_view method) const;
   core::Task<Response> answer_later(Exchange& exchange, core::Task<std::optional<Response>> asking);
 
   const bool is_guarded_;  // has filters of its own
   const Filters filters_;
   std::vector<std::shared_ptr<const void>> kept_;
   // Set by Router::add().
-  std::array<Handler*, 8> handlers_{};  // by Method
+  std::array<Handler*, 8> handlers_{};  // by Method, get to connect
+  Handler* other_ = nullptr;            // of Method::other
+  std::vector<std::string> other_methods_;
   bool upgrades_ = false;
   bool folder_ = false;
   std::string allow_, allow_http2_;

@@ -203,6 +203,11 @@ std::string_view in_path(std::string_view part, const Request& request) {
 
 }  // namespace
 
+bool have_common_method(const std::vector<std::string>& one, const std::vector<std::string>& other) {
+  if (one.empty() || other.empty()) return true;
+  return std::ranges::any_of(one, [&](const std::string& method) { return contains(other, method); });
+}
+
 Router::Router(std::shared_ptr<Binding> nowhere)
     : root_(std::make_unique<Node>()), nowhere_(nowhere ? std::move(nowhere) : std::make_shared<Binding>()) {}
 Router::~Router() = default;
@@ -247,14 +252,19 @@ bool Router::add(const Route& route) {
   if (!added->binding) added->binding = std::make_shared<Binding>();
   Binding& binding = *added->binding;
   SLUICE_ASSERT(binding.allow_.empty());
-  binding.handlers_ = route.handlers;
+  std::copy_n(route.handlers.begin(), binding.handlers_.size(), binding.handlers_.begin());
+  binding.other_ = route.handlers[static_cast<std::size_t>(Method::other)];
+  binding.other_methods_ = route.other_methods;
   binding.upgrades_ = route.upgrades;
   binding.folder_ = route.folder;
   for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
     if (!other->has(added->conditions) || !added->has(other->conditions)) continue;
-    for (std::size_t i = 0; i < route.handlers.size(); ++i) {
-      if (route.handlers[i] != nullptr && other->binding->handlers_[i] != nullptr) return false;
+    for (std::size_t i = 0; i < binding.handlers_.size(); ++i) {
+      if (binding.handlers_[i] != nullptr && other->binding->handlers_[i] != nullptr) return false;
     }
+    const Binding& its = *other->binding;
+    if (binding.other_ == nullptr || its.other_ == nullptr) continue;
+    if (have_common_method(binding.other_methods_, its.other_methods_)) return false;
   }
   std::unique_ptr<Terminal>* before = place;
   while (*before && (*before)->conditions.size() >= added->conditions.size()) before = &(*before)->next;
@@ -265,11 +275,13 @@ bool Router::add(const Route& route) {
   // the methods of each route whose conditions are such a subset.
   for (Terminal* one = place->get(); one != nullptr; one = one->next.get()) {
     std::array<bool, 8> taken{};
+    std::string others;
     for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
       if (!one->has(other->conditions)) continue;
       for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = taken[i] || other->binding->handlers_[i] != nullptr;
+      for (const std::string& method : other->binding->other_methods_) others += method + ", ";
     }
-    const auto list = [&taken](Method unavailable) {
+    const auto list = [&](Method unavailable) {
       std::string allow;
       for (std::size_t i = 0; i < taken.size(); ++i) {
         const auto method = static_cast<Method>(i);
@@ -277,7 +289,7 @@ bool Router::add(const Route& route) {
         allow += name_of(method);
         allow += method == Method::get ? ", HEAD, " : ", ";
       }
-      return allow + "OPTIONS";
+      return allow + others + "OPTIONS";
     };
     one->binding->allow_ = list(Method::connect);
     one->binding->allow_http2_ = list(one->binding->upgrades_ ? Method::get : Method::other);
@@ -293,10 +305,12 @@ inline const Router::Terminal* Router::choose(const Terminal* first, const Reque
 
 const Router::Terminal* Router::choose_alternative(const Terminal* first, const Request& request) {
   const Method method = method_of(request);
+  const std::string_view text =
+      is_preflight(request) ? request.field("access-control-request-method") : request.method_text;
   const Terminal* refusing = nullptr;
   for (const Terminal* one = first; one != nullptr; one = one->next.get()) {
     if (!std::ranges::all_of(one->conditions, [&](const Condition& each) { return each.holds(request); })) continue;
-    if (one->binding->takes(method)) return one;
+    if (one->binding->takes(method, text)) return one;
     if (refusing == nullptr) refusing = one;
   }
   return refusing;

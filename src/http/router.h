@@ -58,8 +58,8 @@ struct Condition {
 // part of the name, so that they never change a resource other than the one that the path names.
 //
 // The handler of GET also answers HEAD. If a path exists but not for the request's method, the answer is 405 with
-// Allow; the answer to OPTIONS has only the Allow field. An unknown method gives 501 everywhere (RFC 9110, 9.1).
-// CONNECT has a path only in HTTP/2, where it names a protocol (RFC 8441).
+// Allow; the answer to OPTIONS has only the Allow field. An unknown method gives 501 unless the route has a handler
+// of Method::other that takes it. CONNECT has a path only in HTTP/2, where it names a protocol (RFC 8441).
 //
 // A route that forwards requests (Route::passes_on) refuses some paths with an encoded slash, a backslash or a `;` with
 // 400. The server behind it may treat these characters as separators, or cut the path at a `;`. A path is refused if
@@ -77,7 +77,8 @@ class Router final : public Handler {
     // every host.
     std::string host = {};
     std::vector<Condition> conditions = {};
-    std::array<Handler*, 8> handlers{};  // indexed by Method, get to connect; HEAD stays empty
+    std::array<Handler*, method_count> handlers{};  // indexed by Method; HEAD and TRACE stay empty
+    std::vector<std::string> other_methods = {};    // those that the handler of Method::other takes; empty: all
     bool formats = false;    // GET and HEAD: `.json`, `.csv`, `.csj` or `.ndjson` is removed from the path's end
     bool upgrades = false;   // GET only asks for another protocol; in HTTP/2, CONNECT does so
     bool folder = false;     // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route
@@ -122,6 +123,9 @@ class Router final : public Handler {
   std::vector<Host> domains_;               // sorted by name
   const std::shared_ptr<Binding> nowhere_;  // for paths without a route
 };
+
+// Whether two routes take the same unknown method: compares their Route::other_methods.
+[[nodiscard]] bool have_common_method(const std::vector<std::string>& one, const std::vector<std::string>& other);
 
 // The extension that selects a format: ".json", ".csv", ".csj" or ".ndjson" at the end of a segment. Empty if absent.
 [[nodiscard]] std::string_view format_extension(std::string_view segment);

@@ -1,9 +1,12 @@
 """What passes through the gateway beside head and body: interim responses, trailers, and methods."""
+import json
 import socket
+import subprocess
 import threading
 
 import pytest
 
+from conftest import SLUICE
 from http2 import Client
 from test_gateway import gateway
 from upstream import Upstream, response
@@ -126,3 +129,63 @@ def test_a_server_knows_that_its_client_takes_trailers(sluice, version):
                 assert client.get("/", f"TE: {te}", "Connection: TE").trailer("x-sum") == "7"
             for te in ("gzip", "deflate;q=0.5, chunked", "xtrailers"):
                 assert client.get("/", f"TE: {te}", "Connection: TE").get("x-got") == "None None"
+
+
+def echo_method(request, _):
+    return response(f"{request[0]} {request[3].decode()}".encode())
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_any_method_passes(sluice, version):
+    with Upstream(echo_method) as back:
+        server = sluice(gateway(back.url, more='[[route]]\npath = "/here"\nrespond = 204\n'
+                                '[[route]]\npath = "/only/{rest...}"\nupstream = "back"\nmethods = ["GET", "PROPFIND", "MKCOL"]\n'
+                                '[[route]]\npath = "/only/{rest...}"\nupstream = "back"\nmethods = ["POST", "LOCK"]\n'
+                                'strip = "/only"\n'), server='access_log = "stdout"')
+
+        def ask(method, path, body=None):
+            if version == "1.1":
+                with server.connect() as client:
+                    answer = client.call(method, path, body)
+                    return answer.status, answer.body.decode(), answer.get("allow")
+            with Client(server.port) as client:
+                answer = client.get(path, method=method, body=body)
+                return answer.status, answer.body.decode(), answer.fields.get("allow")
+
+        for method in ("PROPFIND", "REPORT", "MKCOL", "M-SEARCH", "get", "!#$%&'*+-.^_`|~"):
+            assert ask(method, "/a", b"<a/>") == (200, f"{method} <a/>", None)
+            assert ask(method, "/a")[:2] == (200, f"{method} ")
+            assert ask(method, "/here")[0] == 501
+        for method in ("GET", "PROPFIND", "MKCOL", "POST", "LOCK"):
+            assert ask(method, "/only/a")[:2] == (200, f"{method} ")
+        for method in ("REPORT", "UNLOCK"):
+            assert ask(method, "/only/a")[0] == 501
+        status, _, allow = ask("DELETE", "/only/a")
+        assert (status, {*allow.split(", ")} - {"CONNECT"}) == (405, {"GET", "HEAD", "POST", "OPTIONS", "PROPFIND", "MKCOL", "LOCK"})
+        assert ask("TRACE", "/a")[0] == 405
+        assert [request[1] for request in back.requests if request[0] == "LOCK"] == ["/a"]
+        server.stop()
+        lines = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]
+        assert {"M-SEARCH", "get", "!#$%&'*+-.^_`|~"} <= {line["method"] for line in lines}
+
+
+def test_a_request_with_an_unknown_method_is_sent_once(sluice):
+    with Upstream(lambda *_: None) as one, Upstream(lambda *_: None) as other:
+        server = sluice(gateway(one.url, other.url, upstream="eject.after = 0\n"))
+        with server.connect() as client:
+            assert client.call("PROPFIND", "/").status == 502
+        assert [len(one.requests) + len(other.requests)] == [1]
+        with server.connect() as client:
+            assert client.call("PUT", "/", b"").status == 502
+        assert len(one.requests) + len(other.requests) == 3
+
+
+def test_two_routes_for_one_unknown_method_are_refused(tmp_path):
+    route = '[[route]]\npath = "/a"\nupstream = "back"\n'
+    head = '[[upstream]]\nname = "back"\nservers = ["http://127.0.0.1:1"]\n'
+    for first, second, is_valid in [('["LOCK"]', '["UNLOCK"]', True), ('["LOCK", "GET"]', '["LOCK"]', False), ("[]", '["LOCK"]', False),
+                                    ('["GET"]', '["LOCK"]', True)]:
+        (tmp_path / "c.toml").write_text(f"{head}{route}methods = {first}\n{route}methods = {second}\n")
+        run = subprocess.run([SLUICE, "check", str(tmp_path / "c.toml")], capture_output=True, text=True, timeout=60)
+        assert (run.returncode == 0) == is_valid, run.stdout + run.stderr
+        assert is_valid or 'another [[route]] has the path "/a"' in run.stderr + run.stdout

@@ -846,7 +846,11 @@ TEST(Errors, WhatARouteDoes) {
   EXPECT_TRUE(
       route("upstream = \"b\"\nrewrite = {match = \"(\", to = \"/b\"}\n").starts_with("7:20 not a regular expression"));
   EXPECT_EQ(route("upstream = \"b\"\nmethods = [\"get\"]\n"),
-            "7:12 route.methods must be GET (with which HEAD goes), POST, PUT, PATCH, DELETE or OPTIONS\n");
+            "7:12 route.methods must be a method in capital letters, but not HEAD (which goes with GET), TRACE or "
+            "CONNECT\n");
+  EXPECT_EQ(route("upstream = \"b\"\nmethods = [\"PROPFIND\", \"GET\"]\n"), "");
+  EXPECT_EQ(route("respond = 204\nmethods = [\"PROPFIND\"]\n"),
+            "7:12 only a request to an upstream may have the method PROPFIND\n");
   EXPECT_EQ(route("upstream = \"b\"\nhost = \"A.example\"\n"), "7:8 route.host must be in lower case\n");
   EXPECT_EQ(route("upstream = \"b\"\nheaders = {\"X A\" = \"1\"}\n"), "7:12 this is no name of a header field\n");
   EXPECT_EQ(route("respond = {headers = {Date = \"1\"}}\n"), "6:23 Date is not set here\n");

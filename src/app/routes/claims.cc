@@ -14,9 +14,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr http::Method all_methods[] = {http::Method::get,    http::Method::post,    http::Method::put,
-                                        http::Method::patch,  http::Method::delete_, http::Method::options,
-                                        http::Method::connect};
+constexpr http::Method all_methods[] = {http::Method::get,     http::Method::post,    http::Method::put,
+                                        http::Method::patch,   http::Method::delete_, http::Method::options,
+                                        http::Method::connect, http::Method::other};
 
 std::span<const http::Method> methods_of(const Claim& claim) {
   if (claim.methods.empty()) return all_methods;
@@ -50,9 +50,11 @@ bool are_alike(const Claim& one, const Claim& other) {
   if (one.kind != other.kind) return true;
   if (one.conditions.size() != other.conditions.size()) return false;
   const auto methods = methods_of(other);
-  if (std::ranges::none_of(methods_of(one), [&](http::Method method) { return contains(methods, method); })) {
-    return false;
-  }
+  const bool have_common = std::ranges::any_of(methods_of(one), [&](http::Method method) {
+    if (!contains(methods, method)) return false;
+    return method != http::Method::other || http::have_common_method(one.other_methods, other.other_methods);
+  });
+  if (!have_common) return false;
   return std::ranges::none_of(one.conditions, [&](const http::Condition& condition) {
     return std::ranges::any_of(other.conditions, [&](const http::Condition& its) { return condition.excludes(its); });
   });
@@ -70,8 +72,11 @@ class Finder {
   explicit Finder(const std::vector<Claim>& claims) : claims_(claims) {
     for (std::size_t i = 0; i < claims.size(); ++i) {
       const Claim& claim = claims[i];
-      http::Router::Route route{
-          .pattern = claim.pattern, .host = claim.host, .conditions = claim.conditions, .folder = claim.folder};
+      http::Router::Route route{.pattern = claim.pattern,
+                                .host = claim.host,
+                                .conditions = claim.conditions,
+                                .other_methods = claim.other_methods,
+                                .folder = claim.folder};
       route.id = static_cast<std::uint16_t>(i + 1);
       for (const http::Method method : methods_of(claim)) {
         route.handlers[static_cast<std::size_t>(method)] = &nothing_;
@@ -80,10 +85,11 @@ class Finder {
     }
   }
 
-  // Null if nothing serves the path.
-  [[nodiscard]] const Claim* find(std::string_view host, const std::string& path, http::Method method) {
+  // The claim that has `path` for the first method of `claim`. Null if nothing serves the path.
+  [[nodiscard]] const Claim* find(std::string_view host, const std::string& path, const Claim& claim) {
     http::Exchange exchange;
-    exchange.request.method = method;
+    exchange.request.method = methods_of(claim).front();
+    if (!claim.other_methods.empty()) exchange.request.method_text = claim.other_methods.front();
     exchange.request.authority = host;
     exchange.request.path = exchange.request.segments = path;
     (void)router_.handle(exchange).take();
@@ -175,7 +181,7 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
       sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
     }
     const std::string host = claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
-    const Claim* const other = finder.find(host, sample, methods_of(claim).front());
+    const Claim* const other = finder.find(host, sample, claim);
     if (other == nullptr || !other->passes_on || is_guarded(claim) == is_guarded(*other)) continue;
     const std::string_view path = claim.path;
     warnings.push_back(fmt::format(

@@ -19,6 +19,7 @@ struct Claim {
   Position position;                                       // for errors
   const std::vector<Located<std::string>>* use = nullptr;  // the policies in front
   std::vector<http::Method> methods = {};                  // empty: all
+  std::vector<std::string> other_methods = {};             // of Method::other; empty: all
   std::vector<http::Condition> conditions = {};
   std::string_view apart = {};  // the keys that can tell two claims of this kind with the same path apart; empty: none
   bool folder = false;          // everything below `path` that has no other route

@@ -359,6 +359,8 @@ struct RouteOptions {
   // The conditions of `headers` and `query`.
   [[nodiscard]] std::vector<http::Condition> conditions() const;
   [[nodiscard]] std::vector<http::Method> taken_methods() const;
+  // Those of `methods` that http::Method does not name.
+  [[nodiscard]] std::vector<std::string> other_methods() const;
   // Whether requests go to an upstream, or to that one.
   [[nodiscard]] bool passes_on() const { return upstream || !split.empty(); }
   [[nodiscard]] bool passes_to(std::string_view upstream_name) const;
@@ -371,7 +373,9 @@ struct RouteOptions {
     v.field("host", &Self::host, host_meaning, {.check = check_host});
     v.field("methods", &Self::methods,
             "The methods that the route accepts; GET includes HEAD. Several routes may have the same path if their "
-            "methods differ. `[]`: GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS.",
+            "methods differ. A route with `upstream` or `split` may also name others, such as PROPFIND. `[]`: GET, "
+            "HEAD, POST, PUT, PATCH, DELETE and OPTIONS, and with `upstream` or `split` every method but TRACE and "
+            "CONNECT.",
             {.check = check_method});
     v.field("headers", &Self::headers,
             "Header fields that the request must have, with their values, such as `{X-Version = \"2\"}`; `*` stands "

@@ -5,10 +5,10 @@
 namespace sluice::gateway {
 
 std::string RouteOptions::check_method(std::string_view text) {
-  const bool is_known =
-      std::ranges::any_of(std::initializer_list<std::string_view>{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"},
-                          [&](std::string_view one) { return one == text; });
-  return is_known ? "" : "must be GET (with which HEAD goes), POST, PUT, PATCH, DELETE or OPTIONS";
+  const bool is_capital = std::ranges::none_of(text, [](char c) { return c >= 'a' && c <= 'z'; });
+  const bool is_excluded = text == "HEAD" || text == "TRACE" || text == "CONNECT";
+  const bool is_method = http::is_token(text) && is_capital && !is_excluded;
+  return is_method ? "" : "must be a method in capital letters, but not HEAD (which goes with GET), TRACE or CONNECT";
 }
 
 std::string RouteOptions::check_split_by(std::string_view text) {
@@ -45,13 +45,25 @@ std::vector<http::Method> RouteOptions::taken_methods() const {
   std::vector<Method> taken{Method::get, Method::post, Method::put, Method::patch, Method::delete_, Method::options};
   if (!methods.empty()) {
     taken.clear();
-    for (const auto& method : methods) taken.push_back(http::parse_method(method.value));
+    for (const auto& method : methods) {
+      const Method known = http::parse_method(method.value);
+      if (known != Method::other) taken.push_back(known);
+    }
   }
+  if (passes_on() && (methods.empty() || !other_methods().empty())) taken.push_back(Method::other);
   // A WebSocket over HTTP/2 (RFC 8441) uses CONNECT, over HTTP/1.1 it uses GET.
   if (passes_on() && std::ranges::find(taken, Method::get) != taken.end()) {
     taken.push_back(Method::connect);
   }
   return taken;
+}
+
+std::vector<std::string> RouteOptions::other_methods() const {
+  std::vector<std::string> others;
+  for (const auto& method : methods) {
+    if (http::parse_method(method.value) == http::Method::other) others.push_back(method.value);
+  }
+  return others;
 }
 
 bool RouteOptions::passes_to(std::string_view upstream_name) const {

@@ -26,6 +26,9 @@ void check_conditions(const gateway::RouteOptions& route, const Complain& compla
         }) != first + static_cast<std::ptrdiff_t>(i)) {
       complain(method.position, fmt::format("{} comes twice", method.value));
     }
+    if (!route.passes_on() && http::parse_method(method.value) == http::Method::other) {
+      complain(method.position, fmt::format("only a request to an upstream may have the method {}", method.value));
+    }
   }
 }
 

@@ -31,6 +31,7 @@ class GatewayRoute final : public Route {
     http::Router::Route route{.pattern = *http::Pattern::parse(options.path.value),
                               .host = options.host.value,
                               .conditions = options.conditions(),
+                              .other_methods = options.other_methods(),
                               .passes_on = options.passes_on()};
     Site::Builder builder(site, id_, shared_from_this(), options.use);
     http::Handler* const handler = builder.own(make_handler(builder, route.pattern));
@@ -104,6 +105,7 @@ void GatewayTables::claim(const Options& options, std::vector<Claim>& claims) {
                       .position = route.path.position,
                       .use = &route.use,
                       .methods = route.taken_methods(),
+                      .other_methods = route.other_methods(),
                       .conditions = route.conditions(),
                       .apart = "\"methods\", \"headers\" or \"query\"",
                       .passes_on = route.passes_on()});
