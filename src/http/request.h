@@ -35,6 +35,8 @@ class BodyReader {
   virtual ~BodyReader() = default;
   // Returns the next bytes, or an empty view at the end. The view is valid until the next call.
   [[nodiscard]] virtual core::Task<Result<std::string_view>> read() = 0;
+  // After the end: the fields of the trailer section, as received. The views are valid as long as the request.
+  [[nodiscard]] virtual std::span<const Field> trailers() { return {}; }
   // Before the first read(): allows this many bytes above ServerOptions::body_limit, up to ServerOptions::most_body.
   virtual void allow_more(std::uint64_t) {}
   // Before the first read(): sets the limit of this body, instead of ServerOptions::body_limit, up to

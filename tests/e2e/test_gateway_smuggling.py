@@ -113,7 +113,8 @@ def parse(data):
     for name in ("host", "content-length", "transfer-encoding"):
         assert names.count(name) <= 1, name
     assert "host" in values
-    assert ("connection" in values) == ("upgrade" in values)
+    assert values.get("connection") == ("Upgrade" if "upgrade" in values else "TE" if "te" in values else None)
+    assert values.get("te", "trailers") == "trailers"
     assert not {"keep-alive", "proxy-connection"} & set(names)
     body = b""
     if "transfer-encoding" in values:

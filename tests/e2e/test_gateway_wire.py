@@ -189,3 +189,33 @@ def test_two_routes_for_one_unknown_method_are_refused(tmp_path):
         run = subprocess.run([SLUICE, "check", str(tmp_path / "c.toml")], capture_output=True, text=True, timeout=60)
         assert (run.returncode == 0) == is_valid, run.stdout + run.stderr
         assert is_valid or 'another [[route]] has the path "/a"' in run.stderr + run.stdout
+
+
+SENT = [("x-sum", "7"), ("x-more", "a b"), ("host", "evil"), ("authorization", "a"), ("content-length", "3"), ("content-type", "a"),
+        ("x-forwarded-for", "1.1.1.1"), ("x_forwarded_host", "a"), ("cookie", "a=b"), ("if-match", "a"), ("x_set", "evil"), ("range", "a"),
+        ("content_encoding", "gzip"), ("trailer", "a")]
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_trailers_of_requests_pass(sluice, version):
+    with Upstream(lambda request, _: response(request[3])) as back:
+        server = sluice(gateway(back.url, route='use = ["set"]', more='[policy.set]\ntype = "headers"\nrequest.set = {X-Set = "ours"}\n'))
+        if version == "2":
+            with Client(server.port) as client:
+                for body in (b"hello", b""):
+                    stream = client.request("/", "POST", ends=False)
+                    client.connection.send_data(stream, body)
+                    client.connection.send_headers(stream, SENT, end_stream=True)
+                    client.flush()
+                    assert client.wait(stream)[0].body == body
+        else:
+            with server.connect() as client:
+                for body in (b"5\r\nhello\r\n", b""):
+                    client.send(b"POST / HTTP/1.1\r\nHost: test\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n")
+                    client.send("".join(f"{name}: {value}\r\n" for name, value in [*SENT, ("connection", "close"), ("te", "a")]) + "\r\n")
+                    assert client.read().status == 200
+        for request in back.requests:
+            assert request.trailers == [("x-sum", "7"), ("x-more", "a b")]
+            assert ("x-set", "ours") in request[2] and "x-sum" not in dict(request[2])
+        assert [request[3] for request in back.requests] == [b"hello", b""]
+        assert version == "2" or ("trailer", "X-Sum") in back.requests[0][2]

@@ -105,6 +105,11 @@ class Upstream:
             connection.close()
 
 
+class Request(tuple):
+    """(method, target, fields, body), and the trailers."""
+    trailers = ()
+
+
 def read_request(stream):
     line = stream.readline()
     if not line:
@@ -115,7 +120,7 @@ def read_request(stream):
     while (line := stream.readline()) != b"\r\n":
         name, value = line.decode("latin-1").removesuffix("\r\n").split(": ", 1)
         fields.append((name.lower(), value))
-    body = b""
+    body, trailers = b"", []
     length = [value for name, value in fields if name == "content-length"]
     if ("transfer-encoding", "chunked") in fields:
         assert not length
@@ -123,13 +128,18 @@ def read_request(stream):
             body += stream.read(size)
             if stream.readline() != b"\r\n":
                 raise ValueError("the request's body breaks off")
-        if stream.readline() != b"\r\n":
-            raise ValueError("the request's body breaks off")
+        while (line := stream.readline()) != b"\r\n":
+            if not line.endswith(b"\r\n"):
+                raise ValueError("the request's body breaks off")
+            name, value = line.decode("latin-1").removesuffix("\r\n").split(": ", 1)
+            trailers.append((name.lower(), value))
     elif length:
         body = stream.read(int(length[0]))
         if len(body) != int(length[0]):
             raise ValueError("the request's body breaks off")
-    return method, target, fields, body
+    request = Request((method, target, fields, body))
+    request.trailers = trailers
+    return request
 
 
 def response(body=b"", *fields, status="200 OK"):

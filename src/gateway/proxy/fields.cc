@@ -7,6 +7,7 @@
 #include "base/ascii.h"
 #include "base/assert.h"
 #include "base/hex.h"
+#include "gateway/changed_request.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
 #include "http/h1/scan.h"
@@ -49,8 +50,6 @@ bool is_ours(std::string_view name) {
       return same_name(name, "proxy");  // CGI programs read it as HTTP_PROXY
     case 6:
       return same_name(name, "expect");
-    case 7:
-      return same_name(name, "trailer");  // trailers of requests are not forwarded
     case 9:
       return same_name(name, "forwarded") || same_name(name, "x-real-ip");
     case 14:
@@ -79,6 +78,14 @@ bool reads_alike(std::string_view a, std::string_view b) {
 }
 
 bool is_said_by_us(std::string_view name) { return is_ours(name) || is_forwarded(name) || imitates_ours(name); }
+
+// Fields of requests that must not come as trailers.
+bool is_for_heads_only(std::string_view name) {
+  const auto begins = [&](std::string_view prefix) { return is_read_as(name.substr(0, prefix.size()), prefix); };
+  const auto is = [&](std::string_view other) { return is_read_as(name, other); };
+  return begins("content-") || begins("if-") || begins("proxy-") || is("authorization") || is("cookie") ||
+         is("cache-control") || is("max-forwards") || is("range") || is("trailer");
+}
 
 // Collects the names in Connection, except those that are left out anyway.
 void collect_named(std::span<const Field> fields, std::vector<std::string_view>& named) {
@@ -310,7 +317,18 @@ void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<cons
 void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
   constexpr std::size_t most = 64;
   for (const auto& [name, value] : trailers.first(std::min(most, trailers.size()))) {
-    if (!is_of_connection(name) && !is_said_by_us(name)) into.add(name, value);
+    if (!is_of_connection(name) && !is_said_by_us(name) && !same_name(name, "trailer")) into.add(name, value);
+  }
+}
+
+void forward_request_trailers(const http::Request& request, std::span<const Field> trailers, std::vector<Field>& into) {
+  constexpr std::size_t most = 64;
+  into.clear();
+  for (const Field& trailer : trailers.first(std::min(most, trailers.size()))) {
+    const auto is_its_name = [&](const Field& field) { return is_read_as(field.name, trailer.name); };
+    if (is_of_connection(trailer.name) || is_said_by_us(trailer.name) || is_for_heads_only(trailer.name)) continue;
+    if (std::ranges::any_of(request.fields.last(request.own_fields), is_its_name)) continue;
+    into.push_back(trailer);
   }
 }
 

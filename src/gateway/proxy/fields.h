@@ -63,6 +63,10 @@ class ForwardedRequest {
 void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
 // Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
+// The trailers of a request that are passed on to a server: none for framing, routing, authentication or conditions,
+// none about the content (RFC 9110, 6.5.1), and none with the name of a field that a policy has set. At most 64.
+void forward_request_trailers(const http::Request& request, std::span<const http::Field> trailers,
+                              std::vector<http::Field>& into);
 // Adds the prefix that the route strips to the paths that the answer's Location, Content-Location and Set-Cookie give
 // the client. Paths that are below the prefix already stay unchanged, and so do references that are relative or to
 // another host than the request's. `Path=/` becomes the bare prefix, so that the cookie is for the prefix itself too.

@@ -182,14 +182,18 @@ TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
 }
 
 TEST(ForwardedRequest, LeavesOutWhatIsOfTheConnection) {
-  EXPECT_EQ(
-      forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close, X-A, TE\r\nConnection: x-b,\r\nKeep-Alive: 5\r\n"
-              "Proxy-Connection: close\r\nTE: trailers\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\nX-a: 1\r\nX-B: 2\r\n"
-              "Proxy: c\r\nTrailer: d\r\nX-C: 3\r\n\r\n"),
-      forward("GET /a HTTP/1.1\r\nHost: a\r\nX-C: 3\r\n\r\n"));
+  EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close, X-A, TE\r\nConnection: x-b,\r\nKeep-Alive: 5\r\n"
+                    "Proxy-Connection: close\r\nTE: gzip\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\nX-a: 1\r\nX-B: 2\r\n"
+                    "Proxy: c\r\nX-C: 3\r\n\r\n"),
+            forward("GET /a HTTP/1.1\r\nHost: a\r\nX-C: 3\r\n\r\n"));
   // A client cannot remove the fields that the gateway sets.
   EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: X-Forwarded-For, Host\r\n\r\n"),
             forward("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
+}
+
+TEST(ForwardedRequest, SaysThatTheClientTakesTrailers) {
+  const std::string with = forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nTE: gzip;q=0.5, trailers\r\n\r\n");
+  EXPECT_TRUE(with.ends_with("X-Forwarded-Host: a\r\nConnection: TE\r\nTE: trailers\r\n\r\n")) << with;
 }
 
 TEST(ForwardedRequest, HasTheBodysLength) {
@@ -333,6 +337,20 @@ TEST(ForwardTrailers, LeavesOutWhatWouldChangeTheMessage) {
   http::FieldList bounded;
   forward_trailers(trailers, bounded);
   EXPECT_EQ(bounded.items().size(), 64u);
+}
+
+TEST(ForwardRequestTrailers, LeavesOutWhatAServerCouldTakeForAFieldOfTheHead) {
+  const std::vector<http::Field> fields{{"X-Sum", "1"}, {"X-User", "ada"}};
+  http::Request request;
+  request.fields = fields;
+  request.own_fields = 1;
+  const std::vector<http::Field> trailers{{"X-Sum", "7"},    {"Content-Type", "a"}, {"Authorization", "a"},
+                                          {"If-Match", "a"}, {"x_user", "b"},       {"Host", "a"},
+                                          {"TE", "a"},       {"Cookie", "a"}};
+  std::vector<http::Field> passed;
+  forward_request_trailers(request, trailers, passed);
+  ASSERT_EQ(passed.size(), 1u);
+  EXPECT_EQ(passed[0].value, "7");
 }
 
 TEST(ForwardedRequest, NeitherIsOneThatARewriteHasMadeSo) {

@@ -359,7 +359,7 @@ struct RouteOptions {
   // The conditions of `headers` and `query`.
   [[nodiscard]] std::vector<http::Condition> conditions() const;
   [[nodiscard]] std::vector<http::Method> taken_methods() const;
-  // Those of `methods` that http::Method does not name.
+  // The methods of `methods` that http::Method does not name.
   [[nodiscard]] std::vector<std::string> other_methods() const;
   // Whether requests go to an upstream, or to that one.
   [[nodiscard]] bool passes_on() const { return upstream || !split.empty(); }

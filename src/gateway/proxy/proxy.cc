@@ -10,6 +10,7 @@
 
 #include "gateway/proxy/kept_body.h"
 #include "gateway/proxy/passed_on.h"
+#include "gateway/proxy/passing.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
@@ -108,25 +109,6 @@ bool is_agreed(const http::Request& request, const ResponseHead& head, std::stri
   return !websocket_key.empty() &&
          find(head.fields, "sec-websocket-accept") == http::websocket::accept_for(websocket_key);
 }
-
-// Passes a server's interim responses on to the client.
-class PassedInterim final : public http::InterimSink {
- public:
-  PassedInterim(http::InterimSink* client, const http::AnswerFields* ours) : client_(client), ours_(ours) {}
-
-  // Null if the client takes none.
-  [[nodiscard]] http::InterimSink* sink() { return client_ != nullptr ? this : nullptr; }
-  void send_interim(int status, std::span<const http::Field> fields) override {
-    http::FieldList passed;
-    forward_fields(fields, passed);
-    if (ours_ != nullptr) remove_ours(*ours_, passed);
-    client_->send_interim(status, passed.items());
-  }
-
- private:
-  http::InterimSink* const client_;
-  const http::AnswerFields* const ours_;
-};
 
 }  // namespace
 
@@ -253,6 +235,8 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const Instant until = options_.timeout > Duration{} ? begin + options_.timeout : never;
   PassedOn& passed_on = exchange.attributes.set(PassedOn(attempt.server()));
   PassedInterim interim(request.interim, options_.ours);
+  PassedBody passed_body(request);
+  if (body == request.body && body != nullptr) body = &passed_body;
   bool fresh = false;
   // Moves `attempt` to another server. Returns false if no server or no time is left.
   const auto move_on = [&](bool is_free) {

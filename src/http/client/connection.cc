@@ -115,7 +115,7 @@ core::Task<void> Connection::send_pieces(BodyReader& body, BodyFraming framing) 
       output_.append(*piece);
       h1::end_chunk(output_, chunk);
     } else {
-      h1::append_last_chunk(output_);
+      h1::append_last_chunk(output_, body.trailers());
     }
     sent_ = co_await write();
     if (!sent_) co_return;

@@ -85,8 +85,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   // Status 101 is returned only if `head.upgrade` was set.
   //
   // `body`: the request's body; null if it has none or has length 0. It outlives the exchange. Its bytes are sent as
-  // they become available. If the response begins before the body is complete, the response is accepted and the rest of
-  // the body is not sent.
+  // they become available, and its trailers after a chunked body. If the response begins before the body is complete,
+  // the response is accepted and the rest of the body is not sent.
   //
   // `until`: when the whole exchange must be over, including the response's body.
   //

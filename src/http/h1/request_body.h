@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/next_turn.h"
 #include "http/h1/chunked.h"
@@ -40,7 +42,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       if (is_cut()) co_return refuse(503);
       if (left_ > limit_) co_return refuse(413);  // `left_` only shrinks, so this can happen only in the first call
       if (chunked_) {
-        const ChunkedDecoder::Step step = decoder_.decode(body.view());
+        const ChunkedDecoder::Step step = decoder_.decode(body.view(), &trailer_lines_);
         if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
         received_ += step.data.size();
         if (received_ + decoder_.announced() > limit_) co_return refuse(413);
@@ -87,6 +89,11 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       patience_.spend(connection_.stream_.reactor().now() - begin, *got);
       if (turn_.spend(*got)) co_await turn_.next_turn();
     }
+  }
+
+  std::span<const Field> trailers() override {
+    trailers_ = trailer_fields(trailer_lines_.view());
+    return trailers_;
   }
 
   void allow_more(std::uint64_t bytes) override {
@@ -142,6 +149,8 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   std::uint64_t held_ = 0;  // bytes held by the connection, which serves one request at a time
   Connection& connection_;
   ChunkedDecoder decoder_;
+  Buffer trailer_lines_;
+  std::vector<Field> trailers_;
   std::uint64_t limit_;
   std::uint64_t bound_ = UINT64_MAX;  // upper bound for limit_
   std::uint64_t left_;

@@ -93,6 +93,7 @@ struct Session::Callbacks {
       return attempt(self, [&] { return self.begin_headers(frame->hd.stream_id); });
     }
     self.in_head_ = nullptr;
+    self.trailers_id_ = frame->hd.stream_id;
     self.trailer_bytes_ = 0;
     self.trailers_malformed_ = false;
     return 0;
@@ -358,6 +359,7 @@ int Session::got_field(std::string_view name, std::string_view value, bool name_
   if (in_head_ == nullptr) {
     trailer_bytes_ += name.size() + value.size() + RequestHead::field_overhead;
     if (name.starts_with(':') || !is_allowed_field(name, value, name_is_known)) trailers_malformed_ = true;
+    if (trailer_bytes_ <= limit && !trailers_malformed_) got_trailer(name, value);
     if (trailer_bytes_ <= decoded_factor * limit) return 0;
   } else {
     RequestHead& head = in_head_->head;
@@ -377,8 +379,16 @@ void Session::got_whole_head(Stream& stream, bool ended) {
   add_ready(stream);
 }
 
-// The content of trailers is ignored, but they must end the request (RFC 9113, 8.1). After CONNECT, trailers are not
-// allowed (RFC 9113, 8.5).
+// The stream may be closed while its trailers arrive. Their memory counts as the body's.
+void Session::got_trailer(std::string_view name, std::string_view value) {
+  Stream* const stream = find(trailers_id_);
+  if (stream == nullptr || stream->drops_body || stream->has_no_body() || stream->state() > Stream::State::handled)
+    return;
+  if (stream->body_refusal != 0 || !stream->keep(name.size() + value.size() + RequestHead::field_overhead)) return;
+  stream->trailer_fields.push_back({stream->arena.copy(name), stream->arena.copy(value)});
+}
+
+// Trailers must end the request (RFC 9113, 8.1). After CONNECT, they are not allowed (RFC 9113, 8.5).
 void Session::got_trailers(Stream& stream, bool ended) {
   if (!ended || trailers_malformed_ || stream.has_no_body()) return malformed(stream);
   got_end(stream);
@@ -506,7 +516,7 @@ void Session::start(Stream& stream) {
   stream.enter(Stream::State::handled);
   stream.is_request = true;
   ++active(request);
-  const bool has_body = !stream.client_done || !stream.arrived.empty();
+  const bool has_body = !stream.client_done || !stream.arrived.empty() || !stream.trailer_fields.empty();
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   request.interim = &stream;
   set_client(request, peer_, secure_, options().trusted_proxies.get());

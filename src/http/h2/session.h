@@ -126,6 +126,7 @@ class Session {
   int begin_headers(std::int32_t id);
   int got_field(std::string_view name, std::string_view value, bool name_is_known);
   void got_whole_head(Stream& stream, bool ended);
+  void got_trailer(std::string_view name, std::string_view value);
   void got_trailers(Stream& stream, bool ended);
   void got_data(Stream& stream, std::string_view bytes);
   void got_end(Stream& stream);
@@ -158,9 +159,10 @@ class Session {
   Stream* first_ready_ = nullptr;
   Stream* last_ready_ = nullptr;
   Tunnel* tunnels_ = nullptr;
-  std::size_t attached_ = 0;   // number of tunnels whose streams are open
-  Stream* found_ = nullptr;    // last result of find()
-  Stream* in_head_ = nullptr;  // the stream whose header section is being received; null for a trailer section
+  std::size_t attached_ = 0;      // number of tunnels whose streams are open
+  Stream* found_ = nullptr;       // last result of find()
+  Stream* in_head_ = nullptr;     // the stream whose header section is being received; null for a trailer section
+  std::int32_t trailers_id_ = 0;  // the stream of the trailer section that is being received
   std::size_t trailer_bytes_ = 0;
   bool trailers_malformed_ = false;
   KnownAuthority known_authority_;

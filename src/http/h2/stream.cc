@@ -109,6 +109,7 @@ void Stream::reset() {
 void Stream::forget_request() {
   exchange.reset();
   head.reset();
+  trailer_fields.clear();
   exchange.request.fields = {};
   exchange.request.upgrade = {};
   response.fields = {};

@@ -52,6 +52,7 @@ class Stream final : public BodyReader, public InterimSink, BodyBudget::Share, p
   // ---- BodyReader: gives the received bytes piece by piece. The client's window is opened again only for bytes that
   // the handler has read.
   [[nodiscard]] core::Task<Result<std::string_view>> read() override;
+  [[nodiscard]] std::span<const Field> trailers() override { return trailer_fields; }
   void allow_more(std::uint64_t bytes) override;
   void limit_to(std::uint64_t bytes) override;
   void hurry(std::uint32_t bytes_per_s) override;
@@ -96,6 +97,7 @@ class Stream final : public BodyReader, public InterimSink, BodyBudget::Share, p
 
   Buffer arrived;  // unread bytes of the request's body
   Buffer given;    // the bytes that the handler is using
+  std::vector<Field> trailer_fields;
   std::uint64_t received_bytes = 0;
   std::uint64_t body_limit = 0;  // set at the first read
   std::uint64_t body_bound = 0;  // upper bound for body_limit
