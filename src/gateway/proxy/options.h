@@ -259,8 +259,8 @@ struct UpstreamOptions {
             {.max = 1'000'000});
     v.field("queue", &Self::queue,
             "How many requests may wait for a connection to a server with `connections`, in the order of their "
-            "arrival. Beyond that, a request goes to another server as `retries` allows, and is answered 503 if there "
-            "is none.",
+            "arrival. Beyond that, a request goes to another server as `retries` allows. If all are busy, it "
+            "is answered 503.",
             {.max = 1'000'000});
     v.field("wait", &Self::wait, "How long a request may wait in the `queue`. After that it is answered 503.",
             {.min = 1ms, .max = 1h});
