@@ -11,10 +11,10 @@ from wsproto.extensions import PerMessageDeflate
 
 
 class Upstream:
-    """Serves connections on a loopback port, or on a unix socket at `path`, each in a thread; `tls` is an ssl.SSLContext.
+    """Serves connections on a port of `host`, or on a unix socket at `path`, each in a thread; `tls` is an ssl.SSLContext.
     `answer(request, connection)` returns bytes, or None to end the connection. A request is (method, target, fields, body)."""
 
-    def __init__(self, answer, port=0, tls=None, path=None):
+    def __init__(self, answer, port=0, tls=None, path=None, host="127.0.0.1"):
         self.answer = answer
         self.tls = tls
         self.path = path
@@ -23,7 +23,7 @@ class Upstream:
         self.lock = threading.Lock()
         self.open = set()
         if path is None:
-            self.listener = socket.create_server(("127.0.0.1", port))
+            self.listener = socket.create_server((host, port))
             self.port = self.listener.getsockname()[1]
         else:
             self.listener = socket.socket(socket.AF_UNIX)
