@@ -10,22 +10,6 @@
 
 namespace sluice::app {
 
-void Histogram::add(Duration value) {
-  const double seconds = std::chrono::duration<double>(value).count();
-  // A linear search, because most durations are below the first bound.
-  std::size_t bucket = 0;
-  while (bucket < bounds_s.size() && seconds > bounds_s[bucket]) ++bucket;
-  ++buckets[bucket];
-  ++count;
-  sum_s += seconds;
-}
-
-void Histogram::add(const Histogram& other) {
-  for (std::size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
-  count += other.count;
-  sum_s += other.sum_s;
-}
-
 RequestMetrics::Series& RequestMetrics::find(std::uint16_t route, http::Method method, std::uint16_t status,
                                              bool secure) {
   for (std::uint32_t next = route < first_.size() ? first_[route] : 0; next != 0;) {
@@ -86,13 +70,43 @@ void MetricsText::sample(std::string_view name, std::string_view labels, double 
   }
 }
 
+void MetricsText::histogram(std::string_view name, const std::string& labels, const Histogram& values) {
+  const std::string buckets = std::string(name) + "_bucket";
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < values.buckets.size(); ++i) {
+    below += values.buckets[i];
+    const std::string bound = i < Histogram::bounds_s.size() ? fmt::format("{}", Histogram::bounds_s[i]) : "+Inf";
+    sample(buckets, labels + ",le=\"" + bound + "\"", static_cast<double>(below));
+  }
+  sample(std::string(name) + "_sum", labels, values.sum_s);
+  sample(std::string(name) + "_count", labels, static_cast<double>(values.count));
+}
+
+namespace {
+
+std::string_view name_of(Reading::Kind kind) {
+  switch (kind) {
+    case Reading::Kind::counter:
+      return "counter";
+    case Reading::Kind::gauge:
+      return "gauge";
+    case Reading::Kind::histogram:
+      return "histogram";
+  }
+  return {};
+}
+
+}  // namespace
+
 void ReadingSums::add(Readings readings) {
   for (Reading& reading : readings) {
     const auto [known, is_new] = by_name_.try_emplace(std::string(reading.name) + '{' + reading.labels, sums_.size());
     if (is_new) {
       sums_.push_back(std::move(reading));
     } else {
-      sums_[known->second].value += reading.value;
+      Reading& sum = sums_[known->second];
+      sum.value += reading.value;
+      if (sum.histogram && reading.histogram) sum.histogram->add(*reading.histogram);
     }
   }
 }
@@ -116,9 +130,14 @@ void ReadingSums::render(MetricsText& out) const {
   for (const Reading& first : sums_) {
     if (std::ranges::find(families, first.name) != families.end()) continue;
     families.push_back(first.name);
-    out.family(first.name, first.kind == Reading::Kind::gauge ? "gauge" : "counter", first.help);
+    out.family(first.name, name_of(first.kind), first.help);
     for (const Reading& one : sums_) {
-      if (one.name == first.name) out.sample(one.name, one.labels, one.value);
+      if (one.name != first.name) continue;
+      if (one.histogram) {
+        out.histogram(one.name, one.labels, *one.histogram);
+      } else {
+        out.sample(one.name, one.labels, one.value);
+      }
     }
   }
 }
@@ -136,15 +155,7 @@ void render(const RequestMetrics& metrics, const std::vector<std::string>& route
   constexpr std::string_view duration = "http_server_request_duration_seconds";
   out.family(duration, "histogram", "From the last byte of a request's header to the last byte of its answer.");
   for (const auto& series : metrics.series()) {
-    const std::string labels = labels_of(series);
-    std::uint64_t below = 0;
-    for (std::size_t i = 0; i < series.durations.buckets.size(); ++i) {
-      below += series.durations.buckets[i];
-      const std::string bound = i < Histogram::bounds_s.size() ? fmt::format("{}", Histogram::bounds_s[i]) : "+Inf";
-      out.sample(std::string(duration) + "_bucket", labels + ",le=\"" + bound + "\"", static_cast<double>(below));
-    }
-    out.sample(std::string(duration) + "_sum", labels, series.durations.sum_s);
-    out.sample(std::string(duration) + "_count", labels, static_cast<double>(series.durations.count));
+    out.histogram(duration, labels_of(series), series.durations);
   }
   out.family("sluice_response_body_bytes_total", "counter", "Bytes of bodies sent, without framing.");
   for (const auto& series : metrics.series()) {

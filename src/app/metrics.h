@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,22 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/reading.h"
 #include "http/server.h"
 
 namespace sluice::app {
-
-// A latency histogram with the bucket bounds that OpenTelemetry advises for http.server.request.duration.
-struct Histogram {
-  static constexpr std::array<double, 14> bounds_s{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25,
-                                                   0.5,   0.75, 1,     2.5,  5,     7.5, 10};
-  std::array<std::uint64_t, bounds_s.size() + 1> buckets{};  // not cumulative; the last: above all bounds
-  std::uint64_t count = 0;
-  double sum_s = 0;
-
-  void add(Duration value);
-  void add(const Histogram& other);
-};
 
 // One core's responses: a histogram for each combination of route, method and status that occurred. A plain value
 // that is used on its core; a copy is sent to the core that renders the metrics.
@@ -60,6 +48,7 @@ class MetricsText {
   void family(std::string_view name, std::string_view type, std::string_view help);
   // `labels`: such as `pool="main"`, already escaped; may be empty.
   void sample(std::string_view name, std::string_view labels, double value);
+  void histogram(std::string_view name, const std::string& labels, const Histogram& values);
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
@@ -78,7 +67,7 @@ class ReadingSums {
   std::unordered_map<std::string, std::size_t> by_name_;  // by name and labels
 };
 
-// Adds the counters of an object that has ended to `kept`. Its gauges are dropped.
+// Adds the counters of an object that has ended to `kept`. Its other readings are dropped.
 void keep_counters(Readings& kept, Readings last);
 
 // Renders http_server_request_duration_seconds and related metrics. `routes`: patterns by route id; id 0 is "no route".

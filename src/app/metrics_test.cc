@@ -131,6 +131,32 @@ sluice_age_seconds 0.5
 )");
 }
 
+TEST(Metrics, HistogramsOfCoresAreAddedUp) {
+  Histogram times;
+  times.add(250ms);
+  times.add(2s);
+  times.add(11s);
+  const std::string out = of_two_cores({histogram("a_seconds", "A", times, label("server", "b"))});
+  EXPECT_TRUE(out.starts_with(R"(# HELP a_seconds A
+# TYPE a_seconds histogram
+a_seconds_bucket{server="b",le="0.005"} 0
+a_seconds_bucket{server="b",le="0.01"} 0
+)")) << out;
+  EXPECT_TRUE(out.ends_with(R"(a_seconds_bucket{server="b",le="0.1"} 0
+a_seconds_bucket{server="b",le="0.25"} 2
+a_seconds_bucket{server="b",le="0.5"} 2
+a_seconds_bucket{server="b",le="0.75"} 2
+a_seconds_bucket{server="b",le="1"} 2
+a_seconds_bucket{server="b",le="2.5"} 4
+a_seconds_bucket{server="b",le="5"} 4
+a_seconds_bucket{server="b",le="7.5"} 4
+a_seconds_bucket{server="b",le="10"} 4
+a_seconds_bucket{server="b",le="+Inf"} 6
+a_seconds_sum{server="b"} 26.5
+a_seconds_count{server="b"} 6
+)")) << out;
+}
+
 TEST(Metrics, CoresMayHaveReadingsThatOthersHaveNot) {
   ReadingSums sums;
   sums.add({counter("a_total", "A", 1, label("x", "1")), counter("b_total", "B", 2)});

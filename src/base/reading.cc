@@ -12,6 +12,10 @@ Reading gauge(std::string_view name, std::string_view help, double value, std::s
   return {name, help, Reading::Kind::gauge, value, std::move(labels)};
 }
 
+Reading histogram(std::string_view name, std::string_view help, const Histogram& values, std::string labels) {
+  return {name, help, Reading::Kind::histogram, 0, std::move(labels), values};
+}
+
 std::string label(std::string_view name, std::string_view value) {
   std::string text(name);
   text += "=\"";

@@ -238,9 +238,11 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   PassedBody passed_body(request);
   if (body == request.body && body != nullptr) body = &passed_body;
   bool fresh = false;
+  Instant chosen = begin;
   // Moves `attempt` to another server. Returns false if no server or no time is left.
   const auto move_on = [&](bool is_free) {
-    if (reactor.now() >= until) return false;
+    const Instant now = reactor.now();
+    if (now >= until) return false;
     tried.add(attempt.server().id);
     auto next = upstream.begin_again(*shared_, exchange, tried, is_free);
     if (!next) return false;
@@ -249,6 +251,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     const std::uint32_t tries = passed_on.tries + 1;
     passed_on = PassedOn(attempt.server());
     passed_on.tries = tries;
+    chosen = now;
     fresh = false;
     if (kept) kept->rewind();
     return true;
@@ -286,7 +289,9 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     ++server.requests;
     const std::string key(forwarded_.websocket_key());
     const auto head = co_await connection.ask(*asked, body, until, interim.sink());
-    passed_on.to_head = reactor.now() - begin;
+    const Instant end = reactor.now();
+    passed_on.to_head = end - begin;
+    if (head) server.response_times.add(end - chosen);
     if (head && (*head)->status == 101) {
       if (!is_agreed(request, **head, key)) {
         server.trouble->attempt_failed("it gave no valid response: it changed to a protocol that it was not asked for");

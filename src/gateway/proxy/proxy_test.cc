@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -226,6 +227,26 @@ TEST_F(ProxyTest, PassesOverAServerThatCannotBeReached) {
   backs_[1].server.drain();
   EXPECT_EQ(status_of(get()), 502);
   EXPECT_EQ(status_of(get()), 502);
+}
+
+TEST_F(ProxyTest, MeasuresTheTimeOfEachServer) {
+  options_.response_timeout = 2s;
+  for (const Duration time : {3s, 1s}) {
+    add_server([this, time](Request&) -> Task<Response> {
+      co_await core::Sleep(reactor_, reactor_.now() + time);
+      co_return text("late");
+    });
+  }
+  start();
+  EXPECT_EQ(body_of(get("/a", 4s)), "late");
+  std::vector<std::pair<std::uint64_t, double>> times;
+  for (const Reading& one : upstream_->readings()) {
+    if (one.histogram) times.emplace_back(one.histogram->count, one.histogram->sum_s);
+  }
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times[0].first, 0u) << "it gave no response";
+  EXPECT_EQ(times[1].first, 1u);
+  EXPECT_NEAR(times[1].second, 1, 0.1) << "without the first server's time";
 }
 
 // The server closes an idle connection just as a request is sent.

@@ -660,7 +660,10 @@ Readings Upstream::readings() const {
               number(server.pool.idle())),
         counter("sluice_upstream_tunnels_total", "Upgrades that the server has agreed to, such as WebSockets.",
                 number(server.tunnelled.begun)),
-        gauge("sluice_upstream_tunnels", "Open tunnels.", number(server.tunnelled.open))};
+        gauge("sluice_upstream_tunnels", "Open tunnels.", number(server.tunnelled.open)),
+        histogram("sluice_upstream_response_seconds",
+                  "From the choice of the server for a request to the end of its response's header.",
+                  server.response_times, {})};
     if (is_owner() && !server.is_gone) {
       for (const Health::State state :
            {Health::State::up, Health::State::ejected, Health::State::probing, Health::State::slow_start}) {

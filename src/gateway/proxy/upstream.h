@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/log.h"
 #include "base/reading.h"
 #include "core/mailbox.h"
@@ -258,6 +259,7 @@ struct Upstream::Server : Candidate {
   std::uint64_t retries = 0;   // requests that were sent to another server afterwards
   std::uint64_t busy = 0;      // requests that got none of its limited connections
   Tunnels::Counters tunnelled;
+  Histogram response_times;  // from the choice of this server for a request to the end of its response's header
   // Since the last report: whether a request passed, and how many failed after the last one that passed.
   bool has_passed = false;
   std::uint32_t failed = 0;
