@@ -2,11 +2,15 @@
 import re
 import sqlite3
 import subprocess
+from pathlib import Path
 
 from certificates import tls_table
 from cluster import free_port
 from conftest import Server
 from http1 import Connection
+from upstream import Upstream, response
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CONFIG = '''
 [compression]
@@ -49,6 +53,49 @@ changes = {{ notify = "ones" }}
 '''
 
 
+GATEWAY = '''
+[compression]
+codings = ["gzip"]
+[policy.rate]
+type = "rate-limit"
+rate = "1000/s"
+[policy.at-once]
+type = "concurrency"
+requests = 100
+[policy.body]
+type = "body-limit"
+size = "1MiB"
+[policy.ip]
+type = "ip"
+allow = ["127.0.0.0/8"]
+[policy.auth]
+type = "auth-request"
+upstream = "back"
+path = "/auth"
+[[upstream]]
+name = "back"
+servers = ["{first}", "{second}"]
+connections = 10
+health = {{ path = "/health" }}
+[[route]]
+path = "/{{rest...}}"
+upstream = "back"
+use = ["rate", "at-once", "body", "ip", "auth"]
+'''
+
+
+def not_in_the_guide(text):
+    """The families that no row of the guide's table names. `…_b` in a row stands for the row's first name with another end."""
+    named = set()
+    for row in re.findall(r"^\| `(.+?)` \|", (ROOT / "docs/guide/logs-and-metrics.md").read_text(), re.M):
+        first, *others = row.split("`, `")
+        parts = first.split("_")
+        named.add(first)
+        for name in others:
+            named |= {"_".join(parts[:n]) + name.removeprefix("…") for n in range(1, len(parts) + 1)} if name[0] == "…" else {name}
+    return sorted(set(re.findall(r"^# TYPE (\S+)", text, re.M)) - named)
+
+
 def families(text):
     """A line for each family: its name, its type, the labels of its samples, its help."""
     helps = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.M))
@@ -71,6 +118,26 @@ def test_every_family(sluice, small_sqlite, site, postgres, localhost):
     assert families(text) == EVERY_FAMILY.strip().splitlines()
     samples = re.findall(r"^[^# ]+", text, re.M)
     assert len(samples) == len(set(samples)), "what two cores count is added up"
+    assert not_in_the_guide(text) == []
+
+
+def test_every_family_of_a_gateway(sluice):
+    with Upstream(lambda *_: response(b"")) as first, Upstream(lambda *_: response(b"")) as second:
+        server = sluice(GATEWAY.format(first=first.url, second=second.url), server="cores = 2")
+        for _ in range(5):
+            assert server.get("/").status == 200
+        text = server.admin("/metrics")[1]
+    assert not_in_the_guide(text) == []
+    times = dict(re.findall(r"^sluice_upstream_response_seconds_(\S+) (\S+)$", text, re.M))
+    requests = dict(re.findall(r"^sluice_upstream_requests_total(\S+) (\d+)$", text, re.M))
+    assert len(requests) == 2 and sum(map(int, requests.values())) == 10, "the route and the policy"
+    for labels, count in requests.items():
+        assert times["count" + labels] == count
+        assert times["bucket" + labels.replace("}", ',le="+Inf"}')] == count
+        assert float(times["sum" + labels]) > 0
+    bounds = [re.findall(rf'^{name}_bucket{{.*le="(.+)"', text, re.M)[:15]
+              for name in ("http_server_request_duration_seconds", "sluice_upstream_response_seconds")]
+    assert len(set(bounds[0])) == 15 and bounds[0] == bounds[1]
 
 
 EVERY_FAMILY = '''
