@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -442,6 +443,48 @@ def test_the_budget_of_retries(sluice):
         # Ten retries, and one for each five requests after the first.
         assert 60 + 10 <= sent <= 60 + 10 + 12
         assert server.sample('sluice_upstream_retries_refused_total{upstream="back"}') == 120 - sent
+
+
+def ask_all(server, requests, clients):
+    """Sends GETs from several clients at the same time, and returns their statuses."""
+    def ask(_):
+        return [server.get("/").status for _ in range(requests // clients)]
+
+    with ThreadPoolExecutor(clients) as pool:
+        return sum(pool.map(ask, range(clients)), [])
+
+
+def test_a_budget_of_retries_bounds_a_storm(sluice):
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(Upstream(lambda *_: None)) for _ in range(3)]
+        options = 'eject.after = 0\nretries = { tries = 2, budget = "10%", at_least = 3 }'
+        server = sluice(gateway(*(one.url for one in servers), upstream=options), server="cores = 1")
+        assert ask_all(server, 240, clients=8) == [502] * 240
+        retried = sum(len(one.requests) for one in servers) - 240
+        assert 24 <= retried <= 24 + 3
+        assert sum(of_server(server, "retries_total", one.port) for one in servers) == retried
+        # Each request has ended either at the budget or after two other servers.
+        assert server.sample('sluice_upstream_retries_refused_total{upstream="back"}') >= 240 - retried
+
+
+def test_a_budget_of_all_requests(sluice):
+    with Upstream(lambda *_: None) as a, Upstream(lambda *_: None) as b:
+        options = 'eject.after = 0\nretries = { budget = "100%", at_least = 0 }'
+        server = sluice(gateway(a.url, b.url, upstream=options), server="cores = 1")
+        assert ask_all(server, 80, clients=8) == [502] * 80
+        assert len(a.requests) == len(b.requests) == 80
+
+
+def test_no_budget(sluice):
+    port = free_port()
+    with Upstream(lambda *_: None) as a, named("b") as b:
+        options = 'eject.after = 0\nretries.budget = "0%"'
+        server = sluice(gateway(a.url, b.url, upstream=options), server="cores = 1")
+        assert sorted(server.get("/").status for _ in range(20)) == [200] * 10 + [502] * 10
+        assert len(a.requests) == 10
+    with named("b") as b:
+        server = sluice(gateway(f"http://127.0.0.1:{port}", b.url, upstream=options), server="cores = 1")
+        assert [server.get("/").status for _ in range(20)] == [200] * 20
 
 
 def test_reload_keeps_what_stays(sluice):

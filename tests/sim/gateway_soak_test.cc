@@ -140,7 +140,7 @@ class World {
     options_.idle_timeout = 1s;
     options_.write_timeout = 1s;
     options_.keep_for = 2s;
-    options_.retries = static_cast<std::uint32_t>(random_.below(4));
+    options_.retries.tries = static_cast<std::uint32_t>(random_.below(4));
     if (random_.chance(0.5)) options_.retry_on = Located<std::string>("503");
     const char* shares[] = {"0%", "50%", "100%"};
     options_.eject = {.after = static_cast<std::uint32_t>(random_.between(1, 4)),

@@ -65,7 +65,7 @@ void check_upstreams(const Checks& checks) {
     }
     if (upstream.tls) check_upstream_tls(checks, upstream, *upstream.tls);
     check_balance(checks, upstream);
-    if (!upstream.retry_on.value.empty() && upstream.retries == 0) {
+    if (!upstream.retry_on.value.empty() && upstream.retries.tries == 0) {
       checks.complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
     }
     if (upstream.queue.position.line != 0 && upstream.connections == 0) {

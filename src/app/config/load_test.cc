@@ -723,7 +723,7 @@ servers = ["http://a", { url = "http://b", weight = 3, backup = true }]
 required = true
 balance = "hash"
 hash = "cookie.session"
-retries = 2
+retries = { tries = 2, budget = "5%", at_least = 0 }
 retry_on = "503"
 eject = { after = 3, for = "1s", longest = "1m", at_most = "25%", status = "500-599", slow_start = "0s" }
 health = { path = "/healthz?a=b", every = "1s", timeout = "100ms", status = "204", rise = 1, fall = 2 }
@@ -737,7 +737,9 @@ upstream = "back"
   EXPECT_TRUE(upstream.required.value);
   EXPECT_EQ(upstream.balance.value, gateway::Balance::hash);
   EXPECT_EQ(upstream.hash.value, "cookie.session");
-  EXPECT_EQ(upstream.retries, 2u);
+  EXPECT_EQ(upstream.retries.tries, 2u);
+  EXPECT_EQ(upstream.retries.budget, "5%");
+  EXPECT_EQ(upstream.retries.at_least, 0u);
   EXPECT_EQ(upstream.retry_on.value, "503");
   EXPECT_EQ(upstream.eject.after, 3u);
   EXPECT_EQ(upstream.eject.time.value, 1s);
@@ -792,7 +794,12 @@ TEST(Errors, Balance) {
   EXPECT_NE(upstream("health = { status = \"199\" }\n"), "");
   EXPECT_NE(upstream("health = { path = \"healthz\" }\n"), "");
   EXPECT_NE(upstream("health = { path = \"/a b\" }\n"), "");
-  EXPECT_NE(upstream("retries = 11\n"), "");
+  EXPECT_EQ(upstream("retries = 10\n"), "");
+  EXPECT_EQ(upstream("retries = 11\n"), "4:11 upstream.retries.tries must be at most 10\n");
+  EXPECT_EQ(upstream("retries = { budget = \"120%\" }\n"),
+            "4:22 upstream.retries.budget must be a share from \"0%\" to \"100%\"\n");
+  EXPECT_EQ(upstream("retries = { tries = 0 }\nretry_on = \"503\"\n"),
+            "5:12 \"retry_on\" is for \"retries\" above 0\n");
   EXPECT_EQ(upstream("balance = \"hash\"\nhash = \"claim.sub\"\n"),
             "5:8 requests of a route to this upstream have no claims | route \"/a\" needs a policy of type \"jwt\", "
             "\"api-key\" or \"basic\"\n");

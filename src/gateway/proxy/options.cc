@@ -44,11 +44,11 @@ std::optional<HashKey> HashKey::parse(std::string_view text) {
   return std::nullopt;
 }
 
-unsigned EjectOptions::percent() const {
-  return static_cast<unsigned>(parse_number(std::string_view(at_most).substr(0, at_most.size() - 1), 0, 100).value());
+unsigned percent_of(std::string_view text) {
+  return static_cast<unsigned>(parse_number(text.substr(0, text.size() - 1), 0, 100).value());
 }
 
-std::string EjectOptions::check_percent(std::string_view text) {
+std::string check_percent(std::string_view text) {
   const bool is_percent = text.ends_with('%') && parse_number(text.substr(0, text.size() - 1), 0, 100);
   return is_percent ? std::string() : "must be a share from \"0%\" to \"100%\"";
 }

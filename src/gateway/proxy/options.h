@@ -65,6 +65,39 @@ struct ServerEntry {
   }
 };
 
+// A text such as "20%".
+[[nodiscard]] unsigned percent_of(std::string_view text);
+[[nodiscard]] std::string check_percent(std::string_view text);
+
+// upstream.retries
+struct RetryOptions {
+  static constexpr std::uint32_t most_tries = 10;
+
+  std::uint32_t tries = 3;
+  std::string budget = "20%";
+  std::uint32_t at_least = 10;
+
+  [[nodiscard]] unsigned percent() const { return percent_of(budget); }
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    using Self = RetryOptions;
+    v.field("tries", &Self::tries,
+            "How many other servers are tried for a request if servers fail. If a server cannot be connected to, any "
+            "request is retried. After other failures, only GET, HEAD, PUT, DELETE and OPTIONS with a body of at "
+            "most 64KiB are retried, as far as `budget` allows.",
+            {.max = most_tries});
+    v.field("budget", &Self::budget,
+            "How many retries there may be, in proportion to the requests. `20%`: one for every five requests. `0%`: a "
+            "request is retried only if a server could not be connected to. `100%`: no limit except `tries`.",
+            {.check = check_percent});
+    v.field("at_least", &Self::at_least,
+            "How many unused retries each core can save up for later. A core starts with that many.",
+            {.max = 1'000'000});
+    v.shorthand("tries");
+  }
+};
+
 // upstream.eject
 struct EjectOptions {
   std::uint32_t after = 5;
@@ -74,8 +107,7 @@ struct EjectOptions {
   std::string status = "502-504";
   Duration slow_start = 10s;
 
-  [[nodiscard]] unsigned percent() const;
-  static std::string check_percent(std::string_view text);
+  [[nodiscard]] unsigned percent() const { return percent_of(at_most); }
   static std::string check_status(std::string_view text);
 
   template <class Visitor>
@@ -170,7 +202,7 @@ struct UpstreamOptions {
   std::vector<ServerEntry> servers;
   Located<Balance> balance;
   Located<std::string> hash;
-  std::uint32_t retries = 3;
+  RetryOptions retries;
   Located<std::string> retry_on;
   EjectOptions eject;
   std::optional<HealthOptions> health;
@@ -188,8 +220,6 @@ struct UpstreamOptions {
   Located<Duration> wait{1s};
   std::optional<UpstreamTlsOptions> tls;
   Position position;
-
-  static constexpr std::uint32_t most_retries = 10;
 
   // A copy without servers, balance, hash, retries, `required` and the limit of connections. Servers that two
   // configurations share keep their connections and states even if these options differ.
@@ -219,10 +249,7 @@ struct UpstreamOptions {
             "`round-robin`.",
             {.check = check_hash});
     v.field("retries", &Self::retries,
-            "How many other servers are tried for a request if servers fail. If a server cannot be connected to, any "
-            "request is retried. After other failures, only GET, HEAD, PUT, DELETE and OPTIONS with a body of at "
-            "most 64KiB are retried, and no more than one in five requests plus ten.",
-            {.max = most_retries});
+            "How many other servers are tried for a request if servers fail, and how many requests may be retried.");
     v.field("retry_on", &Self::retry_on,
             "The statuses, within `500-599`, that count as a failure for `retries`: `503`, `502-504`. Empty: none.",
             {.check = EjectOptions::check_status});

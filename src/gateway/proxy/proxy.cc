@@ -215,7 +215,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     // If the body breaks off or there is no room for it, the connection sends the answer itself.
     if (!co_await kept->read_whole(request.field("content-length"))) co_return http::problem(400);
     body = kept->size() != 0 ? &*kept : nullptr;
-  } else if (body != nullptr && is_repeatable && shared_->options.retries != 0) {
+  } else if (body != nullptr && is_repeatable && shared_->options.retries.tries != 0) {
     const auto size = http::h1::parse_content_length(request.field("content-length"));
     if (size && *size <= KeptBody::most_bytes) body = &kept.emplace(*body, static_cast<std::size_t>(*size));
   }

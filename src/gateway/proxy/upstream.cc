@@ -206,7 +206,8 @@ Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPor
       mesh_(mesh),
       cores_(shared->cores),
       owner_core_(static_cast<unsigned>(hash_of(shared->options.name.value) % core_count())),
-      random_(hash_of(shared->options.name.value) + core() + 1) {
+      random_(hash_of(shared->options.name.value) + core() + 1),
+      budget_(shared->options.retries) {
   if (random_ == 0) random_ = 1;
   std::call_once(cores_->sized, [&] {
     cores_->all.resize(core_count());
@@ -224,6 +225,7 @@ Upstream::~Upstream() { cores_->all[core()] = nullptr; }
 void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
   if (shared == shared_) return;
   shared_ = std::move(shared);
+  budget_ = RetryBudget(shared_->options.retries, budget_);
   std::vector<std::unique_ptr<Server>> next;
   for (const auto& options : shared_->servers) {
     const auto take = [&](std::vector<std::unique_ptr<Server>>& from) -> std::unique_ptr<Server> {
@@ -355,7 +357,7 @@ Upstream::Attempt Upstream::start(Server& server) {
 }
 
 std::optional<Upstream::Attempt> Upstream::begin(const SharedUpstream& of, const http::Exchange& exchange) {
-  budget_ = std::min(budget_ + 1, spare_retries * requests_per_retry);
+  budget_.add_request();
   Server* const first = choose(of, exchange, {});
   if (first == nullptr) return std::nullopt;
   return start(*first);
@@ -363,15 +365,12 @@ std::optional<Upstream::Attempt> Upstream::begin(const SharedUpstream& of, const
 
 std::optional<Upstream::Attempt> Upstream::begin_again(const SharedUpstream& of, const http::Exchange& exchange,
                                                        const Tried& tried, bool is_free) {
-  if (tried.ids().size() > of.options.retries) return std::nullopt;
+  if (tried.ids().size() > of.options.retries.tries) return std::nullopt;
   Server* const next = choose(of, exchange, tried.ids());
   if (next == nullptr) return std::nullopt;
-  if (!is_free) {
-    if (budget_ < requests_per_retry) {
-      ++over_budget_;
-      return std::nullopt;
-    }
-    budget_ -= requests_per_retry;
+  if (!is_free && !budget_.take_retry()) {
+    ++over_budget_;
+    return std::nullopt;
   }
   return start(*next);
 }

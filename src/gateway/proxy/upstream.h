@@ -27,6 +27,7 @@
 #include "gateway/proxy/health.h"
 #include "gateway/proxy/options.h"
 #include "gateway/proxy/probe.h"
+#include "gateway/proxy/retry_budget.h"
 #include "gateway/proxy/tunnels.h"
 #include "http/client/pool.h"
 #include "http/exchange.h"
@@ -101,7 +102,7 @@ class Upstream {
     [[nodiscard]] std::span<const std::uint64_t> ids() const { return {ids_.data(), count_}; }
 
    private:
-    std::array<std::uint64_t, UpstreamOptions::most_retries + 1> ids_;
+    std::array<std::uint64_t, RetryOptions::most_tries + 1> ids_;
     std::size_t count_ = 0;
   };
 
@@ -149,10 +150,6 @@ class Upstream {
   [[nodiscard]] std::vector<Status> status() const;
   [[nodiscard]] Readings readings() const;
   [[nodiscard]] core::Reactor& reactor() const { return reactor_; }
-
-  // The retry budget of one core: one retry for every `requests_per_retry` requests, plus `spare_retries`.
-  static constexpr std::uint32_t requests_per_retry = 5;
-  static constexpr std::uint32_t spare_retries = 10;
 
   Tunnels tunnels;
 
@@ -231,7 +228,7 @@ class Upstream {
   std::unique_ptr<Owner> owner_;                  // null: another core is the owner
   std::shared_ptr<limits::Permits> busy_;         // counts busy connections; null: no limit until now
   std::uint64_t random_;
-  std::uint32_t budget_ = spare_retries * requests_per_retry;  // a request adds 1, a retry takes requests_per_retry
+  RetryBudget budget_;
   std::uint64_t over_budget_ = 0;
   unsigned permits_ = 0;  // how many permits this core has
   bool reports_ = false;  // the results of requests are to be reported

@@ -262,7 +262,7 @@ TEST_F(UpstreamTest, AReloadKeepsWhatStays) {
   std::optional<Upstream::Attempt> attempt = upstreams_[0]->begin(*shared_, exchange_);
   EXPECT_EQ(attempt->server().address, two_);
   list({"http://10.0.0.1", "http://10.0.0.3"});
-  options_.retries = 1;
+  options_.retries.tries = 1;
   start();
   EXPECT_EQ(state(one_), "ejected");
   EXPECT_EQ(used(0), std::set<std::string>{"10.0.0.3:80"});
@@ -316,9 +316,8 @@ TEST_F(UpstreamTest, ARequestGoesToServersOfItsOwnConfiguration) {
 }
 
 TEST_F(UpstreamTest, RetriesHaveABudget) {
-  start();
-  Upstream& upstream = *upstreams_[0];
   const auto retry = [&](bool is_free) {
+    Upstream& upstream = *upstreams_[0];
     Upstream::Tried tried;
     const Upstream::Attempt attempt = upstream.begin(*shared_, exchange_).value();
     tried.add(attempt.server().id);
@@ -326,14 +325,31 @@ TEST_F(UpstreamTest, RetriesHaveABudget) {
     if (next) EXPECT_NE(next->server().id, attempt.server().id);
     return next.has_value();
   };
-  int done = 0;
-  for (int i = 0; i < 1000; ++i) done += retry(false) ? 1 : 0;
-  EXPECT_NEAR(done, 1000 / 5 + 10, 1);
+  const auto retries = [&](int requests) {
+    int done = 0;
+    for (int i = 0; i < requests; ++i) done += retry(false) ? 1 : 0;
+    return done;
+  };
+  start();
+  EXPECT_NEAR(retries(1000), 1000 / 5 + 10, 1);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(retry(true));
+  options_.retries = {.budget = "1%", .at_least = 5};
+  start();
+  EXPECT_EQ(retries(1000), 5 + 9) << "a reload keeps what the new options allow";
+  options_.retries = {.budget = "1%", .at_least = 0};
+  start();
+  EXPECT_EQ(retries(1000), 10) << "the share is always allowed";
+  options_.retries = {.budget = "0%"};
+  start();
+  EXPECT_EQ(retries(100), 0);
+  EXPECT_TRUE(retry(true));
+  options_.retries = {.budget = "100%", .at_least = 0};
+  start();
+  EXPECT_EQ(retries(100), 100);
   // There is also a limit for each request, and a retry never uses the same server again.
   Upstream::Tried tried;
   for (const std::string& name : both_) tried.add(hash_of(name));
-  EXPECT_FALSE(upstream.begin_again(*shared_, exchange_, tried, true));
+  EXPECT_FALSE(upstreams_[0]->begin_again(*shared_, exchange_, tried, true));
 }
 
 TEST_F(UpstreamTest, HashGoesByWhatItIsToldTo) {
