@@ -60,6 +60,10 @@ void AccessLog::add(const http::Completion& completion, std::span<const std::str
     append_log_string(line, passed_on->server().address);
     line += fmt::format(R"(,"tries":{},"server_us":{})", passed_on->tries,
                         std::chrono::duration_cast<std::chrono::microseconds>(passed_on->to_head).count());
+    if (passed_on->failure != gateway::PassedOn::Failure::none) {
+      line += R"(,"failure":)";
+      append_log_string(line, gateway::PassedOn::name_of(passed_on->failure));
+    }
   }
   line += fmt::format(R"(,"status":{},"bytes":{},"duration_us":{})", completion.status, completion.body_bytes,
                       std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());

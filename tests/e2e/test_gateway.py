@@ -240,8 +240,26 @@ def test_the_access_log_names_the_server(sluice):
         assert (line["route"], line["subject"]) == ("/a/{rest...}", "ann")
         assert (line["upstream"], line["server"]) == ("back", back.name)
         assert 0 <= line["server_us"] <= line["duration_us"]
-    assert sorted(line["tries"] for line in passed) == [1, 2]
+    assert sorted((line["tries"], line.get("failure")) for line in passed) == [(1, None), (2, "connect")]
     assert here["route"] == "/b" and "upstream" not in here and "subject" not in here
+
+
+@pytest.mark.parametrize("answer, status, failure", [(None, 502, "no_response"), (b"HTTP/1.1 2\r\n\r\n", 502, "invalid_response"),
+                                                     (response(status="503 Full"), 503, "status"), ("late", 504, "timeout")])
+def test_the_access_log_says_why_a_server_failed(sluice, answer, status, failure):
+    done = threading.Event()
+
+    def answer_late(*_):
+        done.wait(60)
+
+    with Upstream(answer_late if answer == "late" else lambda *_: answer) as back:
+        server = sluice(gateway(back.url, upstream='retry_on = "503"\nresponse_timeout = "100ms"' if answer == "late" else 'retry_on = "503"'),
+                        server='access_log = "stdout"')
+        assert server.get("/").status == status
+        done.set()
+        server.stop()
+    line = json.loads(next(line for line in server.log.splitlines() if line.startswith("{")))
+    assert (line["server"], line["tries"], line["failure"]) == (back.name, 1, failure)
 
 
 @pytest.mark.parametrize("bad", [b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",

@@ -27,6 +27,7 @@ using http::Response;
 using http::client::Pool;
 using http::client::ResponseHead;
 using Kind = http::h1::BodyFraming::Kind;
+using Failure = PassedOn::Failure;
 
 // RFC 9110, 9.2.2. CONNECT is for a WebSocket, which is a GET to the server.
 bool is_idempotent(http::Method method) {
@@ -52,10 +53,14 @@ std::string cause_of(const Error& error, const http::client::Connection& connect
   return error.text();
 }
 
+bool is_invalid(const http::client::Connection& connection) {
+  return connection.tls_failure().empty() && connection.reason() != http::h1::Reason::none;
+}
+
 // The reason for the log.
 std::string describe_failure(const Error& error, const http::client::Connection& connection) {
-  const bool is_invalid = connection.tls_failure().empty() && connection.reason() != http::h1::Reason::none;
-  return (is_invalid ? "it gave no valid response: " : "it gave no response: ") + cause_of(error, connection);
+  return (is_invalid(connection) ? "it gave no valid response: " : "it gave no response: ") +
+         cause_of(error, connection);
 }
 
 constexpr std::string_view overdue = "a request took longer than the `timeout` of its route";
@@ -248,9 +253,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     if (!next) return false;
     ++attempt.server().retries;
     attempt = std::move(*next);
-    const std::uint32_t tries = passed_on.tries + 1;
-    passed_on = PassedOn(attempt.server());
-    passed_on.tries = tries;
+    passed_on.move_to(attempt.server());
     chosen = now;
     fresh = false;
     if (kept) kept->rewind();
@@ -260,6 +263,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   // The time that the route allows is over, which is not a failure of the server.
   const auto give_up = [&](const Error& error) {
     attempt.server().trouble->met(overdue);
+    passed_on.failure = Failure::timeout;
     // The client gets its answer even if it still sends the body.
     if (request.body != nullptr) request.body->abandon();
     return answer_for(error);
@@ -268,6 +272,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
     Upstream::Server& server = attempt.server();
     if (upstream.limits_connections() && !attempt.has_entered()) [[unlikely]] {
       const auto entry = co_await attempt.enter(until);
+      if (entry != Upstream::Attempt::Entry::granted) passed_on.failure = Failure::busy;
       if (entry == Upstream::Attempt::Entry::queue_full && move_on(true)) continue;
       if (reactor.now() >= until) co_return answer_for({Errc::timed_out});
       if (entry != Upstream::Attempt::Entry::granted) co_return without_connection();
@@ -279,6 +284,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       if (is_overdue(lease.error())) co_return give_up(lease.error());
       server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
       attempt.judge(false);
+      passed_on.failure = Failure::connect;
       if (move_on(true)) continue;
       server.trouble->request_failed();
       co_return answer_for(lease.error());
@@ -296,6 +302,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       if (!is_agreed(request, **head, key)) {
         server.trouble->attempt_failed("it gave no valid response: it changed to a protocol that it was not asked for");
         attempt.judge(false);
+        passed_on.failure = Failure::invalid_response;
         if (may_repeat && move_on(false)) continue;
         server.trouble->request_failed();
         co_return http::problem(502, "The server behind this one gave no valid answer.");
@@ -308,7 +315,10 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       const int status = (*head)->status;
       server.trouble->got_through();
       attempt.judge(!shared_->failures.contains(status));
-      if (may_repeat && shared_->retry_on.contains(status) && move_on(false)) continue;
+      if (may_repeat && shared_->retry_on.contains(status)) {
+        passed_on.failure = Failure::status;
+        if (move_on(false)) continue;
+      }
       // A client over HTTP/2 would take this status as its WebSocket being open.
       if (request.method == http::Method::connect && status < 300) {
         co_return http::problem(502, "The server behind this one does not speak WebSocket here.");
@@ -342,6 +352,9 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       continue;
     }
     server.trouble->attempt_failed(describe_failure(head.error(), connection));
+    passed_on.failure = is_invalid(connection)                 ? Failure::invalid_response
+                        : head.error().code == Errc::timed_out ? Failure::timeout
+                                                               : Failure::no_response;
     // A server that does not wait for a slow client's body is healthy.
     const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
     if (!was_stale && !has_left_a_client) attempt.judge(false);
