@@ -136,7 +136,7 @@ void Plan::add_policies(unsigned cores, const Plan* before) {
     if (policy.is<gateway::authrequest::Options>()) {
       made.upstream = upstream(policy.of<gateway::authrequest::Options>().upstream.value);
     }
-    if (const auto& table = policy.of<gateway::apikey::Options>().table) {
+    if (const auto& table = policy.table()) {
       for (const auto& resident : all<ResidentComponent>()) {
         if (resident->plan->name == table->value) made.table = resident;
       }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,10 +19,14 @@ class ResidentKeys final : public gateway::KeyTable {
   explicit ResidentKeys(std::shared_ptr<const api::resident::Resident> resident);
 
   [[nodiscard]] bool is_fresh() const override { return !resident_->is_stale(); }
-  [[nodiscard]] bool find(std::string_view digest, std::string& row) override;
+  [[nodiscard]] bool find(std::string_view key, std::string& row) override;
+  [[nodiscard]] bool contains(std::string_view key) override;
   [[nodiscard]] std::string_view version() const override { return resident_->current().state(); }
 
  private:
+  // The id of the key in the table's index, or Dictionary::none.
+  [[nodiscard]] std::uint32_t id_of(std::string_view key);
+
   const std::shared_ptr<const api::resident::Resident> resident_;
   std::string scratch_;
   Buffer json_;

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 
@@ -87,6 +89,11 @@ struct PolicyOptions : detail::OptionsOfAll<PolicyKinds> {
     [&]<class... Kinds>(std::tuple<Kinds...>*) {
       (void)((is<Kinds>() && (fn(of<Kinds>()), true)) || ...);
     }(static_cast<PolicyKinds*>(nullptr));
+  }
+
+  // The [[resident]] table that the policy reads, if it names one.
+  [[nodiscard]] const std::optional<Located<std::string>>& table() const {
+    return is<jwt::Options>() ? of<jwt::Options>().revoked : of<apikey::Options>().table;
   }
 
   // The options without keys. A policy that differs in its keys alone goes on with the new ones.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ class PolicyChecks {
   // Reports a name that is not the name of an [[upstream]].
   virtual void check_upstream(const Located<std::string>& upstream) = 0;
   // Reports a name that is not the name of a [[resident]] with a key.
-  virtual void check_table(const Located<std::string>& table) = 0;
+  // `key` is what the key must be: "the column with the digests".
+  virtual void check_table(const Located<std::string>& table, std::string_view key) = 0;
   // The names of the fields that [server.headers] adds to all answers.
   [[nodiscard]] virtual std::vector<Located<std::string>> server_headers() const = 0;
 

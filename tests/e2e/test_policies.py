@@ -16,6 +16,7 @@ from upstream import Upstream
 
 KEY, OTHER = "the-key-of-acme-0123", "the-key-of-globex-45"
 PROXY = "127.0.0.2"
+SECRET = Secret().secret
 
 
 def digest(key):
@@ -199,6 +200,71 @@ def test_keys_in_a_table_change_with_it(sluice, main_db, encode):
     all_say(KEY, 200)
     for client in clients:
         client.close()
+
+
+REVOKED = '''
+[database.main]
+url = "sqlite:main.db"
+[[resident]]
+name = "revoked"
+query = "SELECT jti FROM revoked"
+key = "jti"
+refresh = { every = "20ms" }
+serve = false
+[policy.auth]
+type = "jwt"
+secret = "SECRET"
+revoked = "revoked"
+[[endpoint]]
+path = "/who"
+get = "SELECT :sub AS sub"
+params.sub = { from = "claim.sub" }
+use = ["auth"]
+'''
+
+
+def test_tokens_in_a_table_are_revoked(sluice, main_db):
+    main_db("CREATE TABLE revoked (jti text PRIMARY KEY)")
+    signer = Secret()
+    server = sluice(REVOKED.replace("SECRET", signer.secret), server="cores = 2")
+    clients = [server.connect() for _ in range(8)]  # on both cores
+
+    def ask(client, **claims):
+        return client.get("/who", "Authorization: Bearer " + signer.token(soon(**claims)))
+
+    def all_say(status, **claims):
+        wait_until(lambda: {ask(client, **claims).status for client in clients} == {status})
+
+    claims = {"jti": "a b'c", "exp": 4102444800}  # the same token each time: it is remembered
+    all_say(200, **claims)
+    main_db("INSERT INTO revoked VALUES ('a b''c'), (7)")
+    all_say(401, **claims)
+    answer = ask(clients[0], **claims)
+    assert 'error="invalid_token", error_description="The token has been revoked."' in answer.get("www-authenticate")
+    assert ask(clients[0], jti="7").status == 401
+    assert ask(clients[0], jti="A B'C").status == 200
+    main_db("DELETE FROM revoked")
+    all_say(200, **claims)
+    for bad in ({}, {"jti": 7}):  # such a token could not be revoked
+        answer = ask(clients[0], **bad)
+        assert answer.status == 401 and "The token has no id." in answer.get("www-authenticate"), bad
+    for client in clients:
+        client.close()
+
+
+def test_with_a_stale_table_no_token_is_accepted(sluice, main_db):
+    main_db("CREATE TABLE revoked (jti text PRIMARY KEY)")
+    signer = Secret()
+    text = REVOKED.replace("SECRET", signer.secret).replace("serve = false", 'stale_after = "1s"\nserve = false')
+    server = sluice(text)
+    with server.connect() as client:
+        token = "Authorization: Bearer " + signer.token(soon(jti="1"))
+        wait_until(lambda: client.get("/who", token).status == 200)
+        main_db("DROP TABLE revoked")
+        wait_until(lambda: client.get("/who", token).status == 503)
+        assert client.get("/who", token).get("retry-after") == "1"
+        main_db("CREATE TABLE revoked (jti text PRIMARY KEY)")
+        wait_until(lambda: client.get("/who", token).status == 200)
 
 
 def test_a_reload_changes_keys(sluice, main_db):
@@ -414,6 +480,9 @@ def test_a_request_id_needs_its_policy(tmp_path):
     ('type = "api-key"\ntable = "kyes"', 'did you mean "keys"'),
     ('type = "api-key"\ntable = "keys"', "everybody could read it at /keys"),
     (f'type = "api-key"\ntable = "keys"\nkeys = {{ a = "{KEY}" }}', 'has "keys" as well'),
+    (f'type = "jwt"\nsecret = "{SECRET}"\nrevoked = "kyes"', 'did you mean "keys"'),
+    (f'type = "jwt"\nsecret = "{SECRET}"\nrevoked = "keys"', "everybody could read it at /keys"),
+    (f'type = "jwt"\nsecret = "{SECRET}"\nrevoked = "rows"', 'the key is the column with the "jti"'),
     ('type = "basic"', "has no users"),
     ('type = "basic"\nusers = { a = "secret" }', 'the hash of "a" must be a hash of argon2id'),
     ('type = "auth-request"', 'needs the key "upstream"'),
@@ -438,7 +507,7 @@ def test_what_cannot_work_is_refused(tmp_path, policy, what):
     (tmp_path / "main.db").touch()
     file = tmp_path / "bad.toml"
     file.write_text(f'[policy.one]\n{policy}\n[database.main]\nurl = "sqlite:main.db"\n[[resident]]\nname = "keys"\n'
-                    f'query = "SELECT 1 AS id"\nkey = "id"\n[[endpoint]]\npath = "/a"\nget = "SELECT 1 AS one"\nuse = ["one"]\n')
+                    f'query = "SELECT 1 AS id"\nkey = "id"\n[[resident]]\nname = "rows"\nquery = "SELECT 1 AS id"\n[[endpoint]]\npath = "/a"\nget = "SELECT 1 AS one"\nuse = ["one"]\n')
     run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert run.returncode == 3 and what in run.stderr, run.stderr
     assert "bad.toml:" in run.stderr and "secret" not in run.stderr, run.stderr

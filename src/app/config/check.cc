@@ -55,7 +55,9 @@ class ChecksOfPolicy final : public gateway::PolicyChecks {
   }
   bool has_errors() const override { return checks_.has_errors(); }
   void check_upstream(const Located<std::string>& upstream) override { checks_.check_upstream(upstream); }
-  void check_table(const Located<std::string>& table) override { checks_.check_table(table); }
+  void check_table(const Located<std::string>& table, std::string_view key) override {
+    checks_.check_table(table, key);
+  }
   std::vector<Located<std::string>> server_headers() const override {
     std::vector<Located<std::string>> names;
     for (const auto& header : checks_.options.server.headers) names.push_back(header.name);

@@ -142,7 +142,7 @@ void Checks::check_upstream(const Located<std::string>& name) const {
            did_you_mean(name.value, names));
 }
 
-void Checks::check_table(const Located<std::string>& name) const {
+void Checks::check_table(const Located<std::string>& name, std::string_view key) const {
   const auto table = std::ranges::find(options.residents, name.value,
                                        [](const auto& one) -> const std::string& { return one.name.value; });
   if (table == options.residents.end()) {
@@ -151,7 +151,7 @@ void Checks::check_table(const Located<std::string>& name) const {
     complain(name.position, fmt::format("there is no [[resident]] called \"{}\"", name.value),
              did_you_mean(name.value, names));
   } else if (table->key.value.empty()) {
-    complain(name.position, fmt::format("\"{}\" has no \"key\"", name.value), "the key is the column with the digests");
+    complain(name.position, fmt::format("\"{}\" has no \"key\"", name.value), fmt::format("the key is {}", key));
   }
 }
 

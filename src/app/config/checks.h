@@ -38,7 +38,7 @@ class Checks {
   // Reports a name that is not the name of an [[upstream]].
   void check_upstream(const Located<std::string>& name) const;
   // Reports a name that is not the name of a [[resident]] with a key.
-  void check_table(const Located<std::string>& name) const;
+  void check_table(const Located<std::string>& name, std::string_view key) const;
 
   Options& options;
   const Source& source;

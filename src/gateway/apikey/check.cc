@@ -40,7 +40,7 @@ void Options::check(PolicyChecks& checks) const {
     }
     digests.emplace_back(*digest, key.name.value);
   }
-  if (table) checks.check_table(*table);
+  if (table) checks.check_table(*table, "the column with the digests");
 }
 
 }  // namespace sluice::gateway::apikey

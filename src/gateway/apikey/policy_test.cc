@@ -40,6 +40,7 @@ class Rows final : public KeyTable {
     if (found != rows.end()) row = found->second;
     return found != rows.end();
   }
+  bool contains(std::string_view key) override { return rows.contains(key); }
   std::string_view version() const override { return now; }
 
   std::map<std::string, std::string, std::less<>> rows;

@@ -37,6 +37,7 @@ void Options::check(PolicyChecks& checks) const {
     checks.complain(position, fmt::format("[policy.{}] fetches no keys", checks.name.value),
                     fmt::format("\"{}\" is for \"jwks_url\"", name));
   }
+  if (revoked) checks.check_table(*revoked, "the column with the \"jti\" of revoked tokens");
   for (const RequireOptions& required : require) {
     if (required.any.empty() && required.all.empty() && !checks.has_errors()) {
       checks.complain(

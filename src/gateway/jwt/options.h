@@ -64,6 +64,7 @@ struct Options {
   Duration leeway = 30s;
   bool require_exp = true;
   bool optional = false;
+  std::optional<Located<std::string>> revoked;
   Located<std::string> realm{"sluice"};
   ByteSize token_limit = 8_KiB;
   std::uint32_t cache_tokens = 4096;
@@ -145,6 +146,10 @@ struct Options {
     v.field("optional", &Self::optional,
             "Whether a request without `Authorization` passes, without claims. A request with an invalid token is "
             "refused in any case.");
+    v.field("revoked", &Self::revoked,
+            "The name of the [[resident]] table with the revoked tokens. Its `key` is the column with their `jti`. A "
+            "token in it is refused, and so is a token without `jti`.",
+            {.check = check_name});
     v.field("realm", &Self::realm, "The realm in the `WWW-Authenticate` field of a 401.", {.check = check_realm});
     v.field("token_limit", &Self::token_limit, "The longest token.", {.min = 256_B, .max = 60_KiB});
     v.field("cache_tokens", &Self::cache_tokens,

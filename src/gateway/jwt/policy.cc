@@ -36,6 +36,8 @@ std::string_view description_of(Refusal refusal) {
       return "The token is for another audience.";
     case Refusal::endless:
       return "The token never expires.";
+    case Refusal::nameless:
+      return "The token has no id.";
     case Refusal::expired:
       return "The token has expired.";
     case Refusal::not_yet:
@@ -46,6 +48,10 @@ std::string_view description_of(Refusal refusal) {
       return "The token's claims do not suffice.";
     case Refusal::no_keys:
       return "The keys to verify the token with are not there yet.";
+    case Refusal::revoked:
+      return "The token has been revoked.";
+    case Refusal::away:
+      return "Tokens cannot be verified now.";
   }
   return {};
 }
@@ -68,7 +74,7 @@ std::string_view error_of(Refusal refusal) {
 
 int status_of(Refusal refusal) {
   if (refusal == Refusal::repeated) return 400;
-  if (refusal == Refusal::no_keys) return 503;
+  if (refusal == Refusal::no_keys || refusal == Refusal::away) return 503;
   return refusal == Refusal::scope || refusal == Refusal::claim ? 403 : 401;
 }
 
@@ -96,7 +102,8 @@ Requirements requirements(const Options& options) {
           .audiences = options.audience.items,
           .claims = options.require,
           .leeway_s = std::chrono::duration<double>(options.leeway).count(),
-          .require_exp = options.require_exp};
+          .require_exp = options.require_exp,
+          .require_id = options.revoked.has_value()};
 }
 
 // The token after "Bearer" and spaces. Nothing for another scheme (RFC 9110, 11.1: case-insensitive).
@@ -113,12 +120,13 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 }  // namespace
 
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
-                     std::shared_ptr<KeySource> source)
+                     std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked)
     : Policy(Parts::before),
       reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
       source_(std::move(source)),
+      revoked_(std::move(revoked)),
       keys_(std::move(keys)),
       verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
@@ -173,6 +181,7 @@ std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
   if (const Verified* known = cache_.find(*token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
+    if (const auto refused = refusal_in_table(*known->claims)) return *refused;
     ++counters_.hits;
     exchange.attributes.set(http::Identity{.claims = known->claims, .expires_s = known->ends_s});
     return std::nullopt;
@@ -186,8 +195,16 @@ std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
   }
   ++counters_.verifications;
   cache_.add(*token, *verified);
+  if (const auto refused = refusal_in_table(*verified->claims)) return *refused;
   exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});
   return std::nullopt;
+}
+
+std::optional<Refusal> JwtPolicy::refusal_in_table(const http::Claims& claims) {
+  if (revoked_ == nullptr) return std::nullopt;
+  if (!revoked_->is_fresh()) return Refusal::away;
+  // The verifier has required the claim.
+  return revoked_->contains(claims.find("jti")->text) ? std::optional(Refusal::revoked) : std::nullopt;
 }
 
 void JwtPolicy::set_keys(std::shared_ptr<const KeySet> keys) {
@@ -208,7 +225,7 @@ http::Response JwtPolicy::refuse(Refusal why) {
   const auto index = static_cast<std::size_t>(why);
   ++counters_.refusals[index];
   http::Response response = http::problem(status_of(why), description_of(why));
-  if (why == Refusal::no_keys) {
+  if (response.status == 503) {
     response.fields.add_trusted("Retry-After", "1");
   } else {
     response.fields.add_trusted("WWW-Authenticate", challenges_[index]);
@@ -217,7 +234,8 @@ http::Response JwtPolicy::refuse(Refusal why) {
 }
 
 std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
-  return std::make_unique<JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source));
+  return std::make_unique<JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source),
+                                     std::move(parts.table));
 }
 
 }  // namespace sluice::gateway::jwt

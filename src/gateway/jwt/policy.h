@@ -13,6 +13,7 @@
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/options.h"
 #include "gateway/jwt/verifier.h"
+#include "gateway/key_table.h"
 #include "gateway/policy.h"
 
 namespace sluice::gateway::jwt {
@@ -22,9 +23,10 @@ namespace sluice::gateway::jwt {
 // Authorization fields, and with 403 if the token is valid but does not permit the request.
 class JwtPolicy final : public Policy {
  public:
-  // `source`: fetches the keys, if they are at a URL; then `keys` is null.
+  // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked`: the table that the options name,
+  // else null.
   JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
-            std::shared_ptr<KeySource> source = nullptr);
+            std::shared_ptr<KeySource> source = nullptr, std::unique_ptr<KeyTable> revoked = nullptr);
   ~JwtPolicy() override;
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
@@ -43,12 +45,15 @@ class JwtPolicy final : public Policy {
   // Whether new keys may be fetched for a token that was refused for this reason.
   [[nodiscard]] bool may_fetch_after(Refusal refusal) const;
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
+  // Whether the table of revoked tokens refuses a verified token with these claims.
+  [[nodiscard]] std::optional<Refusal> refusal_in_table(const http::Claims& claims);
   [[nodiscard]] http::Response refuse(Refusal why);
 
   const core::Reactor& reactor_;
   const bool optional_;
   const std::size_t token_limit_;
   const std::shared_ptr<KeySource> source_;
+  const std::unique_ptr<KeyTable> revoked_;
   std::shared_ptr<const KeySet> keys_;  // null before the first fetch
   Verifier verifier_;
   Cache cache_;

@@ -1,5 +1,10 @@
 #include "gateway/jwt/policy.h"
 
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -198,6 +203,49 @@ TEST_F(JwtPolicyTest, WhatIsNotPermittedIs403) {
   EXPECT_EQ(strict.counters().hits, 1u);
   EXPECT_EQ(strict.counters().refusals[static_cast<std::size_t>(Refusal::scope)], 2u);
   EXPECT_EQ(strict.counters().refusals[static_cast<std::size_t>(Refusal::claim)], 1u);
+}
+
+class Ids final : public KeyTable {
+ public:
+  bool is_fresh() const override { return fresh; }
+  bool find(std::string_view, std::string&) override { return false; }
+  bool contains(std::string_view key) override { return ids.contains(key); }
+  std::string_view version() const override { return {}; }
+
+  std::set<std::string, std::less<>> ids;
+  bool fresh = true;
+};
+
+TEST_F(JwtPolicyTest, RevokedTokens) {
+  auto table = std::make_unique<Ids>();
+  Ids& revoked = *table;
+  options.revoked = {"revoked"};
+  JwtPolicy strict(options, keys_of(), reactor, nullptr, std::move(table));
+  const auto status = [&](const std::string& payload) {
+    const std::string authorization = "Bearer " + token_of(payload);
+    const std::vector<http::Field> fields = {{"Authorization", authorization}};
+    http::Exchange exchange;
+    exchange.request.fields = fields;
+    const auto refused = judge(strict, exchange);
+    EXPECT_EQ(refused.has_value(), http::claims_of(exchange) == nullptr);
+    return refused ? refused->status : 0;
+  };
+  const std::string one = R"({"exp":2000,"jti":"1"})";
+  const std::string two = R"({"exp":2000,"jti":"2"})";
+  EXPECT_EQ(status(one), 0);
+  revoked.ids = {"1", "2"};
+  EXPECT_EQ(status(one), 401) << "although it is in the cache";
+  EXPECT_EQ(status(two), 401);
+  revoked.ids = {"2"};
+  EXPECT_EQ(status(one), 0);
+  revoked.fresh = false;
+  EXPECT_EQ(status(one), 503);
+  revoked.fresh = true;
+  EXPECT_EQ(status(R"({"exp":2000})"), 401);
+  const auto refusals = strict.counters().refusals;
+  EXPECT_EQ(refusals[static_cast<std::size_t>(Refusal::revoked)], 2u);
+  EXPECT_EQ(refusals[static_cast<std::size_t>(Refusal::away)], 1u);
+  EXPECT_EQ(refusals[static_cast<std::size_t>(Refusal::nameless)], 1u);
 }
 
 TEST_F(JwtPolicyTest, Optional) {

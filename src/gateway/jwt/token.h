@@ -54,14 +54,17 @@ enum class Refusal : std::uint8_t {
   signature,    // the signature does not match the key
   issuer,
   audience,
-  endless,  // no "exp", although require_exp is set
+  endless,   // no "exp", although require_exp is set
+  nameless,  // no "jti", although tokens can be revoked
   expired,
   not_yet,
   scope,    // valid, but lacks a required scope
   claim,    // valid, but lacks another required claim
   no_keys,  // no keys fetched yet, or too many requests wait for new ones
+  revoked,
+  away,  // the table of revoked tokens is stale
 };
-inline constexpr std::size_t refusal_count = 17;
+inline constexpr std::size_t refusal_count = 20;
 
 // "too_large", for metrics.
 [[nodiscard]] std::string_view name_of(Refusal refusal);

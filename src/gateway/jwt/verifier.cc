@@ -134,6 +134,10 @@ std::expected<Verified, Refusal> Verifier::judge(std::shared_ptr<const http::Cla
     const bool is_ours = audience != nullptr && (meant(*audience) || any_meant(audience->items));
     if (!is_ours) return std::unexpected(Refusal::audience);
   }
+  if (requirements_.require_id) {
+    const Claim* id = claims->find("jti");
+    if (id == nullptr || id->kind != Claim::Kind::string) return std::unexpected(Refusal::nameless);
+  }
   verified.claims = std::move(claims);
   return verified;
 }

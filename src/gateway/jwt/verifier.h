@@ -24,6 +24,7 @@ struct Requirements {
   std::vector<RequireOptions> claims = {};
   double leeway_s = 0;
   bool require_exp = true;
+  bool require_id = false;  // "jti"
 };
 
 // A verified token. Times are in seconds of the Unix epoch and include the leeway.

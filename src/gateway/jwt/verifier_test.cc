@@ -153,6 +153,14 @@ TEST(Verifier, Times) {
   EXPECT_EQ(verdict(token_of(R"({"exp":1})")), "expired") << "not required, and still obeyed";
 }
 
+TEST(Verifier, Ids) {
+  const Requirements with_id{.require_exp = false, .require_id = true};
+  EXPECT_EQ(verdict(token_of(R"({"jti":"a"})"), with_id), "");
+  for (const char* payload : {"{}", R"({"jti":1})", R"({"jti":null})", R"({"jti":["a"]})", R"({"x":{"jti":"a"}})"}) {
+    EXPECT_EQ(verdict(token_of(payload), with_id), "nameless") << payload;
+  }
+}
+
 TEST(Verifier, Issuers) {
   const Requirements two{.issuers = {"a", "b"}, .require_exp = false};
   EXPECT_EQ(verdict(token_of(R"({"iss":"a"})"), two), "");

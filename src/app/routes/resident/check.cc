@@ -11,18 +11,18 @@
 namespace sluice::app {
 namespace {
 
-// Clients must not be able to read tables of keys.
+// Clients must not be able to read the tables of policies.
 void check_resident_of_policies(const config::Checks& checks, const api::resident::ResidentOptions& resident) {
-  const bool has_keys = std::ranges::any_of(checks.options.policies, [&](const auto& policy) {
-    const auto& table = policy.value.template of<gateway::apikey::Options>().table;
+  const bool is_read = std::ranges::any_of(checks.options.policies, [&](const auto& policy) {
+    const auto& table = policy.value.table();
     return table && table->value == resident.name.value;
   });
-  if (has_keys && resident.serve.value && resident.use.empty()) {
+  if (is_read && resident.serve.value && resident.use.empty()) {
     checks.complain(resident.name.position,
-                    fmt::format("\"{}\" has the keys of a policy, and everybody could read it at /{}",
-                                resident.name.value, resident.name.value),
+                    fmt::format("a policy reads \"{}\", and everybody could read it at /{}", resident.name.value,
+                                resident.name.value),
                     "add serve = false, or use = [\"NAME\"]");
-  } else if (!has_keys && !resident.serve.value && !checks.has_errors()) {
+  } else if (!is_read && !resident.serve.value && !checks.has_errors()) {
     checks.complain(resident.serve.position, fmt::format("nothing reads \"{}\"", resident.name.value),
                     "remove serve = false, or name it in a policy");
   } else if (!resident.serve.value && !resident.use.empty()) {
