@@ -303,6 +303,7 @@ struct EndpointOptions {
   std::optional<Located<ByteSize>> body_limit;
   std::optional<Located<ByteSize>> row_limit;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   OneOrMore<RequireOptions> require;
   std::optional<changes::Options> changes;
   Position position;
@@ -390,6 +391,7 @@ struct EndpointOptions {
             {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
+    v.field("public", &EndpointOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.field(
         "require", &EndpointOptions::require,
         "Conditions for all requests; a request that does not meet them is answered 403. The value is an expression, "

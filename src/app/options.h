@@ -182,6 +182,17 @@ struct AdminOptions {
   }
 };
 
+// [defaults]
+struct DefaultsOptions {
+  std::vector<Located<std::string>> use;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("use", &DefaultsOptions::use,
+            "The names of the policies ([policy.NAME]) that apply before those of a table's own `use`.");
+  }
+};
+
 // The whole file. The tables of the routes come from their kinds.
 struct Options : RouteTables {
   ServerOptions server;
@@ -191,6 +202,7 @@ struct Options : RouteTables {
   std::vector<Named<files::StoreOptions>> stores;
   std::vector<gateway::UpstreamOptions> upstreams;
   std::vector<Named<gateway::PolicyOptions>> policies;
+  DefaultsOptions defaults;  // apply_defaults() has put them into the tables of the routes
   std::vector<Named<api::ErrorOptions>> errors;
   std::optional<RequestLogOptions> request_log;
 
@@ -279,6 +291,10 @@ struct Options : RouteTables {
     v.field("policy", &Options::policies,
             "A rule for requests of the endpoints, files, routes and so on that name it in `use`. Most policies "
             "refuse the requests that do not meet it.");
+    v.field(
+        "defaults", &Options::defaults,
+        "Policies for every [[endpoint]], [[resident]], [[files]], [[websocket]] and [[route]], and for [batch] and "
+        "[openapi], except for tables with `public = true`.");
     v.field("errors", &Options::errors,
             "How errors of the databases are answered, by SQLSTATE, `P0001 = 422`, or by its class, `23xxx = 409`.");
   }

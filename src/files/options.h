@@ -22,6 +22,7 @@ struct FilesOptions {
   std::uint32_t cache_files = 1024;
   ByteSize cache_memory = 64_MiB;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Position position;
 
   static std::string check_name(std::string_view text) {
@@ -67,6 +68,7 @@ struct FilesOptions {
             "How much memory the files that each core keeps in memory may take together.", {.max = 64_GiB});
     v.field("use", &FilesOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
+    v.field("public", &FilesOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.position(&FilesOptions::position);
   }
 };

@@ -37,6 +37,7 @@ struct WebSocketOptions {
   Duration close_timeout = 5s;
   Duration write_timeout = 30s;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Position position;
 
   static std::string check_origin(std::string_view text) {
@@ -97,6 +98,7 @@ struct WebSocketOptions {
             {.min = 1ms, .max = 24h});
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
+    v.field("public", &Self::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.position(&Self::position);
   }
 };

@@ -202,6 +202,46 @@ def test_keys_in_a_table_change_with_it(sluice, main_db, encode):
         client.close()
 
 
+def test_policies_of_defaults_stand_before_everything(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, "[]") + f'''
+[defaults]
+use = ["partners"]
+[policy.partners]
+type = "api-key"
+keys.acme = "{KEY}"
+[policy.far]
+type = "ip"
+allow = ["10.0.0.1"]
+[openapi]
+[[endpoint]]
+path = "/public"
+get = "SELECT 1 AS one"
+public = true
+[[route]]
+path = "/far"
+respond = 200
+use = ["far"]
+''')
+        with server.connect() as client:
+            assert statuses(client) == {401}
+            assert statuses(client, f"X-API-Key: {KEY}") == {200}
+            assert client.get("/openapi.json").status == 401
+            document = json.loads(client.get("/openapi.json", f"X-API-Key: {KEY}").body)
+            assert document["paths"]["/endpoint"]["get"]["security"] == [{"partners": []}]
+            assert not document["paths"]["/public"]["get"].get("security")
+            assert client.get("/public").status == 200
+            assert client.get("/far").status == 401  # the key is asked for first
+            assert client.get("/far", f"X-API-Key: {KEY}").status == 403
+        assert opens_websocket(server) == 401
+        assert opens_websocket(server, f"X-API-Key: {KEY}") == 101
+        # A reload that opens everything.
+        server.file.write_text(server.file.read_text().replace('[defaults]\nuse = ["partners"]', "").replace("public = true\n", ""))
+        server.process.send_signal(signal.SIGHUP)
+        with server.connect() as client:
+            wait_until(lambda: statuses(client) == {200})
+
+
 REVOKED = '''
 [database.main]
 url = "sqlite:main.db"

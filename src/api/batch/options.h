@@ -21,6 +21,7 @@ struct Options {
   sql::Isolation isolation = sql::Isolation::standard;
   Located<std::uint32_t> retries = 3;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Position position;
 
   template <class Visitor>
@@ -47,6 +48,7 @@ struct Options {
             "PostgreSQL: how often the batch is retried after a conflict with another transaction.", {.max = 100});
     v.field("use", &Options::use,
             "The names of the policies that apply to a batch. The policies of the endpoints that it calls apply too.");
+    v.field("public", &Options::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.position(&Options::position);
   }
 };

@@ -15,6 +15,7 @@ struct Options {
   Located<std::string> description;
   std::vector<Located<std::string>> servers;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Position position;
 
   // Text that JSON cannot hold is refused earlier, when the file is read.
@@ -37,6 +38,7 @@ struct Options {
             {.check = check_server});
     v.field("use", &Options::use,
             "The names of the policies ([policy.NAME]) that apply to a request for the description, in this order.");
+    v.field("public", &Options::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.position(&Options::position);
   }
 };

@@ -75,6 +75,7 @@ struct ResidentOptions {
   ByteSize cache = 16_MiB;
   std::optional<Located<std::string>> cache_control;
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Located<bool> serve{true};
   Position position;
 
@@ -135,6 +136,7 @@ struct ResidentOptions {
     v.field("cache_control", &ResidentOptions::cache_control, "The Cache-Control field of successful answers.");
     v.field("use", &ResidentOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order.");
+    v.field("public", &ResidentOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.field("serve", &ResidentOptions::serve, "`false`: the table has no path and is used only by policies.");
     v.position(&ResidentOptions::position);
   }

@@ -9,6 +9,7 @@
 
 #include "api/schema/schema.h"
 #include "app/config/check.h"
+#include "app/config/defaults.h"
 #include "app/config/reader.h"
 #include "app/listen.h"
 #include "core/address.h"
@@ -203,6 +204,7 @@ Config read(Source source, const Environment& environment, std::string_view data
   if (!document) return config;
   substitute(*document, environment, config.source, errors);
   Reader(errors).read(*document, config.options);
+  apply_defaults(config.options, errors);
   for (auto& database : config.options.databases) {
     if (!database_url.empty()) database.value.url.value = database_url;
   }
@@ -215,7 +217,11 @@ Config read(Source source, const Environment& environment, std::string_view data
 std::expected<Config, Errors> outcome(Examined examined) {
   auto& [config, errors] = examined;
   if (errors.empty()) return std::move(config);
-  std::ranges::sort(errors, {}, [](const Diagnostic& one) { return std::tie(one.position, one.message); });
+  const auto identity = [](const Diagnostic& one) { return std::tie(one.position, one.message); };
+  std::ranges::sort(errors, {}, identity);
+  // An error in [defaults] was found again for each table.
+  const auto repeated = std::ranges::unique(errors, {}, identity);
+  errors.erase(repeated.begin(), repeated.end());
   return std::unexpected(Errors{std::move(config.source), std::move(errors)});
 }
 

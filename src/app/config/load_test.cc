@@ -1263,6 +1263,91 @@ TEST(Errors, OpenApi) {
             "9:1 an [[endpoint]] has the path \"/openapi.json\" | it is in line 7 already\n");
 }
 
+const std::string three_policies = [] {
+  std::string text;
+  for (const char* name : {"a", "b", "c"}) {
+    text += "[policy." + std::string(name) + "]\ntype = \"ip\"\nallow = [\"::1\"]\n";
+  }
+  return text;
+}();
+
+TEST(Load, DefaultsStandBeforeEveryUse) {
+  const Options options = options_of(three_policies + R"toml(
+[defaults]
+use = ["a", "b"]
+[database.main]
+url = "sqlite:a.db"
+[[endpoint]]
+path = "/endpoint"
+get = "SELECT 1"
+use = ["c", "a"]
+[[endpoint]]
+path = "/public"
+get = "SELECT 1"
+public = true
+[[endpoint]]
+path = "/own"
+get = "SELECT 1"
+public = true
+use = ["b"]
+[[endpoint]]
+path = "/not-public"
+get = "SELECT 1"
+public = false
+[[resident]]
+name = "resident"
+query = "SELECT 1 AS id"
+[[resident]]
+name = "keys"
+query = "SELECT 1 AS id"
+key = "id"
+serve = false
+[policy.keys]
+type = "api-key"
+table = "keys"
+[[files]]
+path = "/files"
+root = "r"
+[[websocket]]
+path = "/websocket"
+handler = "echo"
+[[route]]
+path = "/route"
+respond = 200
+[batch]
+[openapi]
+)toml");
+  const auto names = [](const std::vector<Located<std::string>>& use) {
+    std::string all;
+    for (const auto& name : use) all += name.value;
+    return all;
+  };
+  EXPECT_EQ(names(options.endpoints[0].use), "abc");
+  EXPECT_EQ(names(options.endpoints[1].use), "");
+  EXPECT_EQ(names(options.endpoints[2].use), "b");
+  EXPECT_EQ(names(options.endpoints[3].use), "ab");
+  EXPECT_EQ(names(options.residents[0].use), "ab");
+  EXPECT_EQ(names(options.residents[1].use), "") << "it has no path";
+  EXPECT_EQ(names(options.files[0].use), "ab");
+  EXPECT_EQ(names(options.websockets[0].use), "ab");
+  EXPECT_EQ(names(options.routes[0].use), "ab");
+  EXPECT_EQ(names(options.batch->use), "ab");
+  EXPECT_EQ(names(options.openapi->use), "ab");
+}
+
+TEST(Errors, Defaults) {
+  const std::string endpoints = "[[endpoint]]\npath = \"/x\"\nget = \"SELECT 1\"\npublic = true\n" + serves;
+  const std::string nothing = "4:10 \"public\" is for tables to which policies of [defaults] apply\n";
+  EXPECT_EQ(messages_of(endpoints), nothing);
+  EXPECT_EQ(messages_of(endpoints + "[defaults]\nuse = []\n"), nothing);
+  EXPECT_EQ(messages_of(endpoints + three_policies + "[defaults]\nuse = [\"a\"]\n"), "");
+  // Each error is reported once, although two endpoints have it.
+  EXPECT_EQ(messages_of("[defaults]\nuse = [\"d\"]\n[[endpoint]]\npath = \"/x\"\nget = \"SELECT 1\"\n" + serves),
+            "2:8 there is no [policy.d]\n");
+  EXPECT_EQ(messages_of("[defaults]\nuse = [\"a\", \"a\"]\n" + serves + three_policies), "2:13 \"a\" comes twice\n");
+  EXPECT_EQ(messages_of("[defaults]\npublic = true\n" + serves).substr(0, 4), "2:1 ");
+}
+
 TEST(Errors, RetriesOfSqlite) {
   const auto endpoint = [](const std::string& url, const std::string& retries) {
     return messages_of("[database.m]\nurl = \"" + url +
@@ -1295,9 +1380,10 @@ TEST(Errors, Batch) {
       "[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\nuse = [\"k\"]\n[database.main]\nurl = \"sqlite:a.db\"\n"
       "[batch]\nuse = [\"k\"]\n" +
       keys;
-  EXPECT_EQ(messages_of(guarded),
-            "8:8 [policy.k] removes the credentials of a batch, but its calls of / need them | leave it out here: the "
-            "policies of each call apply; or add pass = true to the policy\n");
+  EXPECT_EQ(
+      messages_of(guarded),
+      "8:8 [policy.k] removes the credentials of a batch, but its calls of / need them | leave it out of [batch]: the "
+      "policies of each call apply; or add pass = true to the policy\n");
   EXPECT_EQ(messages_of(guarded + "pass = true\n"), "");
   EXPECT_EQ(messages_of(serves + "[batch]\nuse = [\"k\"]\n" + keys), "");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \".\"\n[batch]\n"),

@@ -74,7 +74,7 @@ void check_batch_keeps_keys(const config::Checks& checks, const Located<std::str
     checks.complain(name.position,
                     fmt::format("[policy.{}] removes the credentials of a batch, but its calls of {} need them",
                                 name.value, endpoint.path.value),
-                    "leave it out here: the policies of each call apply; or add pass = true to the policy");
+                    "leave it out of [batch]: the policies of each call apply; or add pass = true to the policy");
     return;
   }
 }

@@ -378,6 +378,7 @@ struct RouteOptions {
   Located<bool> buffer_request;
   std::vector<Located<std::string>> upgrade{{"websocket"}};
   std::vector<Located<std::string>> use;
+  Located<bool> is_public;
   Position position;
 
   static std::string check_method(std::string_view text);
@@ -445,6 +446,7 @@ struct RouteOptions {
         {.check = check_upgrade});
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
+    v.field("public", &Self::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.position(&Self::position);
   }
 };

@@ -1,0 +1,49 @@
+#include "app/config/defaults.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace sluice::app::config {
+namespace {
+
+using Names = std::vector<Located<std::string>>;
+
+class Defaults {
+ public:
+  Defaults(const Names& names, std::vector<Diagnostic>& errors) : names_(names), errors_(errors) {}
+
+  template <class Table>
+  void apply(Table& table, bool has_path = true) {
+    const Located<bool> is_public = std::exchange(table.is_public, {});
+    const bool applies = has_path && !names_.empty();
+    if (is_public.position.line != 0 && !applies) {
+      errors_.push_back({is_public.position, "\"public\" is for tables to which policies of [defaults] apply"});
+    }
+    if (is_public.value || !applies) return;
+    Names use = names_;
+    std::ranges::copy_if(table.use, std::back_inserter(use), [&](const Located<std::string>& own) {
+      return std::ranges::find(names_, own.value, &Located<std::string>::value) == names_.end();
+    });
+    table.use = std::move(use);
+  }
+
+ private:
+  const Names& names_;
+  std::vector<Diagnostic>& errors_;
+};
+
+}  // namespace
+
+void apply_defaults(Options& options, std::vector<Diagnostic>& errors) {
+  Defaults defaults(options.defaults.use, errors);
+  for (auto& endpoint : options.endpoints) defaults.apply(endpoint);
+  for (auto& resident : options.residents) defaults.apply(resident, resident.serve.value);
+  for (auto& files : options.files) defaults.apply(files);
+  for (auto& websocket : options.websockets) defaults.apply(websocket);
+  for (auto& route : options.routes) defaults.apply(route);
+  if (options.batch) defaults.apply(*options.batch);
+  if (options.openapi) defaults.apply(*options.openapi);
+}
+
+}  // namespace sluice::app::config
