@@ -85,6 +85,15 @@ def test_the_whole_burst_whichever_cores_the_connections_are_on(sluice):
         client.close()
 
 
+def test_a_rate_per_day(sluice):
+    server = sluice(DATABASE + limit("2/d") + endpoint())
+    with server.connect() as client:
+        assert [client.get("/a").status for _ in range(2)] == [200, 200]
+        refused = client.get("/a")
+        assert (refused.status, refused.get("ratelimit-policy")) == (429, '"limit";q=2;w=86400')
+        assert 43000 <= int(refused.get("retry-after")) <= 43200
+
+
 def test_what_a_client_is_told(sluice):
     server = sluice(DATABASE + limit("60/h", "burst = 2") + limit("2/m", 'tell = "always"', "b") + endpoint() + endpoint("/b", "b"))
     with server.connect() as client:
@@ -243,7 +252,8 @@ def test_reload_keeps_what_has_been_used(sluice):
 
 
 @pytest.mark.parametrize("text, says, hint", [
-    (limit("100"), 'policy.limit.rate must be a number of requests from 1 to 1000000 and "/s", "/m" or "/h"', ""),
+    (limit("100"), 'policy.limit.rate must be a number of requests from 1 to 1000000 and "/s", "/m", "/h" or "/d"', ""),
+    (limit("1/d", "burst = 50000"), 'has a "burst" of more than 40000', ""),
     (limit("0/s"), "policy.limit.rate must be", ""),
     (limit("1/s", 'per = "ip"'), 'policy.limit.per must be "client", "route"', ""),
     (limit("1/s", 'per = "claim.sub"'), 'counts by a claim, and no policy before it gives any', ""),

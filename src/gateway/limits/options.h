@@ -38,14 +38,19 @@ struct RateLimitOptions {
   Tell tell = Tell::refused;
 
   static std::string check_rate(std::string_view text) {
-    return parse_rate(text) ? "" : "must be a number of requests from 1 to 1000000 and \"/s\", \"/m\" or \"/h\"";
+    return parse_rate(text) ? ""
+                            : "must be a number of requests from 1 to 1000000 and \"/s\", \"/m\", \"/h\" or \"/d\"";
   }
+
+  // Checks that the whole burst does not take longer than times can say.
+  void check(PolicyChecks& checks) const;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = RateLimitOptions;
     v.field("rate", &Self::rate,
-            "The number of requests that are allowed in the long run: `\"100/s\"`, `\"600/m\"`, `\"1000/h\"`.",
+            "The number of requests that are allowed in the long run: `\"100/s\"`, `\"600/m\"`, `\"1000/h\"`, "
+            "`\"10000/d\"`.",
             {.required = true, .check = check_rate});
     v.field("burst", &Self::burst,
             "How many requests may come at once after a pause. In any time t, at most `burst` + `rate` × t requests "

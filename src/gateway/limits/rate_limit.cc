@@ -4,6 +4,10 @@
 #include <charconv>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "gateway/policy_checks.h"
+
 namespace sluice::gateway::limits {
 namespace {
 
@@ -33,8 +37,19 @@ std::optional<WrittenRate> parse_rate(std::string_view text) {
   if (unit == "/s") rate.period_ns = second_ns;
   if (unit == "/m") rate.period_ns = 60 * second_ns;
   if (unit == "/h") rate.period_ns = 3600 * second_ns;
+  if (unit == "/d") rate.period_ns = 24 * 3600 * second_ns;
   if (rate.period_ns == 0) return std::nullopt;
   return rate;
+}
+
+void RateLimitOptions::check(PolicyChecks& checks) const {
+  if (!burst || checks.has_errors()) return;
+  constexpr std::int64_t longest_ns = 40'000 * (24 * 3600 * second_ns);  // for the whole burst, about 110 years
+  const std::int64_t most = longest_ns / rate_of(*this).interval_ns;
+  if (*burst <= most) return;
+  checks.complain(checks.name.position,
+                  fmt::format("[policy.{}] has a \"burst\" of more than {}, for which its \"rate\" is too low",
+                              checks.name.value, most));
 }
 
 Rate rate_of(const RateLimitOptions& options) {
