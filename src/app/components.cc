@@ -77,6 +77,7 @@ FilesComponent::FilesComponent(files::FilesOptions of, std::vector<std::string> 
 bool FilesComponent::adopts(const FilesComponent& before) const {
   auto as_before = options;
   as_before.use = before.options.use;  // of the route
+  as_before.is_public = before.options.is_public;
   return root_ == before.root_ && config::same(as_before, before.options);
 }
 
@@ -136,6 +137,7 @@ Readings KeySourceComponent::readings_of(gateway::jwt::KeySource& source) const 
 bool ResidentComponent::is_same(const ResidentComponent& other) const {
   auto as_other = options;
   as_other.use = other.options.use;  // of its routes, not of the table
+  as_other.is_public = other.options.is_public;
   const auto id_of = [](const auto& changes) { return changes ? changes->statement.id : sql::StatementId{}; };
   return database == other.database && config::same(as_other, other.options) &&
          plan->statement.id == other.plan->statement.id && id_of(plan->changes) == id_of(other.plan->changes);

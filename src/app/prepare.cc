@@ -352,6 +352,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");
   }
   std::ranges::move(warn_of_guards_beside(options), std::back_inserter(plan->warnings));
+  std::ranges::move(warn_of_open_writes(options), std::back_inserter(plan->warnings));
   return plan;
 }
 

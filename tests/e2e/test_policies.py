@@ -242,6 +242,46 @@ use = ["far"]
             wait_until(lambda: statuses(client) == {200})
 
 
+@pytest.mark.parametrize("more, warns", [
+    ("", True),
+    ('use = ["limit"]', True),
+    ('use = ["partners"]', False),
+    ('public = true\n[defaults]\nuse = ["limit"]', False),
+])
+def test_a_write_that_nobody_guards_is_warned_of(tmp_path, main_db, more, warns):
+    main_db("CREATE TABLE a (b integer)")
+    file = tmp_path / "open.toml"
+    file.write_text(f'''
+[database.main]
+url = "sqlite:main.db"
+[policy.partners]
+type = "api-key"
+keys.acme = "{KEY}"
+[policy.limit]
+type = "rate-limit"
+rate = "1/s"
+[[files]]
+path = "/limited"
+root = "."
+use = ["limit"]
+[[endpoint]]
+path = "/guarded"
+post = "INSERT INTO a VALUES (1)"
+use = ["partners"]
+[[endpoint]]
+path = "/reads"
+get = "SELECT b FROM a"
+[[endpoint]]
+path = "/open"
+delete = "DELETE FROM a"
+{more}
+''')
+    run = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    says = '"/open": the endpoint in line 22 writes, and no policy checks the client, as one does for "/guarded" in line 15'
+    assert (says in run.stdout + run.stderr) == warns and ("warning" in run.stdout + run.stderr) == warns, run.stdout + run.stderr
+
+
 REVOKED = '''
 [database.main]
 url = "sqlite:main.db"

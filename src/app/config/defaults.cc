@@ -1,6 +1,7 @@
 #include "app/config/defaults.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -15,12 +16,11 @@ class Defaults {
 
   template <class Table>
   void apply(Table& table, bool has_path = true) {
-    const Located<bool> is_public = std::exchange(table.is_public, {});
     const bool applies = has_path && !names_.empty();
-    if (is_public.position.line != 0 && !applies) {
-      errors_.push_back({is_public.position, "\"public\" is for tables to which policies of [defaults] apply"});
+    if (table.is_public.position.line != 0 && !applies) {
+      errors_.push_back({table.is_public.position, "\"public\" is for tables to which policies of [defaults] apply"});
     }
-    if (is_public.value || !applies) return;
+    if (table.is_public.value || !applies) return;
     Names use = names_;
     std::ranges::copy_if(table.use, std::back_inserter(use), [&](const Located<std::string>& own) {
       return std::ranges::find(names_, own.value, &Located<std::string>::value) == names_.end();

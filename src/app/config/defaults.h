@@ -7,8 +7,7 @@
 
 namespace sluice::app::config {
 
-// Puts the policies of [defaults] before those of each table with `use`, except where `public` is set. Clears `public`,
-// so that later code needs only `use`.
+// Puts the policies of [defaults] before those of each table with `use`, except where `public` is set.
 void apply_defaults(Options& options, std::vector<Diagnostic>& errors);
 
 }  // namespace sluice::app::config

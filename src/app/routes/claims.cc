@@ -107,6 +107,14 @@ class Finder {
   http::Router router_;
 };
 
+// Whether one of these policies checks the client.
+bool is_guarded(const Options& options, const std::vector<Located<std::string>>& use) {
+  return std::ranges::any_of(use, [&](const auto& name) {
+    const gateway::PolicyKind& kind = options.policies[*options.find_policy(name.value)].value.kind();
+    return kind.is_guard && !kind.is_limit;
+  });
+}
+
 }  // namespace
 
 std::string pattern_below(std::string_view folder) {
@@ -150,12 +158,25 @@ void check_claims(const std::vector<Claim>& claims, const config::Complain& comp
   }
 }
 
+std::vector<std::string> warn_of_open_writes(const Options& options) {
+  const auto writes = [](const api::EndpointOptions& endpoint) { return !endpoint.writing_methods().empty(); };
+  const auto guarded = std::ranges::find_if(options.endpoints, [&](const api::EndpointOptions& endpoint) {
+    return writes(endpoint) && is_guarded(options, endpoint.use);
+  });
+  std::vector<std::string> warnings;
+  if (guarded == options.endpoints.end()) return warnings;
+  for (const api::EndpointOptions& endpoint : options.endpoints) {
+    if (!writes(endpoint) || endpoint.is_public.value || is_guarded(options, endpoint.use)) continue;
+    warnings.push_back(fmt::format(
+        "\"{}\": the endpoint in line {} writes, and no policy checks the client, as one does for \"{}\" in line {}",
+        endpoint.path.value, endpoint.path.position.line, guarded->path.value, guarded->path.position.line));
+  }
+  return warnings;
+}
+
 std::vector<std::string> warn_of_guards_beside(const Options& options) {
   const auto is_guarded = [&](const Claim& claim) {
-    return claim.use != nullptr && std::ranges::any_of(*claim.use, [&](const auto& name) {
-             const gateway::PolicyKind& kind = options.policies[*options.find_policy(name.value)].value.kind();
-             return kind.is_guard && !kind.is_limit;
-           });
+    return claim.use != nullptr && app::is_guarded(options, *claim.use);
   };
   const std::vector<Claim> claims = claims_of(options);
   Finder finder(claims);

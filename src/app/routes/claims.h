@@ -43,4 +43,8 @@ void check_claims(const std::vector<Claim>& claims, const config::Complain& comp
 // with the same path for other methods or conditions, or the route of `/a` beside the path `/a/{rest...}`.
 [[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
 
+// Warns of endpoints that write without a policy that checks the client, although another endpoint that writes has one.
+// `public = true` says that it is meant.
+[[nodiscard]] std::vector<std::string> warn_of_open_writes(const Options& options);
+
 }  // namespace sluice::app
