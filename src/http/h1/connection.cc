@@ -185,18 +185,15 @@ core::Task<Connection::Next> Connection::run() {
     const Request& request = exchange.request;
     if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
       core::Async<Response> answer = server_.dispatcher_.handle(exchange);
-      const bool head_only = request.method == Method::head;
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
-        exchange.filter(response);
-        if (response.upgrade) [[unlikely]] {
-          change_protocol(std::move(response), parsed.head_size);
-          co_return Next::upgrade;
-        }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
-        if (!append_whole(response, head_only, goes_on)) {
+        const Left left = begin_answer(response, parsed.head_size, goes_on);
+        if (left == Left::upgrade) [[unlikely]]
+          co_return Next::upgrade;
+        if (left == Left::body) {
           const Active active(server_, request.method, secure());
-          if (co_await send(response, head_only, goes_on) == Sent::no) co_return Next::end;
+          if (co_await send(response, request.method == Method::head, goes_on) == Sent::no) co_return Next::end;
         }
       } else {
         const Active active(server_, request.method, secure());
@@ -207,14 +204,11 @@ core::Task<Connection::Next> Connection::run() {
           end_exchange(499, nullptr, 0, true);
           co_return Next::end;
         }
-        exchange.filter(*response);
-        if (response->upgrade) {
-          change_protocol(std::move(*response), parsed.head_size);
-          co_return Next::upgrade;
-        }
         goes_on = work_->parser.keep_alive() && !server_.draining_;
-        if (!append_whole(*response, head_only, goes_on)) {
-          if (co_await send(*response, head_only, goes_on) == Sent::no) co_return Next::end;
+        const Left left = begin_answer(*response, parsed.head_size, goes_on);
+        if (left == Left::upgrade) co_return Next::upgrade;
+        if (left == Left::body && co_await send(*response, request.method == Method::head, goes_on) == Sent::no) {
+          co_return Next::end;
         }
       }
       work_->input.consume(parsed.head_size);
@@ -392,10 +386,9 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_return Sent::no;
   }
   body.finish();
-  work_->exchange.filter(response);
-  const bool head_only = request.method == Method::head;
-  if (!append_whole(response, head_only, keep)) {
-    if (co_await send(response, head_only, keep) == Sent::no) co_return Sent::no;
+  if (begin_answer(response, 0, keep) == Left::body &&
+      co_await send(response, request.method == Method::head, keep) == Sent::no) {
+    co_return Sent::no;
   }
   request.body = nullptr;
   if (!keep) {
@@ -405,6 +398,15 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   work_->input.clear();
   work_->input.swap(work_->body);
   co_return Sent::yes;
+}
+
+Connection::Left Connection::begin_answer(Response& response, std::size_t head_size, bool keep) {
+  work_->exchange.filter(response);
+  if (response.upgrade) [[unlikely]] {
+    change_protocol(std::move(response), head_size);
+    return Left::upgrade;
+  }
+  return append_whole(response, work_->parser.method() == Method::head, keep) ? Left::nothing : Left::body;
 }
 
 void Connection::change_protocol(Response response, std::size_t head_size) {
@@ -440,8 +442,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (status == 503) response.fields.add("Retry-After", "1");
   const bool head_only = work_->parser.method() == Method::head;  // RFC 9110, 9.3.2
   if (request != nullptr) {
-    work_->exchange.filter(response);
-    if (!append_whole(response, head_only, false) && co_await send(response, head_only, false) == Sent::no) {
+    if (begin_answer(response, 0, false) == Left::body && co_await send(response, head_only, false) == Sent::no) {
       co_return;
     }
   } else {

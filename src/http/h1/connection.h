@@ -107,6 +107,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   struct Cut;
 
   enum class Sent : bool { no, yes };
+  enum class Left : std::uint8_t { nothing, body, upgrade };
 
   void cut();
 
@@ -122,6 +123,9 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
 
   // Fills in the members of the parsed request that describe this connection, for the handler.
   [[nodiscard]] Exchange& present_request();
+  // Passes the response through the filters, and answers with it as far as that needs no waiting. Returns what is left:
+  // send() for the body, or run_upgrade().
+  [[nodiscard]] Left begin_answer(Response& response, std::size_t head_size, bool keep);
   // Appends the whole response to the output, if that needs neither waiting nor copying a large body.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
