@@ -246,6 +246,7 @@ use = ["far"]
     ("", True),
     ('use = ["limit"]', True),
     ('use = ["partners"]', False),
+    ('public = true', False),
     ('public = true\n[defaults]\nuse = ["limit"]', False),
 ])
 def test_a_write_that_nobody_guards_is_warned_of(tmp_path, main_db, more, warns):

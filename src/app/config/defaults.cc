@@ -16,11 +16,10 @@ class Defaults {
 
   template <class Table>
   void apply(Table& table, bool has_path = true) {
-    const bool applies = has_path && !names_.empty();
-    if (table.is_public.position.line != 0 && !applies) {
-      errors_.push_back({table.is_public.position, "\"public\" is for tables to which policies of [defaults] apply"});
+    if (table.is_public.position.line != 0 && !has_path) {
+      errors_.push_back({table.is_public.position, "\"public\" is for tables that have a path"});
     }
-    if (table.is_public.value || !applies) return;
+    if (table.is_public.value || !has_path) return;
     Names use = names_;
     std::ranges::copy_if(table.use, std::back_inserter(use), [&](const Located<std::string>& own) {
       return std::ranges::find(names_, own.value, &Located<std::string>::value) == names_.end();

@@ -168,7 +168,8 @@ std::vector<std::string> warn_of_open_writes(const Options& options) {
   for (const api::EndpointOptions& endpoint : options.endpoints) {
     if (!writes(endpoint) || endpoint.is_public.value || is_guarded(options, endpoint.use)) continue;
     warnings.push_back(fmt::format(
-        "\"{}\": the endpoint in line {} writes, and no policy checks the client, as one does for \"{}\" in line {}",
+        "\"{}\": the endpoint in line {} writes, and no policy checks the client, as one does for \"{}\" in line {}; "
+        "`public = true` says that this is meant",
         endpoint.path.value, endpoint.path.position.line, guarded->path.value, guarded->path.position.line));
   }
   return warnings;
