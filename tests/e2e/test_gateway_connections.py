@@ -113,6 +113,21 @@ def test_the_deadline_of_the_route_bounds_the_wait(sluice):
         assert first.read().status == 200
 
 
+def test_the_deadline_of_the_route_ends_an_upload_that_waits(sluice):
+    """The client never sends the rest of its body."""
+    with Gate() as gate:
+        server = sluice(gateway(gate.back.url, upstream='connections = 1\nqueue = 2\nwait = "20s"', path="/",
+                                more='[[route]]\npath = "/hurried"\nupstream = "back"\ntimeout = "50ms"'))
+        first = ask(server)
+        wait_until(lambda: len(gate.back.requests) == 1)
+        with server.connect() as client:
+            client.send("POST /hurried HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+            answer = client.read()
+            assert (answer.status, answer.get("connection")) == (504, "close")
+        gate.opened.set()
+        assert first.read().status == 200
+
+
 def test_another_server_gets_a_request_that_finds_one_busy(sluice):
     with Gate(b"a") as a, Gate(b"b") as b:
         b.opened.set()

@@ -433,7 +433,7 @@ class World {
       if (random_.chance(0.1)) reload(random_.between(1, server_count));
     }
     pass(1min);
-    EXPECT_TRUE(clients_.empty()) << "somebody waits for ever";
+    EXPECT_TRUE(clients_.empty()) << "a client waits and gets no answer";
   }
 
   // All servers are away or hang while requests go on, and come back.
@@ -455,7 +455,7 @@ class World {
     const auto begun = begun_;
     for (int i = 0; i < 200; ++i) clients_.spawn(client(random_.up_to(4s)));
     pass(15s);
-    EXPECT_TRUE(clients_.empty()) << "somebody waits for ever";
+    EXPECT_TRUE(clients_.empty()) << "a client waits and gets no answer";
     // No connection is reused here, so a server gets a request again only by a retry.
     std::uint64_t most = 0;
     for (unsigned i = 0; i < core_count; ++i) {

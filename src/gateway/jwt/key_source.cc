@@ -38,8 +38,7 @@ std::string Options::check_url(std::string_view text) {
   const bool is_local = address ? address->is_loopback() : url->origin.host == "localhost";
   if (url->origin.secure || is_local) return {};
   return "must begin with \"https://\", except for \"localhost\" and loopback addresses: an attacker who changes the "
-         "keys "
-         "can sign tokens";
+         "keys can sign tokens";
 }
 
 // ---- The part that all cores share ----

@@ -274,7 +274,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       const auto entry = co_await attempt.enter(until);
       if (entry != Upstream::Attempt::Entry::granted) passed_on.failure = Failure::busy;
       if (entry == Upstream::Attempt::Entry::queue_full && move_on(true)) continue;
-      if (reactor.now() >= until) co_return answer_for({Errc::timed_out});
+      if (reactor.now() >= until) co_return give_up({Errc::timed_out});
       if (entry != Upstream::Attempt::Entry::granted) co_return without_connection();
     }
     auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any, until);
