@@ -2,7 +2,8 @@
 
 A comment above a block says what it is for: `<!-- file: NAME -->` writes it to a file, `<!-- append: NAME -->` appends it, and
 `<!-- sqlite -->`, `<!-- postgres -->`, `<!-- sqlite: NAME -->`, `<!-- postgres: NAME -->` are for one database. Blocks of `sh` are
-run; after a line `$ command` comes the output of the command.
+run; after a line `$ command` comes the output of the command. `<!-- eventually -->`: the command is repeated until its output is the
+expected one.
 """
 import os
 import pathlib
@@ -24,7 +25,7 @@ BLOCK = re.compile(r"^(?:<!-- (\w+)(?:: (\S+))? -->\n)?```(\w+)\n(.*?)^```$", re
 class Reader:
     def __init__(self, folder, url):
         self.folder, self.url, self.started = folder, url, []
-        self.ports = {port: free_port() for port in (8080, 8081, 9000)}
+        self.ports = {port: free_port() for port in (3001, 3002, 3003, 3004, 8080, 8081, 9000)}
         (folder / "bin").mkdir()
         (folder / "bin/sluice").symlink_to(pathlib.Path(SLUICE).resolve())
         self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
@@ -47,22 +48,28 @@ class Reader:
         with open(file, "a" if appends else "w") as to:
             to.write(self.own(text))
 
-    def run(self, script):
+    def run(self, script, eventually=False):
         commands = re.split(r"^\$ ", script, flags=re.M) if script.startswith("$ ") else None
         for command, _, expected in [one.partition("\n") for one in commands[1:]] if commands else [(script, "", None)]:
             lines = command.splitlines()
             for line in [line for line in lines if line.endswith(" &")]:
                 self.start(self.own(line[:-2]))
             command = self.own("\n".join(line for line in lines if not line.endswith(" &")))
-            done = subprocess.run(["bash", "-ec", re.sub(r"\bcurl ", "curl -s ", command)], cwd=self.folder, env=self.environment,
-                                  capture_output=True, text=True, timeout=60)
+            for attempt in range(100 if eventually else 1):
+                time.sleep(0.1 if attempt else 0)
+                done = subprocess.run(["bash", "-ec", re.sub(r"\bcurl ", "curl -s ", command)], cwd=self.folder,
+                                      env=self.environment, capture_output=True, text=True, timeout=60)
+                output = done.stdout.replace("\r", "").strip()
+                if not eventually or output == self.own(expected).strip():
+                    break
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
             if expected is not None:
-                assert done.stdout.replace("\r", "").strip() == expected.strip(), command
+                assert output == self.own(expected).strip(), command
 
     def start(self, command):
         self.started.append(subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment))
-        port = self.ports[9000 if "http.server" in command else 8080]
+        named = [int(number) for number in re.findall(r"\d+", command)]
+        port = next((port for port in self.ports.values() if port in named), self.ports[8080])
         end = time.monotonic() + 30
         while time.monotonic() < end:
             assert self.started[-1].poll() is None, f"{command}: ended with {self.started[-1].returncode}"
