@@ -1,5 +1,5 @@
 """Every example of the guides, as written, on both databases: configurations are checked, and requests are sent. README.md and the
-tutorial have a test of their own (test_pages.py).
+tutorials have a test of their own (test_pages.py).
 
 A block of TOML is checked with what a reader already has: a database, and a policy "auth" and an endpoint if it does not define
 them. A comment above a block says what the block does not show: `<!-- example: postgres -->` or `<!-- example: sqlite -->` if it is
@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT, SLUICE
 from test_check import endpoint
 
-FILES = sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.name != "tutorial.md")
+FILES = sorted(page for page in (ROOT / "docs/guide").glob("*.md") if "tutorial" not in page.name)
 SCHEMA = """
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name_en text, score {real}, year integer,
                     revision integer NOT NULL DEFAULT 7);

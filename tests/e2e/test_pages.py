@@ -1,4 +1,4 @@
-"""README.md and the tutorial, from the first block to the last in an empty folder, as a reader would paste them.
+"""README.md and the tutorials, from the first block to the last in an empty folder, as a reader would paste them.
 
 A comment above a block says what it is for: `<!-- file: NAME -->` writes it to a file, `<!-- append: NAME -->` appends it, and
 `<!-- sqlite -->`, `<!-- postgres -->`, `<!-- sqlite: NAME -->`, `<!-- postgres: NAME -->` are for one database. Blocks of `sh` are
@@ -18,7 +18,7 @@ import pytest
 from cluster import free_port
 from conftest import ROOT, SLUICE
 
-README, TUTORIAL = ROOT / "README.md", ROOT / "docs/guide/tutorial.md"
+README, TUTORIAL, GATEWAY = ROOT / "README.md", ROOT / "docs/guide/tutorial.md", ROOT / "docs/guide/gateway-tutorial.md"
 BLOCK = re.compile(r"^(?:<!-- (\w+)(?:: (\S+))? -->\n)?```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -34,6 +34,7 @@ class Reader:
         """The text with the ports and the database of this test."""
         for port, own in self.ports.items():
             text = re.sub(rf"\b{port}\b", str(own), text)
+        text = re.sub(r"\bkill %(\d)", lambda job: f"kill {self.started[int(job[1]) - 1].pid}", text)
         text = text.replace("sluice reload", f"sluice reload --admin http://127.0.0.1:{self.ports[8081]}")
         if self.url:
             text = text.replace('"sqlite:shop.db"', f'"{self.url}"').replace("postgres://postgres@localhost/shop", self.url)
@@ -88,8 +89,8 @@ class Reader:
             each.wait(30)
 
 
-@pytest.mark.parametrize("page, kind", [(README, "sqlite"), (TUTORIAL, "sqlite"), (TUTORIAL, "postgres")],
-                         ids=["README", "tutorial-sqlite", "tutorial-postgres"])
+@pytest.mark.parametrize("page, kind", [(README, "sqlite"), (TUTORIAL, "sqlite"), (TUTORIAL, "postgres"), (GATEWAY, "sqlite")],
+                         ids=["README", "tutorial-sqlite", "tutorial-postgres", "gateway-tutorial"])
 def test_a_page_works_as_pasted(request, tmp_path, page, kind):
     url = None
     if kind == "postgres":
@@ -105,7 +106,7 @@ def test_a_page_works_as_pasted(request, tmp_path, page, kind):
             if name:
                 reader.write(name, text, what == "append")
             elif language == "sh":
-                reader.run(text)
+                reader.run(text, what == "eventually")
                 ran += 1
         assert ran >= 4
     finally:
