@@ -6,7 +6,7 @@ import json
 import time
 
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 
@@ -92,3 +92,17 @@ class Ec(KeyPair):
     def jwk(self, kid=None):
         return {**ec_jwk(self.private.public_key()),
                 **({"kid": kid} if kid else {})}
+
+
+class Ed(KeyPair):
+    algorithm = "EdDSA"
+
+    def __init__(self):
+        super().__init__(ed25519.Ed25519PrivateKey.generate())
+
+    def sign(self, data):
+        return self.private.sign(data)
+
+    def jwk(self, kid=None):
+        raw = self.private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        return {"kty": "OKP", "crv": "Ed25519", "x": encode(raw), **({"kid": kid} if kid else {})}
