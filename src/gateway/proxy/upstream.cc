@@ -73,7 +73,7 @@ std::string UpstreamOptions::check_name(std::string_view text) {
 
 namespace {
 
-http::client::PoolOptions pool_options(const SharedUpstream& shared) {
+http::client::PoolOptions pool_options(const SharedUpstream& shared, const SharedUpstream::Server& server) {
   const UpstreamOptions& options = shared.options;
   return {.connection = {.write_timeout = options.write_timeout,
                          .head_timeout = options.response_timeout,
@@ -83,7 +83,7 @@ http::client::PoolOptions pool_options(const SharedUpstream& shared) {
           .idle_time = options.keep_for,
           .age = options.keep_age,
           .tls = shared.tls,
-          .tls_name = options.tls ? options.tls->name.value : std::string()};
+          .tls_name = server.tls_name};
 }
 
 Health::Options health_options(const UpstreamOptions& options, unsigned cores) {
@@ -140,12 +140,10 @@ SharedUpstream::SharedUpstream(const UpstreamOptions& of, const SharedUpstream* 
       cores(before != nullptr ? before->cores : std::make_shared<Cores>()) {
   SLUICE_ASSERT(tls != nullptr || !options.is_secure());
   for (const ServerEntry& entry : options.servers) {
-    Server server{.origin = *parse_server(entry.url.value),
-                  .name = {},
-                  .weight = entry.weight,
-                  .is_backup = entry.backup,
-                  .trouble = nullptr};
-    server.name = name_of(server.origin);
+    Server server{.origin = *parse_server(entry.url.value), .weight = entry.weight, .is_backup = entry.backup};
+    server.name = server.entry = name_of(server.origin);
+    server.host = host_of(server.origin);
+    server.tls_name = options.tls && !options.tls->name.value.empty() ? options.tls->name.value : server.origin.host;
     if (before != nullptr) {
       const auto same = std::ranges::find(before->servers, server.name, &Server::name);
       if (same != before->servers.end()) server.trouble = same->trouble;
@@ -157,11 +155,19 @@ SharedUpstream::SharedUpstream(const UpstreamOptions& of, const SharedUpstream* 
   }
 }
 
-bool SharedUpstream::needs_resolver() const {
-  return std::ranges::any_of(servers, [](const Server& one) {
-    return one.origin.path.empty() && !core::Address::from_ip(one.origin.host, 1);
-  });
+bool SharedUpstream::Server::has_host_name() const {
+  return origin.path.empty() && !core::Address::from_ip(origin.host, 1);
 }
+
+SharedUpstream::Server SharedUpstream::Server::at(const std::string& ip, const std::string& upstream) const {
+  Server server = *this;
+  server.origin.host = ip;
+  server.name += "/" + ip;
+  server.trouble = std::make_shared<TroubleLog>("upstream " + upstream + ", " + server.name);
+  return server;
+}
+
+bool SharedUpstream::needs_resolver() const { return std::ranges::any_of(servers, &Server::has_host_name); }
 
 std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_tls_context(
     const UpstreamOptions& options) {
@@ -186,16 +192,18 @@ struct Upstream::Owner {
   Owner(const UpstreamOptions& options, unsigned cores) : health(health_options(options, cores)), is_behind(cores) {}
 
   Health health;
-  std::vector<bool> is_behind;  // by core: a message to it could not be sent
+  std::vector<bool> is_behind;             // by core: a message to it could not be sent
+  std::map<std::string, NameWatch> names;  // by the name of the configuration's server
 };
 
 Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, const SharedUpstream& shared,
                          const SharedUpstream::Server& options)
     : upstream(shared.options.name.value),
       address(options.name),
-      host(host_of(options.origin)),
+      entry(options.entry),
+      host(options.host),
       trouble(options.trouble),
-      pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared)) {
+      pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared, options)) {
   id = hash_of(address);
 }
 
@@ -216,8 +224,6 @@ Upstream::Upstream(core::Reactor& reactor, core::Mailbox& mailbox, core::MeshPor
   cores_->all[core()] = this;
   if (owner_core_ == core()) owner_ = std::make_unique<Owner>(shared->options, core_count());
   serve(std::move(shared));
-  // Each core begins with another server.
-  for (unsigned i = 0; i < core(); ++i) (void)Choice(candidates_, {}).round_robin();
 }
 
 Upstream::~Upstream() { cores_->all[core()] = nullptr; }
@@ -226,8 +232,32 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
   if (shared == shared_) return;
   shared_ = std::move(shared);
   budget_ = RetryBudget(shared_->options.retries, budget_);
+  arrange();
+  if (is_owner()) {
+    watch_names();
+  } else {
+    asks_ = true;
+  }
+  wake_at(reactor_.now());
+}
+
+std::vector<Upstream::Place> Upstream::places(const SharedUpstream& of) const {
+  std::vector<Place> all;
+  for (const SharedUpstream::Server& entry : of.servers) {
+    const auto addresses = addresses_->find(entry.name);
+    if (addresses == addresses_->end()) {
+      all.emplace_back(entry, entry);
+    } else {
+      for (const SharedUpstream::Server& server : addresses->second) all.emplace_back(server, entry);
+    }
+  }
+  return all;
+}
+
+void Upstream::arrange() {
+  const std::vector<Place> wanted = places(*shared_);
   std::vector<std::unique_ptr<Server>> next;
-  for (const auto& options : shared_->servers) {
+  for (const auto& [options, entry] : wanted) {
     const auto take = [&](std::vector<std::unique_ptr<Server>>& from) -> std::unique_ptr<Server> {
       const auto found =
           std::ranges::find_if(from, [&](const auto& one) { return one && one->address == options.name; });
@@ -242,8 +272,8 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
       server->logged = Health::State::up;
     }
     if (!server) server = std::make_unique<Server>(reactor_, mailbox_, *shared_, options);
-    server->weight = options.weight;
-    server->is_backup = options.is_backup;
+    server->weight = entry.weight;
+    server->is_backup = entry.is_backup;
     next.push_back(std::move(server));
   }
   std::erase(gone_, nullptr);
@@ -259,11 +289,13 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
   candidates_.clear();
   for (const auto& server : servers_) {
     candidates_.push_back(server.get());
-    server->is_drained = shared_->drains->has(server->address);
+    server->is_drained = is_drained(*server);
     if (!server->is_drained) continue;
     server->share = 0;
     server->is_removed = true;
   }
+  // Each core begins with another server.
+  for (unsigned i = 0; i < core(); ++i) (void)Choice(candidates_, {}).round_robin();
   reports_ = servers_.size() > 1 && shared_->options.eject.after != 0;
   limit_connections();
   if (is_owner()) {
@@ -274,14 +306,17 @@ void Upstream::serve(std::shared_ptr<const SharedUpstream> shared) {
     for (std::size_t i = 0; health && i < servers_.size(); ++i) {
       Server& server = *servers_[i];
       if (server.probe) continue;
-      server.probe.emplace(reactor_, mailbox_, shared_->resolver, shared_->servers[i].origin, pool_options(*shared_),
+      const SharedUpstream::Server& options = wanted[i].server;
+      server.probe.emplace(reactor_, mailbox_, shared_->resolver, options.origin, pool_options(*shared_, options),
                            *health, server.host,
                            [this, &server](std::string_view fault) { hear_probe(server, fault); });
     }
-  } else {
-    asks_ = true;
   }
   wake_at(reactor_.now());
+}
+
+bool Upstream::is_drained(const Server& server) const {
+  return shared_->drains->has(server.address) || shared_->drains->has(server.entry);
 }
 
 void Upstream::forget_gone() {
@@ -310,17 +345,17 @@ Upstream::Server* Upstream::choose_permitted(std::optional<std::uint64_t> key) {
 
 std::vector<Candidate*> Upstream::earlier_candidates(const SharedUpstream& of) {
   std::vector<Candidate*> candidates;
-  for (const SharedUpstream::Server& options : of.servers) {
+  for (const auto& [options, entry] : places(of)) {
     Server* server = nullptr;
     for (const auto* servers : {&servers_, &gone_}) {
-      const auto found = std::ranges::find(*servers, options.name, [](const auto& one) { return one->address; });
+      const auto found = std::ranges::find_if(*servers, [&](const auto& one) { return one->address == options.name; });
       if (found != servers->end()) server = found->get();
     }
     if (server == nullptr) {
       gone_.push_back(std::make_unique<Server>(reactor_, mailbox_, of, options));
       server = gone_.back().get();
-      server->weight = options.weight;
-      server->is_backup = options.is_backup;
+      server->weight = entry.weight;
+      server->is_backup = entry.is_backup;
       server->is_gone = true;
     }
     candidates.push_back(server);
@@ -468,7 +503,11 @@ void Upstream::send_reports() {
 }
 
 void Upstream::apply(const AllTold& all) {
-  for (const Told& told : all) {
+  if (all.addresses && all.addresses != addresses_) {
+    addresses_ = all.addresses;
+    arrange();
+  }
+  for (const Told& told : all.servers) {
     Server* const server = find(told.id);
     if (server == nullptr) continue;
     server->share = told.share;
@@ -539,6 +578,42 @@ void Upstream::hear_probe(Server& server, std::string_view fault) {
   }
 }
 
+void Upstream::watch_names() {
+  const auto find = [this](const std::string& name) {
+    return std::ranges::find(shared_->servers, name, &SharedUpstream::Server::name);
+  };
+  std::erase_if(owner_->names, [&](const auto& watch) { return find(watch.first) == shared_->servers.end(); });
+  for (const SharedUpstream::Server& entry : shared_->servers) {
+    if (!entry.has_host_name() || shared_->resolver == nullptr) continue;
+    owner_->names.try_emplace(entry.name, reactor_, mailbox_, *shared_->resolver, entry.origin.host,
+                              [this, name = entry.name](const auto& answer) { hear_addresses(name, answer); });
+  }
+}
+
+void Upstream::hear_addresses(const std::string& name, const net::Resolver::Answer& answer) {
+  const auto before = addresses_->find(name);
+  const bool is_split = before != addresses_->end();
+  const auto ips = answer ? servers_among((*answer)->list, is_split) : std::vector<std::string>();
+  const auto ip_of = [](const SharedUpstream::Server& server) -> const std::string& { return server.origin.host; };
+  if (is_split ? std::ranges::equal(before->second, ips, {}, ip_of) : ips.empty()) return;
+
+  auto next = std::make_shared<SharedUpstream::Addresses>(*addresses_);
+  std::erase_if(*next, [&](const auto& one) { return one.first == name || !owner_->names.contains(one.first); });
+  const auto entry = std::ranges::find(shared_->servers, name, &SharedUpstream::Server::name);
+  std::string list;
+  for (const std::string& ip : ips) {
+    list += (list.empty() ? "" : ", ") + ip;
+    const auto known = is_split ? std::ranges::find(before->second, ip, ip_of) : decltype(before->second.begin()){};
+    const bool stays = is_split && known != before->second.end();
+    (*next)[name].push_back(stays ? *known : entry->at(ip, shared_->options.name.value));
+  }
+  log_error("upstream " + shared_->options.name.value + ", " + name + ": " +
+            (ips.empty() ? "the name has no address: " + (answer ? "" : answer.error()) : "its addresses are " + list));
+  addresses_ = std::move(next);
+  arrange();
+  for (unsigned i = 0; i < core_count(); ++i) tell_everything(i);
+}
+
 Upstream::Told Upstream::told_of(const Server& server) {
   const Health::Server& health = server.health;
   return {.id = server.id,
@@ -574,19 +649,34 @@ void Upstream::changed(Server& server, std::string_view why) {
 
 void Upstream::tell_all(const Server& server) {
   auto told = std::make_shared<AllTold>();
-  told->push_back(told_of(server));
+  told->servers.push_back(told_of(server));
   for (unsigned i = 0; i < core_count(); ++i) tell(i, told);
 }
 
-bool Upstream::drain(const std::string& server, bool is_drained) {
+bool Upstream::drain(const std::string& name, bool is_drained) {
   if (!is_owner()) return false;
-  const auto found =
-      std::ranges::find(servers_, server, [](const auto& one) -> const std::string& { return one->address; });
-  if (found == servers_.end()) return false;
-  shared_->drains->set(server, is_drained);
-  if (std::exchange((*found)->is_drained, is_drained) == is_drained) return true;
-  log_error("upstream " + shared_->options.name.value + ", " + server + (is_drained ? ": drained" : ": enabled again"));
-  tell_all(**found);
+  std::vector<Server*> meant;
+  for (const auto& server : servers_) {
+    if (server->address == name || server->entry == name) meant.push_back(server.get());
+  }
+  if (meant.empty()) return false;
+  Drains& drains = *shared_->drains;
+  const std::string& entry = meant[0]->entry;
+  if (entry != name && drains.has(entry)) {
+    // From now on its addresses are drained, one by one.
+    drains.set(entry, false);
+    for (const auto& server : servers_) {
+      if (server->entry == entry) drains.set(server->address, true);
+    }
+  }
+  drains.set(name, is_drained);
+  for (Server* const server : meant) {
+    if (!is_drained) drains.set(server->address, false);
+    if (std::exchange(server->is_drained, is_drained) == is_drained) continue;
+    log_error("upstream " + shared_->options.name.value + ", " + server->address +
+              (is_drained ? ": drained" : ": enabled again"));
+    tell_all(*server);
+  }
   return true;
 }
 
@@ -603,7 +693,7 @@ std::vector<Upstream::Status> Upstream::status() const {
   for (const auto& server : servers_) {
     all.push_back({.name = server->address,
                    .state = is_owner() ? name_of(server->health.state) : std::string_view(),
-                   .is_drained = shared_->drains->has(server->address),
+                   .is_drained = is_drained(*server),
                    .is_backup = server->is_backup,
                    .weight = server->weight,
                    .requests = server->requests,
@@ -625,7 +715,8 @@ void Upstream::tell_everything(unsigned core) {
   if (!is_owner()) return;
   owner_->is_behind[core] = false;
   auto told = std::make_shared<AllTold>();
-  for (const auto& server : servers_) told->push_back(told_of(*server));
+  told->addresses = addresses_;
+  for (const auto& server : servers_) told->servers.push_back(told_of(*server));
   tell(core, std::move(told));
 }
 

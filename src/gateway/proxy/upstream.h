@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "gateway/proxy/balance.h"
 #include "gateway/proxy/drains.h"
 #include "gateway/proxy/health.h"
+#include "gateway/proxy/name_watch.h"
 #include "gateway/proxy/options.h"
 #include "gateway/proxy/probe.h"
 #include "gateway/proxy/retry_budget.h"
@@ -60,13 +62,22 @@ struct SharedUpstream {
     std::vector<Upstream*> all;
     std::shared_ptr<limits::Shared> busy;  // of the limit of connections
   };
+  // A server of the configuration, or one of several addresses of its host name.
   struct Server {
     http::client::Origin origin;
-    std::string name;
+    std::string name;   // of an address: "app.internal:3000/10.0.0.7"
+    std::string entry;  // the name of the configuration's server
+    std::string host;   // as a Host field names it
+    std::string tls_name;
     std::uint32_t weight = 1;
     bool is_backup = false;
     std::shared_ptr<TroubleLog> trouble;
+
+    [[nodiscard]] bool has_host_name() const;
+    [[nodiscard]] Server at(const std::string& ip, const std::string& upstream) const;
   };
+  // The addresses that are servers of their own, by the name of the configuration's server.
+  using Addresses = std::map<std::string, std::vector<Server>, std::less<>>;
 
   // `before`: the previous version, which may have other servers or another balancing; may be null. Every core then
   // keeps its Upstream and passes this to serve(). `context`: for https servers.
@@ -91,6 +102,9 @@ struct SharedUpstream {
 // One core owns the upstream: it probes the servers and decides with Health which of them get requests. All cores count
 // the results of their requests and report them to the owner from time to time. The owner sends changes to all cores. A
 // request uses the state that its core last received.
+//
+// The owner also looks up the host names. If a name has several addresses, each of them is a server, in place of the
+// name.
 class Upstream {
  public:
   struct Server;
@@ -129,8 +143,9 @@ class Upstream {
   [[nodiscard]] bool limits_connections() const { return shared_->options.connections != 0; }
   // Whether a server is left that is not removed.
   [[nodiscard]] bool has_server() const { return !std::ranges::all_of(candidates_, &Candidate::is_removed); }
-  // A drained server gets no requests until it is enabled again. Its requests in progress go on. Returns whether this
-  // core owns the upstream and there is such a server.
+  // A drained server gets no requests until it is enabled again. Its requests in progress go on. The name of the
+  // configuration's server means all its addresses, also those that it gets later. Returns whether this core owns the
+  // upstream and there is such a server.
   bool drain(const std::string& server, bool is_drained);
   // One core's view of a server.
   struct Status {
@@ -162,7 +177,10 @@ class Upstream {
     unsigned permit_core = 0;
     std::uint64_t permit = 0;  // 0: none
   };
-  using AllTold = std::vector<Told>;
+  struct AllTold {
+    std::vector<Told> servers;
+    std::shared_ptr<const SharedUpstream::Addresses> addresses;
+  };
   // A core's report to the owner about a server.
   struct Report {
     std::uint64_t id = 0;
@@ -183,6 +201,15 @@ class Upstream {
   [[nodiscard]] unsigned core_count() const { return mesh_ != nullptr ? mesh_->size() : 1; }
   [[nodiscard]] bool is_owner() const { return owner_ != nullptr; }
   [[nodiscard]] Server* find(std::uint64_t id) const;
+  // A server of some version, with the entry of that version's configuration.
+  struct Place {
+    const SharedUpstream::Server& server;
+    const SharedUpstream::Server& entry;
+  };
+  [[nodiscard]] std::vector<Place> places(const SharedUpstream& of) const;
+  // Makes the list of servers anew. Servers that stay keep everything.
+  void arrange();
+  [[nodiscard]] bool is_drained(const Server& server) const;
   [[nodiscard]] Server* choose(const SharedUpstream& of, const http::Exchange& exchange,
                                std::span<const std::uint64_t> tried);
   // The servers of an earlier version. A server that was released already is created again.
@@ -208,6 +235,8 @@ class Upstream {
   // The following run only on the owner.
   void hear(const std::vector<Report>& reports);
   void hear_probe(Server& server, std::string_view fault);
+  void watch_names();
+  void hear_addresses(const std::string& entry, const net::Resolver::Answer& answer);
   // Sends the server's state to all cores.
   void tell_all(const Server& server);
   // Logs the server's new state and sends it to all cores.
@@ -222,6 +251,7 @@ class Upstream {
   std::shared_ptr<const SharedUpstream> shared_;
   const std::shared_ptr<SharedUpstream::Cores> cores_;
   const unsigned owner_core_;
+  std::shared_ptr<const SharedUpstream::Addresses> addresses_ = std::make_shared<SharedUpstream::Addresses>();
   std::vector<std::unique_ptr<Server>> servers_;  // in the configuration's order
   std::vector<Candidate*> candidates_;            // the same
   std::vector<std::unique_ptr<Server>> gone_;     // removed servers with unfinished requests
@@ -247,7 +277,8 @@ struct Upstream::Server : Candidate {
          const SharedUpstream::Server& options);
 
   const std::string upstream;  // the name of the upstream
-  const std::string address;   // SharedUpstream::name_of()
+  const std::string address;   // SharedUpstream::Server::name
+  const std::string entry;     // SharedUpstream::Server::entry
   const std::string host;      // as a Host field names it
   const std::shared_ptr<TroubleLog> trouble;
   http::client::Pool pool;
