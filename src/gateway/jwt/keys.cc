@@ -1,7 +1,6 @@
 #include "gateway/jwt/keys.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include <openssl/bio.h>
@@ -23,66 +22,22 @@
 #include "base/free.h"
 #include "core/whole_file.h"
 #include "gateway/jwt/base64url.h"
+#include "gateway/jwt/scheme.h"
 
 namespace sluice::gateway::jwt {
 namespace {
 
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
-using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
-using PublicKey = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Free<EVP_PKEY_CTX_free>>;
-using DigestContext = std::unique_ptr<EVP_MD_CTX, Free<EVP_MD_CTX_free>>;
 using Mac = std::unique_ptr<EVP_MAC, Free<EVP_MAC_free>>;
 using MacContext = std::unique_ptr<EVP_MAC_CTX, Free<EVP_MAC_CTX_free>>;
 using ParameterBuilder = std::unique_ptr<OSSL_PARAM_BLD, Free<OSSL_PARAM_BLD_free>>;
 using Parameters = std::unique_ptr<OSSL_PARAM, Free<OSSL_PARAM_free>>;
-using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Free<ECDSA_SIG_free>>;
 
 using Kind = Key::Kind;
 
 constexpr std::size_t largest_file = 1 << 20;
 constexpr std::size_t ed25519_bytes = 32;
 constexpr std::size_t longest_der = 144;  // of an ECDSA signature on P-521
-
-// Ed25519 needs no separate digest.
-const EVP_MD* no_digest() { return nullptr; }
-
-// Indexed by Algorithm.
-struct Scheme {
-  Kind kind;
-  const EVP_MD* (*digest)();
-  bool is_pss = false;
-};
-constexpr Scheme schemes[] = {
-    {Kind::secret, EVP_sha256},    {Kind::secret, EVP_sha384},    {Kind::secret, EVP_sha512},
-    {Kind::rsa, EVP_sha256},       {Kind::rsa, EVP_sha384},       {Kind::rsa, EVP_sha512},
-    {Kind::rsa, EVP_sha256, true}, {Kind::rsa, EVP_sha384, true}, {Kind::rsa, EVP_sha512, true},
-    {Kind::p256, EVP_sha256},      {Kind::p384, EVP_sha384},      {Kind::p521, EVP_sha512},
-    {Kind::ed25519, no_digest}};
-static_assert(std::size(schemes) == std::size(algorithms));
-
-const Scheme& scheme_of(Algorithm algorithm) { return schemes[static_cast<std::size_t>(algorithm)]; }
-
-// RFC 7518, 3.2: a secret must be at least as long as the hash.
-std::size_t min_secret(Algorithm algorithm) {
-  return static_cast<std::size_t>(EVP_MD_get_size(scheme_of(algorithm).digest()));
-}
-
-struct Curve {
-  Kind kind;
-  std::string_view name;  // in a JWK
-  const char* group;      // OpenSSL's name
-  std::size_t bytes;      // size of a coordinate, and of half a signature
-};
-constexpr Curve curves[] = {{Kind::p256, "P-256", "prime256v1", 32},
-                            {Kind::p384, "P-384", "secp384r1", 48},
-                            {Kind::p521, "P-521", "secp521r1", 66}};
-
-// Null if the key is not on an elliptic curve.
-const Curve* curve_of(Kind kind) {
-  const auto* const found = std::ranges::find(curves, kind, &Curve::kind);
-  return found != std::end(curves) ? found : nullptr;
-}
 
 // The algorithms to use a key with, without duplicates. `accepted`: as Options::algorithms.
 std::vector<Algorithm> algorithms_for(Kind kind, const std::vector<Algorithm>& accepted) {
@@ -95,16 +50,7 @@ std::vector<Algorithm> algorithms_for(Kind kind, const std::vector<Algorithm>& a
   return chosen;
 }
 
-const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
-
-// If OpenSSL has no memory at start-up, the program ends.
-template <class T>
-T need(T object) {
-  if (!object) throw std::bad_alloc();
-  return object;
-}
-
-PublicKey make_public(const char* type, OSSL_PARAM_BLD* builder) {
+PKey make_public(const char* type, OSSL_PARAM_BLD* builder) {
   const Parameters parameters(need(OSSL_PARAM_BLD_to_param(builder)));
   const KeyContext context(need(EVP_PKEY_CTX_new_from_name(nullptr, type, nullptr)));
   EVP_PKEY* key = nullptr;
@@ -113,7 +59,7 @@ PublicKey make_public(const char* type, OSSL_PARAM_BLD* builder) {
     ERR_clear_error();
     return nullptr;
   }
-  return PublicKey(key);
+  return PKey(key);
 }
 
 bool is_sound(EVP_PKEY* key) {
@@ -135,7 +81,7 @@ std::expected<std::string, std::string> read_file(const std::string& path) {
 struct Key::Material {
   Kind kind{};
   std::string secret;
-  PublicKey public_key;
+  PKey public_key;
 
   ~Material() { OPENSSL_cleanse(secret.data(), secret.size()); }
 };
@@ -148,9 +94,10 @@ Key::Kind Key::kind() const { return material_->kind; }
 
 Key::Made Key::with(Algorithm algorithm) const {
   SLUICE_ASSERT(scheme_of(algorithm).kind == kind());
-  if (kind() == Kind::secret && material_->secret.size() < min_secret(algorithm)) {
-    return std::unexpected("the secret has " + std::to_string(material_->secret.size()) + " bytes; " +
-                           std::string(name_of(algorithm)) + " needs " + std::to_string(min_secret(algorithm)));
+  if (kind() == Kind::secret) {
+    if (auto wrong = check_secret(material_->secret.size(), algorithm); !wrong.empty()) {
+      return std::unexpected(std::move(wrong));
+    }
   }
   return std::shared_ptr<const Key>(new Key(algorithm, id_, material_));
 }
@@ -168,31 +115,9 @@ Key::Made Key::from_secret(std::string_view secret, std::optional<std::string> i
 
 Key::Made Key::from_public(std::shared_ptr<Material> material, std::optional<std::string> id) {
   EVP_PKEY* const key = material->public_key.get();
-  if (EVP_PKEY_is_a(key, "RSA") == 1) {
-    const auto bits = static_cast<unsigned>(EVP_PKEY_get_bits(key));
-    if (bits < min_rsa_bits) {
-      return std::unexpected("the RSA key has " + std::to_string(bits) + " bits; " + std::to_string(min_rsa_bits) +
-                             " are needed");
-    }
-    if (bits > max_rsa_bits) {
-      return std::unexpected("the RSA key has more than " + std::to_string(max_rsa_bits) + " bits");
-    }
-    material->kind = Kind::rsa;
-  } else if (EVP_PKEY_is_a(key, "EC") == 1) {
-    char group[64] = {};
-    std::size_t size = 0;
-    (void)EVP_PKEY_get_group_name(key, group, sizeof group, &size);
-    const auto* const curve = std::ranges::find(curves, std::string_view(group), &Curve::group);
-    if (curve == std::end(curves)) {
-      ERR_clear_error();
-      return std::unexpected("the EC key is not on P-256, P-384 or P-521");
-    }
-    material->kind = curve->kind;
-  } else if (EVP_PKEY_is_a(key, "ED25519") == 1) {
-    material->kind = Kind::ed25519;
-  } else {
-    return std::unexpected("the key is neither RSA, EC nor Ed25519");
-  }
+  const auto kind = kind_of(key);
+  if (!kind) return std::unexpected(kind.error());
+  material->kind = *kind;
   if (!is_sound(key)) return std::unexpected("the public key is not a valid one");
   const Algorithm algorithm = algorithms_for(material->kind, {}).front();
   return std::shared_ptr<const Key>(new Key(algorithm, std::move(id), std::move(material)));
