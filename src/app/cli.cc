@@ -8,12 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include "app/config/text.h"
+#include "base/time.h"
+#include "gateway/jwt/token.h"
 
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 9> commands = {"serve",  "check", "reload",    "proxy",        "test",
-                                                      "import", "store", "reference", "hash-password"};
+constexpr std::array<std::string_view, 11> commands = {
+    "serve", "check", "reload", "proxy", "test", "import", "store", "keys", "token", "reference", "hash-password"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -27,6 +29,23 @@ std::string unknown_command(std::string_view word) {
     text += "; did you mean \"" + std::string(meant) + "\"?";
   }
   return text + "\nRun with --help for more information.\n";
+}
+
+std::string check_algorithm(const std::string& text) {
+  if (gateway::jwt::parse_algorithm(text)) return {};
+  std::string names;
+  for (const auto& [name, algorithm] : gateway::jwt::algorithms) names.append(names.empty() ? "" : ", ").append(name);
+  return "\"" + text + "\" must be one of " + names;
+}
+
+std::string check_expires(const std::string& text) {
+  const auto duration = config::parse_duration(text);
+  return duration && *duration >= 1s ? "" : "\"" + text + "\" must be a duration of at least 1s: 90s, 15m, 24h";
+}
+
+std::string check_claim(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals != 0 && equals != text.npos ? "" : "\"" + text + "\" must be NAME=VALUE: role=admin, level=3";
 }
 
 }  // namespace
@@ -67,6 +86,51 @@ Command parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("hash-password", "Print the hash of a password, for the users of a policy of type \"basic\"");
   hash_password->footer("The password is the first line of standard input. On a terminal, the command prompts for it.");
   hash_password->callback([&] { command.action = Command::Action::hash_password; });
+  CLI::App* keys = app.add_subcommand("keys", "Make a key for tokens, and print the policy of type \"jwt\" for it");
+  keys->add_option_function<std::string>(
+          "--alg", [&](const std::string& name) { command.keys.algorithm = *gateway::jwt::parse_algorithm(name); },
+          "HS256, RS256, PS256, ES256, one of these with 384 or 512, or EdDSA; default: ES256")
+      ->option_text("ALG")
+      ->check(check_algorithm);
+  keys->add_option("--kid", command.keys.id,
+                   "The key's id, also the beginning of the files' names; default: a part of the key's thumbprint")
+      ->option_text("ID")
+      ->check([](const std::string& text) { return check_key_id(text); });
+  keys->add_option("--out", command.keys.folder, "The folder for the files; default: the working directory")
+      ->option_text("DIR");
+  keys->footer(
+      "Writes ID.key.pem, ID.pub.pem and ID.jwks.json, or ID.secret for HS256, HS384 and HS512. Existing files are "
+      "not overwritten.");
+  keys->callback([&] { command.action = Command::Action::keys; });
+  CLI::App* token = app.add_subcommand("token", "Sign a token for a policy of type \"jwt\", for development and tests");
+  token->add_option("--key", command.token.key, "A PEM private key, or a file with a secret")
+      ->option_text("FILE")
+      ->required();
+  token
+      ->add_option_function<std::string>(
+          "--alg", [&](const std::string& name) { command.token.algorithm = gateway::jwt::parse_algorithm(name); },
+          "The algorithm; default: that of the key, which is RS256 for RSA and HS256 for a secret")
+      ->option_text("ALG")
+      ->check(check_algorithm);
+  token->add_option("--kid", command.token.id, "The key's id; default: the one in NAME.jwks.json beside NAME.key.pem")
+      ->option_text("ID");
+  token
+      ->add_option_function<std::string>(
+          "--expires", [&](const std::string& text) { command.token.expires = config::parse_duration(text); },
+          "How long the token is valid; default: 1h")
+      ->option_text("DURATION")
+      ->check(check_expires);
+  token->add_option("--issuer", command.token.issuer, "The claim \"iss\"")->option_text("TEXT");
+  token->add_option("--audience", command.token.audience, "The claim \"aud\"")->option_text("TEXT");
+  token->add_option("--subject", command.token.subject, "The claim \"sub\"")->option_text("TEXT");
+  token
+      ->add_option("--claim", command.token.claims,
+                   "Another claim: role=admin, level=3, tags='[\"a\",\"b\"]'. A value that is not JSON is text. Repeat "
+                   "the option for more claims")
+      ->option_text("NAME=VALUE")
+      ->check(check_claim)
+      ->allow_extra_args(false);
+  token->callback([&] { command.action = Command::Action::token; });
   CLI::App* store = app.add_subcommand("store", "Maintain the files of [store.NAME]");
   store->require_subcommand(1);
   CLI::App* gc = store->add_subcommand("gc", "Remove unused files, as defined by `used` and `grace`");

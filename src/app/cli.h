@@ -4,8 +4,10 @@
 #include <string>
 
 #include "app/import/options.h"
+#include "app/keys_command.h"
 #include "app/proxy_command.h"
 #include "app/suite/run.h"
+#include "app/token_command.h"
 
 namespace sluice::app {
 
@@ -27,6 +29,8 @@ struct Command {
     reload,         // make the server at `admin` read its configuration again
     store_gc,       // remove unused files from the stores of `file`
     hash_password,  // print a hash of the password on standard input
+    keys,           // make a key for tokens
+    token,          // sign a token
     reference,      // print the reference of all keys
     print,          // print `text` and exit with exit_ok: --help, --version
     usage_error,    // print `text` to standard error and exit with exit_usage
@@ -37,6 +41,8 @@ struct Command {
   suite::RunOptions suites;
   import::Options import_options;
   ProxyCommand proxy;
+  KeysCommand keys;
+  TokenCommand token;
   bool dry_run = false;
   std::string admin = "http://127.0.0.1:8081";
   std::string text;

@@ -44,6 +44,32 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(parse({"hash-password"}).action, Command::Action::hash_password);
 }
 
+TEST(CommandLine, KeysAndTokens) {
+  using gateway::jwt::Algorithm;
+  EXPECT_EQ(parse({"keys"}).action, Command::Action::keys);
+  EXPECT_EQ(parse({"keys"}).keys.algorithm, Algorithm::es256);
+  const KeysCommand keys = parse({"keys", "--alg", "PS384", "--kid", "films", "--out", "keys"}).keys;
+  EXPECT_EQ(keys.algorithm, Algorithm::ps384);
+  EXPECT_EQ(keys.id, "films");
+  EXPECT_EQ(keys.folder, "keys");
+
+  EXPECT_EQ(parse({"token", "--key", "a.key.pem"}).action, Command::Action::token);
+  EXPECT_EQ(parse({"token", "--key", "a.key.pem"}).token.algorithm, std::nullopt);
+  EXPECT_EQ(parse({"token", "--key", "a.key.pem"}).token.expires, std::nullopt);
+  const TokenCommand token =
+      parse({"token", "--key", "a.key.pem", "--alg", "EdDSA", "--kid", "films", "--expires", "15m", "--issuer", "i",
+             "--audience", "a", "--subject", "ada", "--claim", "role=admin", "--claim", "tags=[1,2]"})
+          .token;
+  EXPECT_EQ(token.key, "a.key.pem");
+  EXPECT_EQ(token.algorithm, Algorithm::eddsa);
+  EXPECT_EQ(token.id, "films");
+  EXPECT_EQ(token.expires, 15min);
+  EXPECT_EQ(token.issuer, "i");
+  EXPECT_EQ(token.audience, "a");
+  EXPECT_EQ(token.subject, "ada");
+  EXPECT_EQ(token.claims, (std::vector<std::string>{"role=admin", "tags=[1,2]"}));
+}
+
 TEST(CommandLine, HelpAndVersion) {
   EXPECT_EQ(parse({"--version"}).action, Command::Action::print);
   EXPECT_EQ(parse({"--version"}).text, "sluice " SLUICE_VERSION "\n");
@@ -71,6 +97,19 @@ TEST(CommandLine, Refused) {
       {{"serve", "a", "b"}, "sluice: The following argument was not expected: b\n"},
       {{"check", "--fast"}, "sluice: The following argument was not expected: --fast\n"},
       {{"--fast"}, "sluice: A subcommand is required\n"},
+      {{"keys", "--kid", "../a"},
+       "sluice: --kid: \"../a\" names files: it must be letters, digits, \".\", \"_\" and \"-\", and not begin with "
+       "\".\" or \"-\"\n"},
+      {{"token"}, "sluice: --key is required\n"},
+      {{"token", "--key", "a", "--alg", "none"},
+       "sluice: --alg: \"none\" must be one of HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, "
+       "ES384, ES512, EdDSA\n"},
+      {{"token", "--key", "a", "--expires", "soon"},
+       "sluice: --expires: \"soon\" must be a duration of at least 1s: 90s, 15m, 24h\n"},
+      {{"token", "--key", "a", "--expires", "0"},
+       "sluice: --expires: \"0\" must be a duration of at least 1s: 90s, 15m, 24h\n"},
+      {{"token", "--key", "a", "--claim", "role"},
+       "sluice: --claim: \"role\" must be NAME=VALUE: role=admin, level=3\n"},
   };
   for (const auto& [words, text] : cases) {
     Command command = parse(words);

@@ -7,6 +7,7 @@
 #include "app/config/reference.h"
 #include "app/hash_password.h"
 #include "app/import/import.h"
+#include "app/keys_command.h"
 #include "app/policy_keys.h"
 #include "app/prepare.h"
 #include "app/reload_command.h"
@@ -14,6 +15,7 @@
 #include "app/statement_errors.h"
 #include "app/store_gc.h"
 #include "app/suite/run.h"
+#include "app/token_command.h"
 
 namespace {
 
@@ -32,6 +34,10 @@ int run(Command command) {
       return exit_ok;
     case Command::Action::hash_password:
       return print_hash(stdout, stderr);
+    case Command::Action::keys:
+      return make_keys(command.keys, stdout, stderr);
+    case Command::Action::token:
+      return print_token(command.token, stdout, stderr);
     case Command::Action::import_:
       return import::run_import(command.import_options, stdout, stderr);
     case Command::Action::test:

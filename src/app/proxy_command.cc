@@ -1,31 +1,17 @@
 #include "app/proxy_command.h"
 
 #include <cerrno>
-#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "app/config/text.h"
 #include "core/address.h"
 #include "gateway/proxy/options.h"
 
 namespace sluice::app {
-namespace {
-
-// Quotes a TOML string. Control characters were rejected earlier.
-std::string toml_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
-}  // namespace
-
 std::expected<std::string, std::string> proxy_configuration(const ProxyCommand& command) {
   if (!core::Address::parse(command.listen)) {
     return std::unexpected(fmt::format(
@@ -38,14 +24,14 @@ std::expected<std::string, std::string> proxy_configuration(const ProxyCommand& 
     if (const auto origin = gateway::parse_server(server); !origin) {
       return std::unexpected(fmt::format("\"{}\" {}", argument, origin.error()));
     }
-    servers += (servers.empty() ? "" : ", ") + toml_string(server);
+    servers += (servers.empty() ? "" : ", ") + config::quote(server);
   }
   return fmt::format(
       "[server]\nlisten = [{}]\n\n"
       "[admin]\nlisten = \"\"\n\n"
       "[[upstream]]\nname = \"servers\"\nservers = [{}]\n\n"
       "[[route]]\npath = \"/{{rest...}}\"\nupstream = \"servers\"\n",
-      toml_string(command.listen), servers);
+      config::quote(command.listen), servers);
 }
 
 std::string file_of(const std::string& text) {

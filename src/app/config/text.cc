@@ -106,6 +106,15 @@ std::string format_size(ByteSize size) {
   return "0";
 }
 
+std::string quote(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
 std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates) {
   // Declared names are no longer than this, and computing the distance takes time in proportion to both lengths.
   if (text.size() > 64) return {};

@@ -8,7 +8,7 @@
 #include "base/declare.h"
 #include "base/time.h"
 
-// The syntax of durations, sizes and names in the file, and suggestions for misspelled names.
+// The syntax of durations, sizes, strings and names in the file, and suggestions for misspelled names.
 namespace sluice::app::config {
 
 // "250ms", "10s", "1h30m": numbers with units, larger units first, each unit at most once. "0" needs no unit.
@@ -18,6 +18,9 @@ namespace sluice::app::config {
 // "16KiB", "1MiB", "2GiB", "512B", "512".
 [[nodiscard]] std::optional<ByteSize> parse_size(std::string_view text);
 [[nodiscard]] std::string format_size(ByteSize size);
+
+// Quotes a string of TOML. Precondition: the text has no control characters.
+[[nodiscard]] std::string quote(std::string_view text);
 
 // The candidate that the text is most likely a misspelling of; empty if none is similar.
 [[nodiscard]] std::string_view nearest(std::string_view text, std::span<const std::string_view> candidates);
