@@ -1,5 +1,6 @@
 """`jwks_url` of a policy of type "jwt": keys that an issuer publishes, through the real program. A Python server is the issuer."""
 import contextlib
+import gzip
 import json
 import threading
 import time
@@ -9,7 +10,7 @@ import pytest
 from certificates import Authority
 from test_gateway import wait_until
 from test_gateway_tls import speaks
-from test_jwt import ask, counted, refused
+from test_jwt import ask, bearer, counted, refused
 from test_reload import reload, write
 from tokens import Ec, Rsa, soon
 from upstream import Upstream, response
@@ -175,6 +176,68 @@ def test_many_wait_for_one_fetch(sluice):
         assert issuer.fetches == 2
 
 
+def test_only_requests_with_an_unknown_key_wait(sluice):
+    with issuing() as issuer:
+        server = sluice(config(issuer.url, 'jwks_timeout = "60s"', 'audience = "films"', more=OPEN), server="cores = 1")
+        good = lambda kid="first": issuer.token(kid, aud="films")
+        issuer.signers = {**issuer.signers, "second": Ec()}
+        released = threading.Event()
+
+        def slowly(connection):
+            released.wait(30)
+            return response(issuer.set())
+
+        issuer.answer = slowly
+        with server.connect() as waiting:
+            waiting.send(f"GET /auth HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {good('second')}\r\n\r\n")
+            wait_until(lambda: issuer.fetches == 2)
+            for _ in range(4):  # while the issuer thinks
+                assert with_token(server, good()).status == 200
+                assert server.get("/open").status == 200
+                assert refused(with_token(server, None), "needed", error=None)
+                assert refused(with_token(server, issuer.token()), "another audience")
+                assert refused(with_token(server, good("second")[:-8]), "malformed")
+                assert refused(with_token(server, Ec().token(soon(aud="films"), kid="first")), "signature")
+            assert not released.is_set() and issuer.fetches == 2
+            released.set()
+            assert waiting.read().status == 200
+
+
+def test_no_valid_token_is_refused_while_keys_rotate(sluice):
+    """An issuer publishes a key before it signs with it, and removes it when it has not signed with it for a while."""
+    with issuing() as issuer:
+        server = sluice(config(issuer.url, 'jwks_every = "1s"'), server="cores = 2")
+        answers, signs_with, over = [], ["first", issuer.signers["first"]], threading.Event()
+
+        def call():
+            with server.connect() as client:
+                while not over.wait(0.01):
+                    kid, pair = signs_with
+                    answers.append((kid, client.get("/auth", bearer(pair.token(kid=kid))).status))
+
+        clients = [threading.Thread(target=call) for _ in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            for old, new in (("first", "second"), ("second", "third")):
+                last = issuer.token(old)
+                issuer.signers = {**issuer.signers, new: Ec()}
+                published = issuer.fetches
+                wait_until(lambda: issuer.fetches >= published + 2)  # so one of them has ended
+                signs_with = [new, issuer.signers[new]]
+                changed = len(answers)
+                wait_until(lambda: len(answers) >= changed + 40)
+                issuer.signers = {new: issuer.signers[new]}
+                wait_until(lambda: with_token(server, last).status == 401)
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+        assert {kid for kid, _ in answers} == {"first", "second", "third"}
+        assert [answer for answer in answers if answer[1] != 200] == []
+        assert server.sample(FAILED % issuer.url) == 0
+
+
 @pytest.mark.parametrize("trickles", [False, True])
 def test_nobody_waits_longer_than_the_fetch_may_take(sluice, trickles):
     with issuing() as issuer:
@@ -220,6 +283,62 @@ def test_without_keys_nothing_is_ready(sluice):
         assert server.log.count(f"keys of {issuer.url}/keys: fetched\n") == 1
 
 
+@pytest.mark.parametrize("answer, says", [
+    (response(b"<html>", "Content-Type: text/html"), "it is no JWK set"),
+    (response(b"", status="503 Service Unavailable"), "it answered 503"),
+    (b"", "it gave no response"),
+    (None, "it did not answer in time"),
+], ids=["no JSON", "503", "nothing", "silence"])
+def test_an_issuer_that_is_not_ready_at_the_start(sluice, answer, says):
+    with issuing() as issuer:
+        over = threading.Event()
+
+        def wrong(connection):
+            if answer is None:
+                over.wait(30)
+            return answer or None
+
+        good, issuer.answer = issuer.answer, wrong
+        server = sluice(config(issuer.url, 'jwks_timeout = "200ms"'), ready="/livez")
+        wait_until(lambda: server.sample(FAILED % issuer.url) >= 1)
+        assert f"/keys: {says}" in server.log
+        answered = with_token(server, issuer.token())
+        assert (answered.status, answered.get("retry-after")) == (503, "1") and server.admin("/readyz")[0] == 503
+        issuer.answer = good
+        over.set()
+        wait_until(lambda: with_token(server, issuer.token()).status == 200)
+        server.wait()
+
+
+def test_a_redirect_is_not_followed(sluice):
+    with issuing() as issuer, issuing() as other:
+        issuer.signers = other.signers
+        for status, location in (("301 Moved Permanently", f"{other.url}/keys"), ("302 Found", f"{issuer.url}/elsewhere"),
+                                 ("303 See Other", "/elsewhere"), ("307 Temporary Redirect", f"{other.url}/keys"),
+                                 ("308 Permanent Redirect", "/elsewhere")):
+            issuer.answer = lambda connection: response(issuer.set(), f"Location: {location}", status=status)
+            server = sluice(config(issuer.url), ready="/livez")
+            wait_until(lambda: server.sample(FAILED % issuer.url) >= 1)
+            assert f"/keys: it answered {status[:3]}" in server.log
+            assert with_token(server, issuer.token()).status == 503
+            server.stop()
+        assert other.back.connections == 0 and {request[1] for request in issuer.back.requests} == {"/keys"}
+
+
+@pytest.mark.parametrize("form", [
+    lambda keys: response(keys, "Content-Type: text/html"),
+    lambda keys: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n%s\r\n%x\r\n%s\r\n0\r\nX-Sum: 1\r\n\r\n"
+                 % (keys[:4], len(keys) - 4, keys[4:]),
+    lambda keys: b"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n" + response(keys),
+    lambda keys: response(b" " * 900_000 + keys),
+    lambda keys: response(b'{"x":{"keys":[]},' + keys[1:]),
+], ids=["another type", "chunked", "after a hint", "almost too large", "with more members"])
+def test_forms_of_a_set(sluice, form):
+    with issuing() as issuer:
+        issuer.answer = lambda connection: form(issuer.set())
+        assert with_token(sluice(config(issuer.url)), issuer.token()).status == 200
+
+
 HUGE = b'{"keys":[' + b" " * (1 << 20) + b"]}"
 
 
@@ -234,7 +353,18 @@ HUGE = b'{"keys":[' + b" " * (1 << 20) + b"]}"
     (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "its response breaks off"),
     (b"SSH-2.0-OpenSSH\r\n\r\n", "it gave no response"),
     (b"", "it gave no response"),
-], ids=["no JSON", "empty", "a secret", "huge", "huge without a length", "500", "302", "broken off", "no HTTP", "nothing"])
+    (response(b"[]"), "it is no JWK set"),
+    (response(b'{"keys":{"a":1}}'), "it is no JWK set"),
+    (response(b'{"keys":' + b"[" * 5000), "it is no JWK set"),
+    (response(gzip.compress(b'{"keys":[]}'), "Content-Encoding: gzip"), "it is no JWK set"),
+    (response(2 * HUGE), "its set is larger than 1048576 bytes"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n" + 2 * HUGE, "its set is larger than 1048576 bytes"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "its response breaks off"),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", "it answered 204"),
+    (response(b"", status="206 Partial Content"), "it answered 206"),
+    (response(b"", status="401 Unauthorized"), "it answered 401"),
+], ids=["no JSON", "empty", "a secret", "huge", "huge without a length", "500", "302", "broken off", "no HTTP", "nothing", "a list", "keys in an object",
+        "too deep", "gzip", "2 MiB", "2 MiB in a chunk", "no chunk", "204", "206", "401"])
 def test_an_answer_that_is_no_set_changes_nothing(sluice, answer, says):
     with issuing() as issuer:
         server = sluice(config(issuer.url, 'jwks_every = "1s"', 'jwks_timeout = "10s"'))
