@@ -363,8 +363,8 @@ HUGE = b'{"keys":[' + b" " * (1 << 20) + b"]}"
     (b"HTTP/1.1 204 No Content\r\n\r\n", "it answered 204"),
     (response(b"", status="206 Partial Content"), "it answered 206"),
     (response(b"", status="401 Unauthorized"), "it answered 401"),
-], ids=["no JSON", "empty", "a secret", "huge", "huge without a length", "500", "302", "broken off", "no HTTP", "nothing", "a list", "keys in an object",
-        "too deep", "gzip", "2 MiB", "2 MiB in a chunk", "no chunk", "204", "206", "401"])
+], ids=["no JSON", "empty", "a secret", "huge", "huge without a length", "500", "302", "broken off", "no HTTP", "nothing",
+        "a list", "keys in an object", "too deep", "gzip", "2 MiB", "2 MiB in a chunk", "no chunk", "204", "206", "401"])
 def test_an_answer_that_is_no_set_changes_nothing(sluice, answer, says):
     with issuing() as issuer:
         server = sluice(config(issuer.url, 'jwks_every = "1s"', 'jwks_timeout = "10s"'))

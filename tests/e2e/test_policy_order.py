@@ -289,7 +289,7 @@ requests = 2
         for client in clients:
             assert client.read().status == 200
             client.close()
-        for tenant in "abc":  # whoever was refused holds no place
+        for tenant in "abc":  # a refused request holds no place
             wait_until(lambda: server.get("/", f"X-Tenant: {tenant}").status == 200)
 
 
