@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "fuzzing.h"
-#include "gateway/apikey/place.h"
 #include "gateway/basic/credentials.h"
 #include "gateway/basic/password.h"
 #include "gateway/headers/template.h"
+#include "gateway/place.h"
 #include "http/claims.h"
 #include "http/identity.h"
 
@@ -19,11 +19,11 @@ namespace {
 using namespace sluice;
 using namespace sluice::gateway;
 using sluice::fuzz::require;
-using In = apikey::Place::In;
-using Count = apikey::FoundKey::Count;
+using In = Place::In;
+using Count = FoundCredential::Count;
 
 void look_for_key(In in, std::string_view text) {
-  const apikey::Place place{.in = in, .name = "key"};
+  const Place place{.in = in, .name = "key"};
   const std::string target = "/path?" + std::string(text);
   const std::vector<http::Field> fields = {{"Cookie", text}, {"Key", text}, {"A", text}};
   http::Request request;
@@ -31,10 +31,10 @@ void look_for_key(In in, std::string_view text) {
   request.query = std::string_view(target).substr(6);
   request.fields = fields;
   std::string scratch;
-  const auto found = find_key(place, request, scratch);
+  const auto found = find_credential(place, request, scratch);
   ChangedRequest changed;
-  if (found.count != Count::none) hide_key(place, request, changed);
-  require(find_key(place, request, scratch).count == Count::none, "a key is left");
+  if (found.count != Count::none) hide_credential(place, request, changed);
+  require(find_credential(place, request, scratch).count == Count::none, "a key is left");
   require(request.target.ends_with(request.query), "the query string is another one");
 }
 

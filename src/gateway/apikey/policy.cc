@@ -12,6 +12,13 @@ namespace {
 constexpr std::size_t least_key = 16;          // characters
 constexpr std::size_t most_remembered = 4096;  // rows of a table
 
+Place place_of(const Options& options) {
+  using In = Place::In;
+  if (options.query) return {In::query, options.query->value};
+  if (options.cookie) return {In::cookie, options.cookie->value};
+  return {In::header, options.header.value};
+}
+
 std::shared_ptr<const http::Claims> claims_of(std::string_view name) {
   Buffer json;
   json.append(R"({"sub":")");
@@ -40,7 +47,7 @@ std::expected<Digest, std::string> parse_key(std::string_view text) {
 
 ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table)
     : Policy(Parts::before),
-      place_(Place::of(options)),
+      place_(place_of(options)),
       pass_(options.pass),
       optional_(options.optional),
       challenge_("ApiKey realm=\"" + options.realm.value + "\""),
@@ -52,21 +59,22 @@ ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> tab
 
 std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   http::Request& request = exchange.request;
-  const FoundKey key = find_key(place_, request, scratch_);
-  if (key.count == FoundKey::Count::none) {
+  using Count = FoundCredential::Count;
+  const FoundCredential key = find_credential(place_, request, scratch_);
+  if (key.count == Count::none) {
     if (!optional_) return refuse(Refusal::missing);
     ++anonymous_;
     return std::nullopt;
   }
   // Another server may have checked a different one of the keys.
-  if (key.count == FoundKey::Count::several) return refuse(Refusal::repeated);
+  if (key.count != Count::one) return refuse(Refusal::repeated);
   if (key.text.empty()) return refuse(Refusal::unknown);
   auto claims = find(sha256_.of(key.text));
   if (!claims) return refuse(Refusal::away);
   if (*claims == nullptr) return refuse(Refusal::unknown);
   ++accepted_;
   exchange.attributes.set(http::Identity{.claims = std::move(*claims)});
-  if (!pass_) hide_key(place_, request, changed_.take(exchange));
+  if (!pass_) hide_credential(place_, request, changed_.take(exchange));
   return std::nullopt;
 }
 

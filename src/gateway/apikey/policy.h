@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "gateway/apikey/options.h"
-#include "gateway/apikey/place.h"
 #include "gateway/changed_request.h"
 #include "gateway/digest.h"
 #include "gateway/key_table.h"
+#include "gateway/place.h"
 #include "gateway/policy.h"
 #include "http/claims.h"
 

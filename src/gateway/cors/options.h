@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "base/declare.h"
+#include "gateway/origins.h"
 #include "gateway/policy_kind.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::cors {
-
-// Checks an entry of `origins`: an origin as browsers write it, an origin with "*." before its domain (all hosts below
-// the domain), or "*". Returns what is wrong, or an empty string.
-[[nodiscard]] std::string check_origin(std::string_view text);
 
 // [policy.NAME] with type = "cors"
 struct Options {

@@ -3,40 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/ascii.h"
+#include "gateway/origins.h"
 #include "http/accept.h"
 #include "http/h1/scan.h"
 
 namespace sluice::gateway::cors {
 namespace {
-
-bool is_host(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '.' || c == '_';
-  });
-}
-
-// Empty if there is no Origin field, or more than one.
-std::string_view origin_of(const http::Request& request) {
-  std::string_view origin;
-  for (const http::Field& field : request.fields) {
-    if (!http::same_name(field.name, "origin")) continue;
-    if (!origin.empty()) return {};
-    origin = field.value;
-  }
-  return origin;
-}
-
-// "https://*.app.example" allows "https://a.b.app.example".
-bool matches(std::string_view allowed, std::string_view origin) {
-  const auto star = allowed.find('*');
-  if (star == allowed.npos) return origin == allowed;
-  const std::string_view scheme = allowed.substr(0, star);
-  const std::string_view domain = allowed.substr(star + 1);  // begins with a dot
-  if (origin.size() <= scheme.size() + domain.size()) return false;
-  return origin.starts_with(scheme) && origin.ends_with(domain) &&
-         is_host(origin.substr(scheme.size(), origin.size() - scheme.size() - domain.size()));
-}
 
 std::string joined(const std::vector<std::string>& names) {
   std::string all;
@@ -75,29 +47,6 @@ bool is_of_cors(std::string_view name) { return http::same_name(name.substr(0, 1
 
 }  // namespace
 
-std::string check_origin(std::string_view text) {
-  if (text == "*") return {};
-  const std::string_view wanted = "must be \"*\", or as browsers write it: \"https://app.example\", or with a port";
-  const auto colon = text.find("://");
-  if (colon == text.npos || colon == 0) return std::string(wanted);
-  const std::string_view scheme = text.substr(0, colon);
-  std::string_view host = text.substr(colon + 3);
-  const bool has_star = host.starts_with("*.");
-  if (has_star) host.remove_prefix(2);
-  std::string_view port;
-  if (const auto at = host.rfind(':'); at != host.npos && !host.ends_with(']')) {
-    port = host.substr(at + 1);
-    host = host.substr(0, at);
-    if (port.empty() || port.size() > 5 || !std::ranges::all_of(port, is_digit)) return std::string(wanted);
-  }
-  const bool is_address = host.starts_with('[') && host.ends_with(']') && host.size() > 2 && !has_star;
-  if (!is_host(scheme) || !(is_host(host) || is_address)) return std::string(wanted);
-  if ((scheme == "https" && port == "443") || (scheme == "http" && port == "80")) {
-    return "must not name its scheme's own port, as browsers do not";
-  }
-  return {};
-}
-
 CorsPolicy::CorsPolicy(const Options& options)
     : Policy(Parts::response),
       options_(options),
@@ -107,11 +56,7 @@ CorsPolicy::CorsPolicy(const Options& options)
   any_ = std::ranges::any_of(options.origins, [](const auto& origin) { return origin.value == "*"; });
 }
 
-bool CorsPolicy::allows(std::string_view origin) const {
-  if (origin.empty()) return false;
-  return any_ || std::ranges::any_of(options_.origins,
-                                     [origin](const auto& allowed) { return matches(allowed.value, origin); });
-}
+bool CorsPolicy::allows(std::string_view origin) const { return allows_origin(options_.origins, origin); }
 
 void CorsPolicy::add_origin(http::Response& response, std::string_view origin) const {
   if (any_) return response.fields.add_trusted("Access-Control-Allow-Origin", "*");

@@ -1,4 +1,4 @@
-#include "gateway/apikey/place.h"
+#include "gateway/place.h"
 
 #include <algorithm>
 
@@ -6,10 +6,10 @@
 #include "base/assert.h"
 #include "base/hex.h"
 
-namespace sluice::gateway::apikey {
+namespace sluice::gateway {
 namespace {
 
-using Count = FoundKey::Count;
+using Count = FoundCredential::Count;
 using In = Place::In;
 
 // Decodes a form-encoded value. Returns false if an escape is invalid.
@@ -48,26 +48,45 @@ bool is_parameter(const Pair& pair, std::string_view name, std::string& scratch)
   return decode(pair.name, scratch) && scratch == name;
 }
 
-void add(FoundKey& found, std::string_view text) {
-  found = {found.count == Count::none ? Count::one : Count::several, text};
+void add(FoundCredential& found, std::string_view text) {
+  if (found.count == Count::none) {
+    found = {Count::one, text};
+  } else {
+    found.count = found.count != Count::several && found.text == text ? Count::repeated : Count::several;
+  }
+}
+
+// Printable ASCII without spaces.
+bool is_parameter_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c > 0x20 && c <= 0x7e; });
 }
 
 }  // namespace
 
-Place Place::of(const Options& options) {
-  if (options.query) return {In::query, options.query->value};
-  if (options.cookie) return {In::cookie, options.cookie->value};
-  return {In::header, options.header.value};
+std::optional<Place> Place::parse(std::string_view text) {
+  const auto dot = text.find('.');
+  if (dot == text.npos) return std::nullopt;
+  const std::string_view in = text.substr(0, dot);
+  const std::string_view name = text.substr(dot + 1);
+  if (in == "query" && is_parameter_name(name)) return Place{In::query, std::string(name)};
+  if (in == "header" && http::is_token(name)) return Place{In::header, std::string(name)};
+  if (in == "cookie" && http::is_token(name)) return Place{In::cookie, std::string(name)};
+  return std::nullopt;
 }
 
-FoundKey find_key(const Place& place, const http::Request& request, std::string& scratch) {
-  FoundKey found;
+bool Place::operator==(const Place& other) const {
+  return in == other.in && (in == In::header ? http::same_name(name, other.name) : name == other.name);
+}
+
+FoundCredential find_credential(const Place& place, const http::Request& request, std::string& scratch) {
+  FoundCredential found;
   if (place.in == In::query) {
     for (std::string_view rest = request.query; !rest.empty();) {
       const Pair pair = next_pair(rest, '&');
       if (is_parameter(pair, place.name, scratch)) add(found, pair.value);
     }
-    if (found.count == Count::one) found.text = decode(found.text, scratch) ? scratch : std::string_view{};
+    if (found.count == Count::none) return found;
+    found.text = decode(found.text, scratch) ? std::string_view(scratch) : std::string_view{};
     return found;
   }
   for (const http::Field& field : request.fields) {
@@ -86,7 +105,7 @@ FoundKey find_key(const Place& place, const http::Request& request, std::string&
   return found;
 }
 
-void hide_key(const Place& place, http::Request& request, ChangedRequest& changed) {
+void hide_credential(const Place& place, http::Request& request, ChangedRequest& changed) {
   if (place.in == In::query) {
     const std::string_view target = request.target;
     SLUICE_ASSERT(target.ends_with(request.query));
@@ -128,4 +147,4 @@ void hide_key(const Place& place, http::Request& request, ChangedRequest& change
   changed.apply(request);
 }
 
-}  // namespace sluice::gateway::apikey
+}  // namespace sluice::gateway
