@@ -351,7 +351,8 @@ core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
   for (const auto& component : plan->all<KeySourceComponent>()) {
     const auto source = find(component.get());
     if (source->keys() == nullptr) {
-      co_return Readiness{false, "The keys of " + source->url().name + " have not been fetched yet."};
+      co_return Readiness{false, "The keys of " + source->url().name +
+                                     (source->is_stale() ? " are stale." : " have not been fetched yet.")};
     }
   }
   Readiness result;

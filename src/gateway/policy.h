@@ -26,7 +26,7 @@ struct SharedUpstream;
 class Policy : public http::Filter {
  public:
   using http::Filter::Filter;
-  // Sets the keys that tokens are verified with from now on. Null: the policy gets its keys elsewhere.
+  // Sets the keys that tokens are verified with from now on. Null: there are none.
   virtual void set_keys(std::shared_ptr<const jwt::KeySet>) {}
   // Tells the policy that this route uses it. Called before requests arrive.
   virtual void used_by(std::uint16_t /*route*/, const http::Pattern&) {}

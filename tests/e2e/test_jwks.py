@@ -339,6 +339,32 @@ def test_forms_of_a_set(sluice, form):
         assert with_token(sluice(config(issuer.url)), issuer.token()).status == 200
 
 
+def test_a_set_becomes_stale(sluice):
+    with issuing() as issuer:
+        text = config(issuer.url, 'jwks_every = "1s"', 'stale_after = "2s"', more=OPEN)
+        server = sluice("\n# routes\n" + text, server="cores = 2")
+        token = issuer.token()
+        for _ in range(8):
+            assert with_token(server, token).status == 200
+        good, issuer.answer = issuer.answer, lambda _: response(status="500 Internal Server Error")
+        wait_until(lambda: "it answered 500; those from before are stale and no longer used\n" in server.log)
+        for _ in range(8):  # on several connections, and so on several cores
+            wait_until(lambda: with_token(server, token).status == 503)
+        answer = with_token(server, token)
+        assert (answer.status, answer.get("retry-after")) == (503, "1")
+        assert server.get("/open").status == 200
+        status, says = server.admin("/readyz")
+        assert status == 503 and f"The keys of {issuer.url}/keys are stale." in says
+        write(server, text + OPEN.replace("/open", "/more"))
+        assert reload(server)[0] == 200
+        assert with_token(server, token).status == 503
+        issuer.answer = good
+        server.wait()
+        for _ in range(8):
+            wait_until(lambda: with_token(server, token).status == 200)
+        assert server.log.count(f"keys of {issuer.url}/keys: fetched\n") == 1
+
+
 HUGE = b'{"keys":[' + b" " * (1 << 20) + b"]}"
 
 

@@ -30,8 +30,10 @@ void Options::check(PolicyChecks& checks) const {
   if (jwks && (jwks->value.starts_with("https://") || jwks->value.starts_with("http://"))) {
     checks.complain(jwks->position, "\"jwks\" is the path of a file", "write \"jwks_url\"");
   }
-  const std::pair<const char*, Position> of_url[] = {
-      {"jwks_every", jwks_every.position}, {"jwks_timeout", jwks_timeout.position}, {"jwks_ca", jwks_ca.position}};
+  const std::pair<const char*, Position> of_url[] = {{"jwks_every", jwks_every.position},
+                                                     {"jwks_timeout", jwks_timeout.position},
+                                                     {"stale_after", stale_after.position},
+                                                     {"jwks_ca", jwks_ca.position}};
   for (const auto& [name, position] : of_url) {
     if (position.line == 0 || jwks_url) continue;
     checks.complain(position, fmt::format("[policy.{}] fetches no keys", checks.name.value),

@@ -65,7 +65,8 @@ std::expected<std::shared_ptr<SharedKeySource>, KeyProblem> SharedKeySource::mak
 bool SharedKeySource::is_for(const Options& policy) const {
   return policy.jwks_url && policy.jwks_url->value == options.jwks_url->value &&
          policy.jwks_every.value == options.jwks_every.value &&
-         policy.jwks_timeout.value == options.jwks_timeout.value && policy.jwks_ca.value == options.jwks_ca.value &&
+         policy.jwks_timeout.value == options.jwks_timeout.value &&
+         policy.stale_after.value == options.stale_after.value && policy.jwks_ca.value == options.jwks_ca.value &&
          policy.algorithms == options.algorithms;
 }
 
@@ -113,6 +114,7 @@ void KeySource::ended(Instant quiet_until) {
   quiet_until_ = quiet_until;
   asked_until_ = {};
   if (auto latest = shared_->latest(); latest != keys_) {
+    is_stale_ = latest == nullptr;
     keys_ = std::move(latest);
     for (Policy* policy : policies_) policy->set_keys(keys_);
   }
@@ -161,6 +163,7 @@ Task<void> KeySource::run() {
     (void)co_await answered_.wait(reactor_.now() + shared_->options.jwks_timeout.value);
     asking_.cancel();
     report();
+    drop_stale();
     is_fetching_ = false;
     for (unsigned core = 0; core < mesh_.size(); ++core) {
       auto message = ending();
@@ -171,7 +174,9 @@ Task<void> KeySource::run() {
     } else if (!pauses) {
       pauses.emplace(reactor_, first_pause, longest_pause);
     }
-    (void)co_await wanted_.wait(pauses ? pauses->next() : reactor_.now() + shared_->options.jwks_every.value);
+    const Instant next = pauses ? pauses->next() : reactor_.now() + shared_->options.jwks_every.value;
+    // One more fetch before the set is dropped.
+    (void)co_await wanted_.wait(text_.empty() ? next : std::min(next, stale_at_));
   }
 }
 
@@ -224,6 +229,20 @@ void KeySource::report() {
     log_error("keys of " + url().name + ": " + fault_ +
               (text_.empty() ? "; there are none yet" : "; those from before stay in use"));
   }
+}
+
+void KeySource::drop_stale() {
+  const Duration stale_after = shared_->options.stale_after;
+  if (fault_.empty() || stale_after == Duration{}) {
+    stale_at_ = never;
+    return;
+  }
+  if (stale_at_ == never) stale_at_ = reactor_.now() + stale_after;
+  if (text_.empty() || reactor_.now() < stale_at_) return;
+  log_error("keys of " + url().name + ": " + fault_ + "; those from before are stale and no longer used");
+  text_.clear();
+  const std::lock_guard lock(shared_->mutex_);
+  shared_->latest_ = nullptr;
 }
 
 Readings KeySource::readings() const {

@@ -74,7 +74,8 @@ class SharedKeySource {
 };
 
 // One core's part of a JWK set from a URL. The first core fetches the set at start, every `jwks_every`, and when a
-// token has a key that is not in the set. If a fetch fails, the last good set stays in use and the fetch is retried.
+// token has a key that is not in the set. If a fetch fails, it is retried, and the last good set stays in use until it
+// is stale.
 class KeySource {
  public:
   // On all cores together, tokens with unknown keys cause at most one fetch in this time.
@@ -90,9 +91,11 @@ class KeySource {
                                                        core::BlockingPool& threads);
   KeySource(const KeySource&) = delete;
 
-  // Null before the first successful fetch.
+  // Null before the first successful fetch, and while the set is stale.
   [[nodiscard]] const std::shared_ptr<const KeySet>& keys() const { return keys_; }
   [[nodiscard]] const KeyUrl& url() const { return shared_->url; }
+  // Whether the keys are null because fetches have failed for longer than `stale_after`.
+  [[nodiscard]] bool is_stale() const { return is_stale_; }
   // Passes the keys to the policy now, and new ones until leave().
   void join(Policy& policy);
   void leave(Policy& policy) { std::erase(policies_, &policy); }
@@ -123,6 +126,8 @@ class KeySource {
   // Receives the answer into body_. Returns what is wrong with it, or an empty string.
   [[nodiscard]] core::Task<std::string> receive();
   void report();
+  // Drops the set if fetches have failed for too long.
+  void drop_stale();
 
   const std::shared_ptr<SharedKeySource> shared_;
   core::Reactor& reactor_;
@@ -130,6 +135,7 @@ class KeySource {
   core::MeshPort& mesh_;
   core::BlockingPool& threads_;
   std::shared_ptr<const KeySet> keys_;
+  bool is_stale_ = false;
   std::vector<Policy*> policies_;
   std::vector<core::Alarm*> waiting_;
   Instant quiet_until_{};  // until then tokens cause no fetch
@@ -143,8 +149,9 @@ class KeySource {
   Instant next_unknown_{};  // from then on a token may cause a fetch
   std::string fault_;       // of the last fetch; empty: it succeeded
   bool is_failing_ = false;
+  Instant stale_at_ = never;  // when the set becomes stale; `never` if the last fetch succeeded
   Buffer body_;
-  std::string text_;  // of the current set
+  std::string text_;  // of the current set; empty if there are no keys
   std::uint64_t fetched_ = 0;
   std::uint64_t failed_ = 0;
   core::TaskGroup asking_;

@@ -59,6 +59,7 @@ struct Options {
   Located<std::string> jwks_ca;
   std::vector<Algorithm> algorithms;
   OneOrMore<std::string> issuer;
+  Located<Duration> stale_after{};
   OneOrMore<std::string> audience;
   std::vector<RequireOptions> require;
   Duration leeway = 30s;
@@ -147,6 +148,10 @@ struct Options {
             "Whether a request without `Authorization` passes, without claims. A request with an invalid token is "
             "refused in any case.");
     v.field("revoked", &Self::revoked,
+    v.field("stale_after", &Self::stale_after,
+            "How long the last set that was fetched is used after fetches began to fail. After that there are no keys, "
+            "and requests with a token are answered 503, until a fetch succeeds. `0`: it is used without a limit.",
+            {.max = 365 * 24h});
             "The name of the [[resident]] table with the revoked tokens. Its `key` is the column with their `jti`. A "
             "token in it is refused, and so is a token without `jti`.",
             {.check = check_name});

@@ -208,9 +208,9 @@ std::optional<Refusal> JwtPolicy::refusal_in_table(const http::Claims& claims) {
 }
 
 void JwtPolicy::set_keys(std::shared_ptr<const KeySet> keys) {
-  if (keys == nullptr || keys == keys_) return;
+  if (keys == keys_) return;
   keys_ = std::move(keys);
-  verifier_.set_keys(*keys_);
+  verifier_.set_keys(keys_ ? *keys_ : KeySet{});
   cache_.clear();
 }
 

@@ -31,8 +31,7 @@ class JwtPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
 
-  // Sets the keys for requests from now on. If they differ from the old ones, the cache is cleared. Null changes
-  // nothing.
+  // Sets the keys for requests from now on. If they differ from the old ones, the cache is cleared.
   void set_keys(std::shared_ptr<const KeySet> keys) override;
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] Readings readings() const override { return counters().readings(); }
@@ -54,7 +53,7 @@ class JwtPolicy final : public Policy {
   const std::size_t token_limit_;
   const std::shared_ptr<KeySource> source_;
   const std::unique_ptr<KeyTable> revoked_;
-  std::shared_ptr<const KeySet> keys_;  // null before the first fetch
+  std::shared_ptr<const KeySet> keys_;  // null before the first fetch, and when the set is stale
   Verifier verifier_;
   Cache cache_;
   Counters counters_;
