@@ -256,10 +256,15 @@ struct Options : RouteTables {
     });
   }
 
-  // The names of header fields and query parameters that hold API keys. Logs do not show their values.
+  // The names of header fields and query parameters that hold API keys or tokens. Logs do not show their values.
   [[nodiscard]] std::vector<std::string> names_of_keys() const {
     std::vector<std::string> names;
     for (const auto& policy : policies) {
+      if (policy.value.is<gateway::jwt::Options>()) {
+        for (const gateway::Place& place : policy.value.of<gateway::jwt::Options>().places()) {
+          names.push_back(place.in == gateway::Place::In::cookie ? "cookie" : place.name);
+        }
+      }
       if (!policy.value.is<gateway::apikey::Options>()) continue;
       const auto& options = policy.value.of<gateway::apikey::Options>();
       names.push_back(options.query ? options.query->value : options.cookie ? "cookie" : options.header.value);

@@ -198,10 +198,19 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
       security.push_back(
           {.policy = policy.name.value, .optional = optional, .scheme = scheme, .name = std::move(parameter)});
     };
+    // A document names one place for each policy: the first.
+    const auto add_place = [&](bool optional, const gateway::Place& place) {
+      using In = gateway::Place::In;
+      if (place.is_authorization()) return add(optional);
+      const Scheme scheme = place.in == In::header  ? Scheme::header
+                            : place.in == In::query ? Scheme::query
+                                                    : Scheme::cookie;
+      add(optional, scheme, place.name);
+    };
     policy.value.visit([&](const auto& kind) {
       using Kind = std::remove_cvref_t<decltype(kind)>;
       if constexpr (std::is_same_v<Kind, gateway::jwt::Options>) {
-        add(kind.optional);
+        add_place(kind.optional, kind.places().front());
       } else if constexpr (std::is_same_v<Kind, gateway::basic::Options>) {
         add(kind.optional, Scheme::basic);
       } else if constexpr (std::is_same_v<Kind, gateway::apikey::Options>) {

@@ -1,4 +1,5 @@
 """[policy.NAME] of type "jwt" in front of endpoints, files and WebSockets: which tokens pass, and what refusals say."""
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,9 @@ import pytest
 import http2
 import tokens
 from conftest import SLUICE, database_with
+from test_gateway import echo, gateway, said, wait_until
 from tokens import Ec, Rsa, Secret, assemble, soon
+from upstream import Upstream
 
 SECRET = Secret()
 ROUTES = '''
@@ -493,6 +496,159 @@ def test_keys_are_read_again(guarded, tmp_path, by_signal):
             assert time.monotonic() < end
 
 
+# ---- where tokens are ----
+
+FROM = 'from = ["header.authorization", "cookie.session", "query.access_token"]\n'
+
+
+@pytest.fixture
+def passed_on(sluice):
+    """passed_on(more) serves a route to a real server behind such a policy: (server, upstream)."""
+    with contextlib.ExitStack() as stack:
+        def serve(more="", answer=echo, where=FROM, **options):
+            back = stack.enter_context(Upstream(answer))
+            text = gateway(back.url, route='use = ["auth"]') + policy(f'secret = "{SECRET.secret}"', where + more)
+            return sluice(text, server='access_log = "stdout"', **options), back
+        yield serve
+
+
+def test_a_token_in_a_cookie_needs_an_origin_to_change_anything(passed_on):
+    server, back = passed_on('origins = ["https://admin.example", "https://*.sub.example"]')
+    token = SECRET.token()
+    cookie = f"Cookie: theme=dark; session={token}; lang=de"
+    with server.connect() as client:
+        for method in ("GET", "HEAD", "OPTIONS"):
+            assert client.get("/a", cookie, "Origin: https://evil.example", method=method).status == 200
+        assert said(client.get("/a", cookie))[1]["cookie"] == "theme=dark; lang=de"
+        before = len(back.requests)
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            for origin in ((), ("Origin: https://evil.example",), ("Origin: null",), ("Origin: https://test",),
+                           ("Origin: http://test:81",), ("Origin: http://test", "Origin: http://test")):
+                answer = client.call(method, "/a", b"x", cookie, *origin)
+                assert answer.status == 403 and not answer.get("www-authenticate"), origin
+                assert "needs an Origin that is allowed" in json.loads(answer.body)["detail"]
+        assert len(back.requests) == before
+        for origin in ("http://test", "https://admin.example", "https://a.sub.example"):
+            assert client.call("POST", "/a", b"x", cookie, f"Origin: {origin}").status == 200
+        assert client.call("POST", "/a", b"x", cookie, bearer(token)).status == 200  # no page of a stranger has the token
+        assert client.call("POST", "/a", b"x", "Cookie: session=").status == 403
+        assert refused(client.get("/a", "Cookie: session="), "malformed")
+        assert refused(client.get("/a", "Cookie: Session=a"), "needed", error=None)
+    assert counted(server, "sluice_jwt_refusals_total", reason="origin") == 4 * 6 + 1
+    assert all("session" not in value for request in back.requests for _, value in request[2])
+
+
+@pytest.mark.parametrize("kind", ["h1", "h2"])
+def test_a_websocket_with_a_token_of_a_browser(passed_on, kind):
+    from upstream import websocket_echo
+    from websocket import TEXT, WebSocket, WebSocketOverHttp2
+
+    client_of = WebSocket if kind == "h1" else WebSocketOverHttp2
+    server, back = passed_on('origins = ["https://admin.example"]', answer=websocket_echo)
+    token = SECRET.token()
+    cookie = f"Cookie: session={token}"
+    for origin in ("http://test", "https://admin.example"):
+        with client_of(server.port, "/chat?room=1", cookie, f"Origin: {origin}") as client:
+            client.say(TEXT, "in")
+            assert client.frame().payload == b"in"
+    for origin in ((), ("Origin: https://evil.example",), ("Origin: https://test",)):
+        with client_of(server.port, "/chat?room=1", cookie, *origin, open=False) as client:
+            assert client.handshake(cookie, *origin).status == 403
+    # A page that knows the token is trusted.
+    for target in (f"/chat?access_token={token}&room=1", f"/chat?room=1&%61ccess_token={token}",
+                   f"/chat?access_token={token}&room=1&access_token={token}"):
+        with client_of(server.port, target, "Origin: https://evil.example") as client:
+            client.say(TEXT, "in")
+            assert client.frame().payload == b"in"
+    assert [request[1] for request in back.requests] == ["/chat?room=1"] * 5
+    assert all(token not in value for request in back.requests for _, value in request[2])
+    with client_of(server.port, f"/chat?access_token={token}x", open=False) as client:
+        assert client.handshake().status == 401
+    wait_until(lambda: server.log.count('"target"') == 9)
+    assert token not in server.log and server.log.count('"/chat?access_token=***"') == 1
+
+
+def test_a_token_in_the_query_string_counts_for_event_streams(passed_on):
+    server, back = passed_on()
+    token = SECRET.token()
+    stream = "Accept: text/event-stream"
+    with server.connect() as client:
+        assert said(client.get(f"/events?x=1&access_token={token}&y=2", stream))[0] == "GET /events?x=1&y=2"
+        assert said(client.get(f"/events?access_token={token}", stream))[0] == "GET /events"
+        before = len(back.requests)
+        for fields in ((), ("Accept: */*",), ("Accept: application/json",)):
+            assert refused(client.get(f"/events?access_token={token}", *fields), "needed", error=None)
+        assert client.call("POST", f"/events?access_token={token}", b"x", stream).status == 401
+        assert len(back.requests) == before
+        # It is removed where it does not count, too.
+        assert said(client.get(f"/events?access_token={token}&x=1", bearer(token)))[0] == "GET /events?x=1"
+    with http2.Client(server.port) as client:
+        answer = client.get(f"/events?access_token={token}&z=3", fields=[("accept", "text/event-stream")])
+        assert answer.body.startswith(b"GET /events?z=3\n")
+    wait_until(lambda: server.log.count('"target"') == 8)
+    assert token not in server.log and server.log.count("access_token=***") == 4
+
+
+def test_different_tokens_in_a_request(passed_on):
+    server, _ = passed_on()
+    one, two = SECRET.token(), SECRET.token(soon(sub="other"))
+    with server.connect() as client:
+        assert client.get("/a", bearer(one), f"Cookie: session={one}; session={one}").status == 200
+        for fields in ((bearer(one), f"Cookie: session={two}"), (f"Cookie: session={one}; session={two}",),
+                       (f"Cookie: session={one}", f"Cookie: session={two}")):
+            assert refused(client.get("/a", *fields), "different tokens", 400, "invalid_request")
+        stream = "Accept: text/event-stream"
+        assert client.get(f"/a?access_token={one}", bearer(one), stream).status == 200
+        assert client.get(f"/a?access_token={one}", bearer(two), stream).status == 400
+        assert client.get(f"/a?access_token={one}&access_token={two}", stream).status == 400
+        assert client.get(f"/a?access_token={one}", bearer(two)).status == 200  # it does not count
+    assert counted(server, "sluice_jwt_refusals_total", reason="different") == 5
+
+
+def test_a_token_in_a_field_of_its_own(passed_on):
+    token = SECRET.token()
+    server, back = passed_on(where='from = ["header.X-Token"]\n')
+    kept, seen = passed_on(where='from = ["header.X-Token", "cookie.t"]\npass = true\n')
+    assert server.get("/a", f"X-Token: {token}", "Authorization: Basic YTpi").status == 200
+    assert server.get("/a", bearer(token)).status == 401
+    assert server.get("/a", f"X-Token: Bearer {token}").status == 401
+    fields = dict(back.requests[0][2])
+    assert "x-token" not in fields and fields["authorization"] == "Basic YTpi"
+    assert kept.get("/a", f"X-Token: {token}", f"Cookie: t={token}").status == 200
+    fields = dict(seen.requests[0][2])
+    assert fields["x-token"] == token and fields["cookie"] == f"t={token}"
+    assert token not in server.log
+
+
+def test_the_calls_of_a_batch_are_guarded_as_their_page_is(sluice, small_sqlite):
+    server = sluice('''
+[database.main]
+url = "sqlite:small.db"
+[batch]
+[[endpoint]]
+path = "/numbers/{n:int}"
+use = ["auth"]
+get = "SELECT text FROM numbers WHERE n = :n"
+patch = "UPDATE numbers SET text = :text WHERE n = :n"
+''' + policy(f'secret = "{SECRET.secret}"', FROM))
+    cookie = f"Cookie: session={SECRET.token()}"
+
+    def batch(call, *fields):
+        with server.connect() as client:
+            body = json.dumps([call]).encode()
+            answer = client.call("POST", "/batch", body, "Content-Type: application/json", cookie, *fields)
+        return answer.status, json.loads(answer.body)
+
+    write = {"method": "PATCH", "path": "/numbers/7", "body": {"text": "x"}}
+    assert batch(write)[0] == 403
+    assert batch(write, "Origin: https://evil.example")[0] == 403
+    status, problem = batch({**write, "headers": {"Origin": "http://test"}}, "Origin: https://evil.example")
+    assert status == 400 and "belongs to the batch" in json.dumps(problem)
+    assert batch({"method": "GET", "path": "/numbers/7"})[1][0]["body"] == [{"text": "number 7"}]
+    assert batch(write, "Origin: http://test")[0] == 200
+    assert batch({"method": "GET", "path": "/numbers/7"})[1][0]["body"] == [{"text": "x"}]
+
+
 # ---- the cache ----
 
 def test_tokens_are_verified_once_and_expire_in_the_cache(guarded):
@@ -568,6 +724,25 @@ def test_keys_that_cannot_work(tmp_path, small_sqlite, site, pairs, keys, line, 
     number = text.count("\n", 0, text.index(line)) + 1
     assert f"sluice.toml:{number}:" in failed.stderr
     assert "hunter2" not in failed.stderr
+
+
+@pytest.mark.parametrize("more, line, says", [
+    ('from = []', "[policy", "takes tokens from nowhere"),
+    ('from = ["body.token"]', "from", 'must be "header.NAME", "cookie.NAME" or "query.NAME"'),
+    ('from = ["cookie."]', "from", 'must be "header.NAME"'),
+    ('from = ["cookie.a b"]', "from", 'must be "header.NAME"'),
+    ('from = ["header.Authorization", "cookie.a", "header.authorization"]', "from", "this place is there twice"),
+    ('origins = ["https://app.example"]', "origins", '"origins" is for cookies'),
+    ('from = ["cookie.a"]\norigins = ["*"]', "origins", "the pages of any origin could act for the users"),
+    ('from = ["cookie.a"]\norigins = ["https://app.example/"]', "origins", "as browsers write it"),
+    ('stale_after = "1d"', "stale_after", '"stale_after" is for "jwks_url"'),
+])
+def test_places_that_cannot_work(tmp_path, small_sqlite, site, more, line, says):
+    text = ROUTES + policy(f'secret = "{SECRET.secret}"', more)
+    failed = check(tmp_path, text)
+    assert failed.returncode == 3 and says in failed.stderr, failed.stderr
+    number = text.count("\n", 0, text.index(f"\n{line}") + 1) + 1
+    assert f"sluice.toml:{number}:" in failed.stderr
 
 
 def test_what_is_used_must_exist(tmp_path, small_sqlite, site):

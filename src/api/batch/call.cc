@@ -22,7 +22,7 @@ constexpr std::size_t most_fields = 50;
 constexpr std::size_t deepest = 64;  // nesting of objects and arrays, as in the rows of a body
 
 // Fields that belong to the batch's request or to its connection.
-constexpr std::array<std::string_view, 17> not_a_calls{"authorization",
+constexpr std::array<std::string_view, 18> not_a_calls{"authorization",
                                                        "connection",
                                                        "content-encoding",
                                                        "content-length",
@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 17> not_a_calls{"authorization",
                                                        "expect",
                                                        "host",
                                                        "keep-alive",
+                                                       "origin",
                                                        "proxy-authorization",
                                                        "proxy-connection",
                                                        "range",

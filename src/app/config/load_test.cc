@@ -1386,6 +1386,12 @@ TEST(Errors, Batch) {
       "policies of each call apply; or add pass = true to the policy\n");
   EXPECT_EQ(messages_of(guarded + "pass = true\n"), "");
   EXPECT_EQ(messages_of(serves + "[batch]\nuse = [\"k\"]\n" + keys), "");
+  const std::string tokens = guarded.substr(0, guarded.size() - keys.size()) +
+                             "[policy.k]\ntype = \"jwt\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n";
+  EXPECT_EQ(messages_of(tokens), "");
+  EXPECT_EQ(messages_of(tokens + "from = [\"query.t\"]\n"), "");
+  EXPECT_TRUE(messages_of(tokens + "from = [\"cookie.t\"]\n").contains("removes the credentials of a batch"));
+  EXPECT_EQ(messages_of(tokens + "from = [\"cookie.t\"]\npass = true\n"), "");
   EXPECT_EQ(messages_of("[[files]]\npath = \"/\"\nroot = \".\"\n[batch]\n"),
             "4:1 [batch] needs a database | add [database.main]\n");
 }

@@ -60,13 +60,14 @@ class BatchRoute final : public Route {
 };
 
 // Policies of type "api-key" and "basic" without `pass` remove the credentials from an accepted batch request, so the
-// calls in it have no credentials.
+// calls in it have no credentials. So do those of type "jwt", except for the Authorization field.
 void check_batch_keeps_keys(const config::Checks& checks, const Located<std::string>& name) {
   const auto index = checks.options.find_policy(name.value);
   if (!index) return;
   const gateway::PolicyOptions& policy = checks.options.policies[*index].value;
   const gateway::PolicyType type = policy.type.value;
-  const bool takes_off = (policy.is<gateway::apikey::Options>() && !policy.of<gateway::apikey::Options>().pass) ||
+  const bool takes_off = (policy.is<gateway::jwt::Options>() && policy.of<gateway::jwt::Options>().takes_off()) ||
+                         (policy.is<gateway::apikey::Options>() && !policy.of<gateway::apikey::Options>().pass) ||
                          (policy.is<gateway::basic::Options>() && !policy.of<gateway::basic::Options>().pass);
   if (!takes_off) return;
   for (const api::EndpointOptions& endpoint : checks.options.endpoints) {

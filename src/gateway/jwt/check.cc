@@ -8,6 +8,34 @@
 #include "gateway/policy_checks.h"
 
 namespace sluice::gateway::jwt {
+namespace {
+
+void check_from(const Options& options, PolicyChecks& checks) {
+  if (options.from.empty() && !checks.has_errors()) {
+    checks.complain(checks.name.position, fmt::format("[policy.{}] takes tokens from nowhere", checks.name.value),
+                    "leave \"from\" out for \"header.authorization\"");
+  }
+  bool has_cookie = false;
+  std::vector<Place> seen;
+  for (const auto& one : options.from) {
+    auto place = Place::parse(one.value);
+    if (!place) continue;  // reported when it was read
+    has_cookie |= place->in == Place::In::cookie;
+    if (std::ranges::find(seen, *place) != seen.end()) checks.complain(one.position, "this place is there twice");
+    seen.push_back(std::move(*place));
+  }
+  if (!options.origins.empty() && !has_cookie) {
+    checks.complain(options.origins.front().position,
+                    fmt::format("[policy.{}] takes no token from a cookie", checks.name.value),
+                    "\"origins\" is for cookies");
+  }
+  const auto any = std::ranges::find(options.origins, "*", &Located<std::string>::value);
+  if (any != options.origins.end()) {
+    checks.complain(any->position, "with \"*\" the pages of any origin could act for the users", "name the origins");
+  }
+}
+
+}  // namespace
 
 void Options::check(PolicyChecks& checks) const {
   const std::optional<Located<std::string>>* first = nullptr;
@@ -39,6 +67,7 @@ void Options::check(PolicyChecks& checks) const {
     checks.complain(position, fmt::format("[policy.{}] fetches no keys", checks.name.value),
                     fmt::format("\"{}\" is for \"jwks_url\"", name));
   }
+  check_from(*this, checks);
   if (revoked) checks.check_table(*revoked, "the column with the \"jti\" of revoked tokens");
   for (const RequireOptions& required : require) {
     if (required.any.empty() && required.all.empty() && !checks.has_errors()) {

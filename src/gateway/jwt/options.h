@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,8 @@
 
 #include "base/declare.h"
 #include "gateway/jwt/token.h"
+#include "gateway/origins.h"
+#include "gateway/place.h"
 #include "gateway/policy_kind.h"
 #include "http/claims.h"
 
@@ -43,8 +46,8 @@ struct Options {
   static constexpr PolicyKind kind{
       .name = "jwt",
       .about =
-          "A request must carry a signed token, `Authorization: Bearer ...`. Without a valid one it is answered "
-          "401.",
+          "A request must carry a signed token, as `Authorization: Bearer ...` or where `from` says. Without a valid "
+          "one it is answered 401.",
       .gives_claims = true};
 
   // Where the keys come from: exactly one of these five is set. After loading, paths are relative to the working
@@ -56,15 +59,18 @@ struct Options {
   std::optional<Located<std::string>> jwks_url;
   Located<Duration> jwks_every{5min};
   Located<Duration> jwks_timeout{5s};
+  Located<Duration> stale_after{};
   Located<std::string> jwks_ca;
   std::vector<Algorithm> algorithms;
   OneOrMore<std::string> issuer;
-  Located<Duration> stale_after{};
   OneOrMore<std::string> audience;
   std::vector<RequireOptions> require;
   Duration leeway = 30s;
   bool require_exp = true;
   bool optional = false;
+  std::vector<Located<std::string>> from = {{"header.authorization"}};
+  std::vector<Located<std::string>> origins;
+  bool pass = false;
   std::optional<Located<std::string>> revoked;
   Located<std::string> realm{"sluice"};
   ByteSize token_limit = 8_KiB;
@@ -81,12 +87,31 @@ struct Options {
 
   static std::string check_name(std::string_view text) { return text.empty() ? "must not be empty" : ""; }
   static std::string check_url(std::string_view text);
+  static std::string check_place(std::string_view text) {
+    return Place::parse(text) ? "" : "must be \"header.NAME\", \"cookie.NAME\" or \"query.NAME\"";
+  }
   static std::string check_realm(std::string_view text) {
     for (const char c : text) {
       if (c < 0x20 || c > 0x7e || c == '"' || c == '\\')
         return "must be printable ASCII without quotes and backslashes";
     }
     return text.empty() ? "must not be empty" : "";
+  }
+
+  // The parsed `from`.
+  [[nodiscard]] std::vector<Place> places() const {
+    std::vector<Place> parsed;
+    for (const auto& one : from) {
+      if (auto place = Place::parse(one.value)) parsed.push_back(std::move(*place));
+    }
+    return parsed;
+  }
+
+  // Whether some of the tokens are removed from the requests that pass.
+  [[nodiscard]] bool takes_off() const {
+    return !pass && std::ranges::any_of(places(), [](const Place& place) {
+      return !place.is_authorization() && place.in != Place::In::query;
+    });
   }
 
   // Checks the combination of the keys.
@@ -123,6 +148,10 @@ struct Options {
     v.field("jwks_timeout", &Self::jwks_timeout,
             "How long a fetch may take, and how long a request with an unknown key waits for it.",
             {.min = 100ms, .max = 1min});
+    v.field("stale_after", &Self::stale_after,
+            "How long the last set that was fetched is used after fetches began to fail. After that there are no keys, "
+            "and requests with a token are answered 503, until a fetch succeeds. `0`: it is used without a limit.",
+            {.max = 365 * 24h});
     v.field("jwks_ca", &Self::jwks_ca,
             "A PEM file with the authorities that may sign the certificate of the server at `jwks_url`. Without it, "
             "those that the system trusts.");
@@ -145,13 +174,22 @@ struct Options {
             {.min = 0s, .max = 1h});
     v.field("require_exp", &Self::require_exp, "Whether a token without `exp`, which would never expire, is refused.");
     v.field("optional", &Self::optional,
-            "Whether a request without `Authorization` passes, without claims. A request with an invalid token is "
-            "refused in any case.");
+            "Whether a request without a token passes, without claims. A request with an invalid token is refused in "
+            "any case.");
+    v.field("from", &Self::from,
+            "Where a request may carry the token: `header.authorization` (as `Bearer TOKEN`), `header.NAME` (the token "
+            "alone), `cookie.NAME` or `query.NAME`. A query parameter counts only for WebSockets, and for GET requests "
+            "that accept `text/event-stream`. A request with different tokens is answered 400.",
+            {.max = 16, .check = check_place});
+    v.field("origins", &Self::origins,
+            "The origins, besides the request's own, whose pages may use a token in a cookie to open WebSockets, and "
+            "for other methods than GET, HEAD and OPTIONS: `\"https://app.example\"`, or `\"https://*.app.example\"` "
+            "for every host below that. From other origins such a request is answered 403.",
+            {.check = check_origin});
+    v.field("pass", &Self::pass,
+            "Whether a token in a cookie, or in another header field than `Authorization`, is passed on with the "
+            "request, for example to an upstream. `Authorization` always is, and a query parameter never.");
     v.field("revoked", &Self::revoked,
-    v.field("stale_after", &Self::stale_after,
-            "How long the last set that was fetched is used after fetches began to fail. After that there are no keys, "
-            "and requests with a token are answered 503, until a fetch succeeds. `0`: it is used without a limit.",
-            {.max = 365 * 24h});
             "The name of the [[resident]] table with the revoked tokens. Its `key` is the column with their `jti`. A "
             "token in it is refused, and so is a token without `jti`.",
             {.check = check_name});

@@ -1,8 +1,11 @@
 #include "gateway/jwt/policy.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "gateway/origins.h"
+#include "http/accept.h"
 #include "http/identity.h"
 
 namespace sluice::gateway::jwt {
@@ -18,6 +21,10 @@ std::string_view description_of(Refusal refusal) {
       return "The Authorization field must be of the scheme Bearer.";
     case Refusal::repeated:
       return "The Authorization field comes more than once.";
+    case Refusal::different:
+      return "The request has different tokens.";
+    case Refusal::origin:
+      return "The token is in a cookie, so the request needs an Origin that is allowed here.";
     case Refusal::too_large:
       return "The token is too long.";
     case Refusal::malformed:
@@ -63,6 +70,7 @@ std::string_view error_of(Refusal refusal) {
     case Refusal::scheme:
       return {};
     case Refusal::repeated:
+    case Refusal::different:
       return "invalid_request";
     case Refusal::scope:
     case Refusal::claim:
@@ -73,9 +81,9 @@ std::string_view error_of(Refusal refusal) {
 }
 
 int status_of(Refusal refusal) {
-  if (refusal == Refusal::repeated) return 400;
+  if (refusal == Refusal::repeated || refusal == Refusal::different) return 400;
   if (refusal == Refusal::no_keys || refusal == Refusal::away) return 503;
-  return refusal == Refusal::scope || refusal == Refusal::claim ? 403 : 401;
+  return refusal == Refusal::scope || refusal == Refusal::claim || refusal == Refusal::origin ? 403 : 401;
 }
 
 std::string challenge(const Options& options, Refusal refusal) {
@@ -117,6 +125,42 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
   return authorization;
 }
 
+std::expected<std::string_view, Refusal> authorization_token(const http::Request& request) {
+  const http::Field* authorization = nullptr;
+  for (const http::Field& field : request.fields) {
+    if (!http::same_name(field.name, "authorization")) continue;
+    // Another server may have checked a different one of the fields (RFC 9110, 5.3: the field is not a list).
+    if (authorization != nullptr) return std::unexpected(Refusal::repeated);
+    authorization = &field;
+  }
+  if (authorization == nullptr) return std::unexpected(Refusal::missing);
+  const auto token = bearer_token(authorization->value);
+  if (!token) return std::unexpected(Refusal::scheme);
+  return *token;
+}
+
+// In HTTP/1.1 and in HTTP/2.
+bool opens_websocket(const http::Request& request) {
+  return !request.upgrade.empty() && http::lists_token(request.upgrade, "websocket");
+}
+
+// Browsers cannot set header fields for a WebSocket or an EventSource, so only these may have the token in the query
+// string.
+bool may_have_query_token(const http::Request& request) {
+  if (opens_websocket(request)) return true;
+  return request.method == http::Method::get && std::ranges::any_of(request.fields, [](const http::Field& field) {
+           return http::same_name(field.name, "accept") && http::lists_token(field.value, "text/event-stream");
+         });
+}
+
+// Browsers send cookies with the requests of any page. A page cannot read the answer to a request of another origin,
+// but the request may change something; and it can read what a WebSocket receives.
+bool needs_origin(const http::Request& request) {
+  const bool only_reads = request.method == http::Method::get || request.method == http::Method::head ||
+                          request.method == http::Method::options;
+  return !only_reads || opens_websocket(request);
+}
+
 }  // namespace
 
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
@@ -125,6 +169,8 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys,
       reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
+      origins_(options.origins),
+      pass_(options.pass),
       source_(std::move(source)),
       revoked_(std::move(revoked)),
       keys_(std::move(keys)),
@@ -133,6 +179,8 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys,
   for (std::size_t i = 0; i < refusal_count; ++i) {
     challenges_[i] = challenge(options, static_cast<Refusal>(i));
   }
+  for (Place& place : options.places()) sources_.push_back({.place = std::move(place), .scratch = {}});
+  if (sources_.size() == 1 && sources_.front().place.is_authorization()) sources_.clear();
   if (source_) source_->join(*this);
 }
 
@@ -161,25 +209,59 @@ bool JwtPolicy::may_fetch_after(Refusal refusal) const {
 }
 
 std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
-  const http::Request& request = exchange.request;
-  const http::Field* authorization = nullptr;
-  for (const http::Field& field : request.fields) {
-    if (!http::same_name(field.name, "authorization")) continue;
-    // Another server may have checked a different one of the fields (RFC 9110, 5.3: the field is not a list).
-    if (authorization != nullptr) return Refusal::repeated;
-    authorization = &field;
-  }
-  if (authorization == nullptr) {
-    if (!optional_) return Refusal::missing;
+  const Token token = sources_.empty() ? authorization_token(exchange.request) : find_token(exchange.request);
+  if (token) {
+    if (const auto refused = judge_token(exchange, *token)) return refused;
+  } else if (token.error() == Refusal::missing && optional_) {
     ++counters_.anonymous;
-    return std::nullopt;
+  } else {
+    return token.error();
   }
-  const auto token = bearer_token(authorization->value);
-  if (!token) return Refusal::scheme;
-  if (token->size() > token_limit_) return Refusal::too_large;
+  if (!sources_.empty()) hide_tokens(exchange);
+  return std::nullopt;
+}
+
+JwtPolicy::Token JwtPolicy::find_token(const http::Request& request) {
+  using Count = FoundCredential::Count;
+  Token found = std::unexpected(Refusal::missing);
+  bool only_in_cookies = true;
+  for (Source& source : sources_) {
+    Token token = std::unexpected(Refusal::missing);
+    if (source.place.is_authorization()) {
+      token = authorization_token(request);
+    } else if (source.place.in != Place::In::query || may_have_query_token(request)) {
+      const FoundCredential credential = find_credential(source.place, request, source.scratch);
+      if (credential.count == Count::several) return std::unexpected(Refusal::different);
+      if (credential.count != Count::none) token = credential.text;
+    }
+    if (!token && token.error() != Refusal::missing) return token;
+    if (!token) continue;
+    // Another server may have checked a different one of them.
+    if (found && *found != *token) return std::unexpected(Refusal::different);
+    found = token;
+    only_in_cookies &= source.place.in == Place::In::cookie;
+  }
+  if (found && only_in_cookies && needs_origin(request)) {
+    const std::string_view origin = origin_of(request);
+    if (!is_own_origin(request, origin) && !allows_origin(origins_, origin)) return std::unexpected(Refusal::origin);
+  }
+  return found;
+}
+
+void JwtPolicy::hide_tokens(http::Exchange& exchange) {
+  http::Request& request = exchange.request;
+  for (Source& source : sources_) {
+    if (source.place.is_authorization() || (pass_ && source.place.in != Place::In::query)) continue;
+    if (find_credential(source.place, request, source.scratch).count == FoundCredential::Count::none) continue;
+    hide_credential(source.place, request, changed_.take(exchange));
+  }
+}
+
+std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::string_view token) {
+  if (token.size() > token_limit_) return Refusal::too_large;
 
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
-  if (const Verified* known = cache_.find(*token, now_s)) {
+  if (const Verified* known = cache_.find(token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
     if (const auto refused = refusal_in_table(*known->claims)) return *refused;
     ++counters_.hits;
@@ -187,14 +269,14 @@ std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
     return std::nullopt;
   }
   if (keys_ == nullptr) return Refusal::no_keys;
-  auto verified = verifier_.verify(*token, now_s);
+  auto verified = verifier_.verify(token, now_s);
   if (!verified) {
     // A token that no key would help causes no fetch.
     if (!may_fetch_after(verified.error())) return verified.error();
-    return verifier_.refusal_with_any_key(*token, now_s).value_or(verified.error());
+    return verifier_.refusal_with_any_key(token, now_s).value_or(verified.error());
   }
   ++counters_.verifications;
-  cache_.add(*token, *verified);
+  cache_.add(token, *verified);
   if (const auto refused = refusal_in_table(*verified->claims)) return *refused;
   exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});
   return std::nullopt;
@@ -227,7 +309,7 @@ http::Response JwtPolicy::refuse(Refusal why) {
   http::Response response = http::problem(status_of(why), description_of(why));
   if (response.status == 503) {
     response.fields.add_trusted("Retry-After", "1");
-  } else {
+  } else if (why != Refusal::origin) {  // another token would not help
     response.fields.add_trusted("WWW-Authenticate", challenges_[index]);
   }
   return response;

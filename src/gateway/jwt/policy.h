@@ -2,11 +2,15 @@
 
 #include <array>
 #include <cstdint>
+#include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/reactor.h"
+#include "gateway/changed_request.h"
 #include "gateway/jwt/cache.h"
 #include "gateway/jwt/counters.h"
 #include "gateway/jwt/key_source.h"
@@ -14,13 +18,15 @@
 #include "gateway/jwt/options.h"
 #include "gateway/jwt/verifier.h"
 #include "gateway/key_table.h"
+#include "gateway/place.h"
 #include "gateway/policy.h"
 
 namespace sluice::gateway::jwt {
 
 // One core's [policy.NAME] of type "jwt". A request must have a valid token. The request then carries the token's
-// claims. Other requests are answered with 401 and the challenge of RFC 6750, 3; with 400 if there are several
-// Authorization fields, and with 403 if the token is valid but does not permit the request.
+// claims. Other requests are answered with 401 and the challenge of RFC 6750, 3; with 400 if there are several tokens,
+// and with 403 if the token is valid but does not permit the request, or is in a cookie that a page of another origin
+// uses.
 class JwtPolicy final : public Policy {
  public:
   // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked`: the table that the options name,
@@ -39,8 +45,20 @@ class JwtPolicy final : public Policy {
  private:
   using Answer = std::optional<http::Response>;
 
+  // A token, or why the request has no usable one.
+  using Token = std::expected<std::string_view, Refusal>;
+  struct Source {
+    Place place;
+    std::string scratch;  // the token, if it had to be decoded
+  };
+
   // Nothing if the request may pass.
   [[nodiscard]] std::optional<Refusal> judge(http::Exchange& exchange);
+  [[nodiscard]] std::optional<Refusal> judge_token(http::Exchange& exchange, std::string_view token);
+  // Looks at all sources.
+  [[nodiscard]] Token find_token(const http::Request& request);
+  // Removes the tokens that are not passed on.
+  void hide_tokens(http::Exchange& exchange);
   // Whether new keys may be fetched for a token that was refused for this reason.
   [[nodiscard]] bool may_fetch_after(Refusal refusal) const;
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
@@ -51,6 +69,9 @@ class JwtPolicy final : public Policy {
   const core::Reactor& reactor_;
   const bool optional_;
   const std::size_t token_limit_;
+  std::vector<Source> sources_;  // empty: only Authorization
+  const std::vector<Located<std::string>> origins_;
+  const bool pass_;
   const std::shared_ptr<KeySource> source_;
   const std::unique_ptr<KeyTable> revoked_;
   std::shared_ptr<const KeySet> keys_;  // null before the first fetch, and when the set is stale
@@ -58,6 +79,7 @@ class JwtPolicy final : public Policy {
   Cache cache_;
   Counters counters_;
   std::array<std::string, refusal_count> challenges_;  // WWW-Authenticate
+  ChangedRequests changed_;
 };
 
 }  // namespace sluice::gateway::jwt

@@ -268,5 +268,183 @@ TEST_F(JwtPolicyTest, Optional) {
   }
 }
 
+class JwtFromTest : public testing::Test {
+ protected:
+  struct Asked {
+    http::Method method = http::Method::get;
+    std::string_view query{};
+    std::string_view upgrade{};
+    bool secure = false;
+  };
+  // 0 if the request passes, else the status.
+  int ask(const std::vector<http::Field>& with, const Asked& how) {
+    if (!policy) {
+      options.from.clear();
+      for (const char* place : from) options.from.emplace_back(place);
+      policy.emplace(options, keys_of(), reactor);
+    }
+    fields = with;
+    target = "/path" + (how.query.empty() ? "" : "?" + std::string(how.query));
+    exchange.emplace();
+    http::Request& request = exchange->request;
+    request.method = how.method;
+    request.fields = fields;
+    request.target = target;
+    request.path = "/path";
+    request.query = how.query.empty() ? std::string_view{} : std::string_view(target).substr(6);
+    request.authority = "app.example";
+    request.secure = how.secure;
+    request.upgrade = how.upgrade;
+    answer = judge(*policy, *exchange);
+    EXPECT_TRUE(!answer || http::claims_of(*exchange) == nullptr);
+    return answer ? answer->status : 0;
+  }
+  int ask(const std::vector<http::Field>& with) { return ask(with, {}); }
+  std::string passed() const {
+    std::string all(exchange->request.target);
+    for (const auto& [name, value] : exchange->request.fields)
+      all += "\n" + std::string(name) + ": " + std::string(value);
+    return all;
+  }
+  std::uint64_t refusals(Refusal why) const { return policy->counters().refusals[static_cast<std::size_t>(why)]; }
+
+  std::vector<const char*> from;
+  ClockReactor reactor;
+  Options options;
+  std::optional<JwtPolicy> policy;
+  std::optional<http::Exchange> exchange;  // after the policy, whose memory it returns
+  std::vector<http::Field> fields;
+  std::string target;
+  std::optional<http::Response> answer;
+  const std::string good = token_of(R"({"sub":"ada","exp":2000})");
+  const std::string other = token_of(R"({"sub":"bob","exp":2000})");
+  const std::string bearer = "Bearer " + good;
+  const std::string cookie = "a=1; session=" + good + "; b=2";
+  const std::string query = "x=1&access_token=" + good + "&y=2";
+};
+
+TEST_F(JwtFromTest, Headers) {
+  from = {"header.X-Token"};
+  EXPECT_EQ(ask({{"A", "b"}, {"x-token", good}}), 0);
+  EXPECT_EQ(http::claims_of(*exchange)->find("sub")->text, "ada");
+  EXPECT_EQ(passed(), "/path\nA: b");
+  EXPECT_EQ(ask({{"X-Token", bearer}}), 401) << "it is the token alone";
+  EXPECT_EQ(ask({{"X-Token", ""}}), 401);
+  EXPECT_EQ(ask({{"Authorization", bearer}}), 401) << "the list does not have it";
+  EXPECT_EQ(ask({{"X-Token", good}, {"Authorization", "Basic YTpi"}}), 0);
+  EXPECT_EQ(passed(), "/path\nAuthorization: Basic YTpi");
+  EXPECT_EQ(ask({{"X-Token", good}, {"X-TOKEN", good}}), 0);
+  EXPECT_EQ(ask({{"X-Token", good}, {"X-TOKEN", other}}), 400);
+  EXPECT_EQ(answer->fields.get("WWW-Authenticate"),
+            "Bearer realm=\"sluice\", error=\"invalid_request\", error_description=\"The request has different "
+            "tokens.\"");
+}
+
+TEST_F(JwtFromTest, Cookies) {
+  using Method = http::Method;
+  from = {"cookie.session"};
+  options.origins = {{"https://admin.example"}, {"https://*.sub.example"}};
+  for (const Method method : {Method::get, Method::head, Method::options}) {
+    EXPECT_EQ(ask({{"Cookie", cookie}, {"Origin", "https://evil.example"}}, {.method = method}), 0);
+    EXPECT_EQ(ask({{"Cookie", cookie}}, {.method = method}), 0);
+    EXPECT_EQ(passed(), "/path\nCookie: a=1; b=2");
+  }
+  const std::vector<Asked> unsafe = {{.method = Method::post},  {.method = Method::put},
+                                     {.method = Method::patch}, {.method = Method::delete_},
+                                     {.method = Method::other}, {.method = Method::connect, .upgrade = "websocket"},
+                                     {.upgrade = "WebSocket"},  {.upgrade = "h2c, websocket"}};
+  for (Asked how : unsafe) {
+    for (const char* good_origin : {"http://app.example", "https://admin.example", "https://a.sub.example"}) {
+      EXPECT_EQ(ask({{"Cookie", cookie}, {"Origin", good_origin}}, how), 0) << good_origin;
+    }
+    EXPECT_EQ(ask({{"Cookie", cookie}}, how), 403);
+    for (const char* bad : {"https://app.example", "http://app.example:81", "http://evil.example", "null", "",
+                            "https://sub.example", "http://admin.example"}) {
+      EXPECT_EQ(ask({{"Cookie", cookie}, {"Origin", bad}}, how), 403) << bad;
+      EXPECT_EQ(answer->fields.get("WWW-Authenticate"), "");
+    }
+    const std::vector<http::Field> twice = {
+        {"Cookie", cookie}, {"Origin", "http://app.example"}, {"Origin", "http://app.example"}};
+    EXPECT_EQ(ask(twice, how), 403);
+    how.secure = true;
+    EXPECT_EQ(ask({{"Cookie", cookie}, {"Origin", "https://app.example"}}, how), 0);
+    EXPECT_EQ(ask({{"Cookie", cookie}, {"Origin", "http://app.example"}}, how), 403);
+  }
+  EXPECT_EQ(refusals(Refusal::origin), unsafe.size() * 10);
+  EXPECT_EQ(ask({{"Cookie", "session=" + good + "; session=" + other}}), 400);
+  EXPECT_EQ(ask({}, {.method = Method::post}), 401) << "no token";
+}
+
+TEST_F(JwtFromTest, ATokenThatIsElsewhereTooNeedsNoOrigin) {
+  from = {"header.authorization", "cookie.session"};
+  const Asked post{.method = http::Method::post};
+  EXPECT_EQ(ask({{"Authorization", bearer}}, post), 0);
+  EXPECT_EQ(ask({{"Authorization", bearer}, {"Cookie", cookie}}, post), 0);
+  EXPECT_EQ(passed(), "/path\nAuthorization: " + bearer + "\nCookie: a=1; b=2");
+  EXPECT_EQ(ask({{"Cookie", cookie}}, post), 403);
+  EXPECT_EQ(ask({{"Authorization", "Bearer " + other}, {"Cookie", cookie}}), 400);
+  EXPECT_EQ(ask({{"Authorization", bearer}, {"Authorization", bearer}}), 400) << "as without a cookie";
+  EXPECT_EQ(ask({{"Authorization", "Basic YTpi"}, {"Cookie", cookie}}), 401);
+}
+
+TEST_F(JwtFromTest, QueryParameters) {
+  from = {"query.access_token"};
+  const Asked websocket{.query = query, .upgrade = "websocket"};
+  const std::vector<http::Field> stream = {{"Accept", "text/html;q=0.1, Text/Event-Stream"}};
+  EXPECT_EQ(ask({}, websocket), 0);
+  EXPECT_EQ(passed(), "/path?x=1&y=2");
+  EXPECT_EQ(exchange->request.query, "x=1&y=2");
+  EXPECT_EQ(ask({}, {.method = http::Method::connect, .query = query, .upgrade = "websocket"}), 0);
+  EXPECT_EQ(ask(stream, {.query = query}), 0);
+  EXPECT_EQ(exchange->request.target, "/path?x=1&y=2");
+  const std::string repeated = "access_token=" + good + "&%61ccess_token=" + good;
+  EXPECT_EQ(ask({}, {.query = repeated, .upgrade = "websocket"}), 0);
+  EXPECT_EQ(passed(), "/path");
+  const std::string different = "access_token=" + good + "&%61ccess_token=" + other;
+  EXPECT_EQ(ask({}, {.query = different, .upgrade = "websocket"}), 400);
+  EXPECT_EQ(ask({}, {.query = "access_token=%4", .upgrade = "websocket"}), 401);
+  // Elsewhere it does not count.
+  EXPECT_EQ(ask({}, {.query = query}), 401);
+  EXPECT_EQ(ask({{"Accept", "*/*"}}, {.query = query}), 401);
+  EXPECT_EQ(ask({{"Accept", "text/event-streams"}}, {.query = query}), 401);
+  EXPECT_EQ(ask(stream, {.method = http::Method::post, .query = query}), 401);
+  EXPECT_EQ(ask({}, {.query = query, .upgrade = "h2c"}), 401);
+  EXPECT_EQ(refusals(Refusal::missing), 5u);
+}
+
+TEST_F(JwtFromTest, AParameterThatDoesNotCountIsRemovedToo) {
+  from = {"header.authorization", "query.access_token", "query.t"};
+  options.pass = true;
+  const std::string more = query + "&t=3";
+  EXPECT_EQ(ask({{"Authorization", bearer}}, {.query = more}), 0);
+  EXPECT_EQ(passed(), "/path?x=1&y=2\nAuthorization: " + bearer);
+  EXPECT_EQ(exchange->request.query, "x=1&y=2");
+}
+
+TEST_F(JwtFromTest, PassesTokensOn) {
+  from = {"header.x-token", "cookie.session"};
+  options.pass = true;
+  EXPECT_EQ(ask({{"Cookie", cookie}, {"X-Token", good}}), 0);
+  EXPECT_EQ(passed(), "/path\nCookie: " + cookie + "\nX-Token: " + good);
+}
+
+TEST_F(JwtFromTest, Optional) {
+  from = {"cookie.session", "query.access_token"};
+  options.optional = true;
+  EXPECT_EQ(ask({}, {.method = http::Method::post, .query = query}), 0);
+  EXPECT_EQ(passed(), "/path?x=1&y=2");
+  EXPECT_EQ(http::claims_of(*exchange), nullptr);
+  EXPECT_EQ(ask({{"Cookie", "session="}}), 401);
+  EXPECT_EQ(ask({{"Cookie", cookie}}, {.method = http::Method::post}), 403);
+}
+
+TEST_F(JwtPolicyTest, WithoutKeysAgain) {
+  EXPECT_EQ(ask("Bearer " + good), "");
+  policy.set_keys(nullptr);
+  EXPECT_EQ(ask("Bearer " + good), "503 ") << "although it was in the cache";
+  policy.set_keys(keys_of());
+  EXPECT_EQ(ask("Bearer " + good), "");
+}
+
 }  // namespace
 }  // namespace sluice::gateway::jwt

@@ -21,9 +21,9 @@ std::optional<Algorithm> parse_algorithm(std::string_view name) {
 
 std::string_view name_of(Refusal refusal) {
   static constexpr std::array<std::string_view, refusal_count> names = {
-      "missing", "scheme",    "repeated", "too_large", "malformed", "unsupported", "algorithm",
-      "key",     "signature", "issuer",   "audience",  "endless",   "nameless",    "expired",
-      "not_yet", "scope",     "claim",    "no_keys",   "revoked",   "away"};
+      "missing",   "scheme", "repeated",  "different", "origin",   "too_large", "malformed", "unsupported",
+      "algorithm", "key",    "signature", "issuer",    "audience", "endless",   "nameless",  "expired",
+      "not_yet",   "scope",  "claim",     "no_keys",   "revoked",  "away"};
   return names[static_cast<std::size_t>(refusal)];
 }
 

@@ -43,9 +43,11 @@ inline NameOf<Algorithm> names_of(Algorithm) { return {std::begin(algorithms), s
 
 // Why a request is refused.
 enum class Refusal : std::uint8_t {
-  missing,      // no Authorization field
+  missing,      // no token
   scheme,       // a scheme other than Bearer
   repeated,     // several Authorization fields
+  different,    // different tokens
+  origin,       // the token is in a cookie, and the page's origin is not allowed
   too_large,    // the token is longer than token_limit
   malformed,    // not a JWT: wrong structure, header or payload
   unsupported,  // the header requires an unsupported feature: "crit", "b64"
@@ -64,7 +66,7 @@ enum class Refusal : std::uint8_t {
   revoked,
   away,  // the table of revoked tokens is stale
 };
-inline constexpr std::size_t refusal_count = 20;
+inline constexpr std::size_t refusal_count = 22;
 
 // "too_large", for metrics.
 [[nodiscard]] std::string_view name_of(Refusal refusal);
