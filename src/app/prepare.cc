@@ -194,9 +194,11 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
     used_policies.insert(name.value);
     const auto& policy = plan.options.policies[*plan.options.find_policy(name.value)];
     using Scheme = api::openapi::Security::Scheme;
-    const auto add = [&](bool optional, Scheme scheme = {}, std::string parameter = {}) {
-      security.push_back(
-          {.policy = policy.name.value, .optional = optional, .scheme = scheme, .name = std::move(parameter)});
+    const auto add = [&](bool is_optional, Scheme scheme = {}, std::string parameter = {}) {
+      security.push_back({.policy = policy.name.value,
+                          .optional = is_optional || policy.value.dry_run.value,
+                          .scheme = scheme,
+                          .name = std::move(parameter)});
     };
     // A document names one place for each policy: the first.
     const auto add_place = [&](bool optional, const gateway::Place& place) {
@@ -356,6 +358,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (preparation.used_policies.contains(policy.name.value)) {
       const std::uint64_t size = policy.value.of<gateway::limits::BodyLimitOptions>().size;  // 0 for other types
       if (size > server.body_limit) plan->most_body = std::max(plan->most_body, size);
+      if (policy.value.dry_run.value) {
+        plan->warnings.push_back("the policy \"" + policy.name.value + "\" refuses no request, because of \"dry_run\"");
+      }
       continue;
     }
     plan->warnings.push_back("nothing uses the policy \"" + policy.name.value + "\"");

@@ -69,6 +69,7 @@ inline NameOf<PolicyType> names_of(PolicyType) {
 // [policy.NAME]: the type, and the options of all kinds, of which only those of the type are set.
 struct PolicyOptions : detail::OptionsOfAll<PolicyKinds> {
   Located<PolicyType> type;
+  Located<bool> dry_run = {false};
 
   template <class Options>
   [[nodiscard]] bool is() const {
@@ -107,6 +108,9 @@ struct PolicyOptions : detail::OptionsOfAll<PolicyKinds> {
   static void declare(Visitor& v) {
     using Self = PolicyOptions;
     v.field("type", &Self::type, "The type of the policy. Each type has its own keys.", {.required = true});
+    v.field("dry_run", &Self::dry_run,
+            "`true`: the policy only counts the requests that it would refuse, and lets them continue. Requests that "
+            "it refuses have no claims from it.");
     [&]<class... Kinds>(std::tuple<Kinds...>*) {
       (v.variant(&Self::type, policy_type<Kinds>, static_cast<Kinds Self::*>(&detail::OptionsOfKind<Kinds>::options),
                  Kinds::kind.about),

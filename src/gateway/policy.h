@@ -49,6 +49,7 @@ struct PolicyParts {
   // The upstream that the options name and its configuration, else null.
   std::shared_ptr<Upstream> upstream;
   std::shared_ptr<const SharedUpstream> shared_upstream;
+  bool dry_run = false;  // whether refusals have no effect
 };
 
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyOptions& options, PolicyParts parts);

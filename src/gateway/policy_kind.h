@@ -23,6 +23,7 @@ struct PolicyKind {
   bool is_counted = false;    // all cores count together
   bool is_limit = false;      // limits what clients use, instead of checking who the clients are
   bool may_repeat = false;    // one route may use several policies of this kind
+  bool may_run_dry = true;    // may have `dry_run`, if it is a guard
   bool is_first = false;      // is applied before all others, wherever it stands in `use`
 };
 

@@ -71,6 +71,11 @@ class ChecksOfPolicy final : public gateway::PolicyChecks {
 void check_policies(const Checks& checks) {
   for (const auto& policy : checks.options.policies) {
     ChecksOfPolicy own(checks, policy.name);
+    const gateway::PolicyKind& kind = policy.value.kind();
+    if (policy.value.dry_run.value && !(kind.is_guard && kind.may_run_dry)) {
+      checks.complain(policy.value.dry_run.position, fmt::format("a policy of type \"{}\" has no dry run", kind.name),
+                      kind.is_guard ? "it stops a body while the body arrives" : "it refuses no request");
+    }
     policy.value.visit([&](const auto& options) {
       if constexpr (requires { options.check(own); }) options.check(own);
     });

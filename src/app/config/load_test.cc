@@ -1019,6 +1019,13 @@ TEST(Errors, Policies) {
       messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
       "2:8 policy.auth.type must be \"jwt\", \"cors\", \"ip\", \"api-key\", \"basic\", \"auth-request\", \"headers\", "
       "\"rate-limit\", \"concurrency\" or \"body-limit\" | did you mean \"jwt\"?\n");
+  EXPECT_EQ(policy("dry_run = true\n" + key), "");
+  for (const auto& [type, why] : {std::pair{"body-limit\"\nsize = 1", "it stops a body while the body arrives"},
+                                  {"headers\"\nrequest_id = true", "it refuses no request"}}) {
+    const std::string name(type, std::string_view(type).find('"'));
+    EXPECT_EQ(messages_of("[policy.auth]\ndry_run = true\ntype = \"" + std::string(type) + "\n" + serves),
+              "2:11 a policy of type \"" + name + "\" has no dry run | " + why + "\n");
+  }
   EXPECT_EQ(policy("jwks = \"https://a/jwks.json\"\n"), "3:8 \"jwks\" is the path of a file | write \"jwks_url\"\n");
   const std::string url = "jwks_url = \"https://a/jwks.json\"\n";
   EXPECT_EQ(policy(url + "jwks_every = \"1m\"\njwks_timeout = \"1s\"\njwks_ca = \"ca.pem\"\n"), "");

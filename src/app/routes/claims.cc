@@ -110,8 +110,8 @@ class Finder {
 // Whether one of these policies checks the client.
 bool is_guarded(const Options& options, const std::vector<Located<std::string>>& use) {
   return std::ranges::any_of(use, [&](const auto& name) {
-    const gateway::PolicyKind& kind = options.policies[*options.find_policy(name.value)].value.kind();
-    return kind.is_guard && !kind.is_limit;
+    const gateway::PolicyOptions& policy = options.policies[*options.find_policy(name.value)].value;
+    return policy.kind().is_guard && !policy.kind().is_limit && !policy.dry_run.value;
   });
 }
 

@@ -98,6 +98,7 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
     co_await drop(std::move(answer.body));
     co_return std::nullopt;
   }
+  pass(exchange, slot, {});  // in a dry run, the request continues without the client's own fields of these names
   if (is_for_client(answer.status)) {
     ++refused_;
     if (const auto* ours = exchange.pin.answer_fields()) remove_ours(*ours, answer.fields);

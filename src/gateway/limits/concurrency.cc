@@ -9,15 +9,16 @@ namespace sluice::gateway::limits {
 
 namespace {
 
-Room room_of(const ConcurrencyOptions& options) {
-  return {.requests = options.requests, .queue = options.queue, .wait = options.wait};
+// In a dry run nothing waits in the queue, because the policy must not delay requests.
+Room room_of(const ConcurrencyOptions& options, bool dry_run) {
+  return {.requests = options.requests, .queue = dry_run ? 0 : options.queue, .wait = options.wait};
 }
 
 }  // namespace
 
 ConcurrencyPolicy::ConcurrencyPolicy(const ConcurrencyOptions& options, const std::shared_ptr<Shared>& shared,
-                                     core::Reactor& reactor, core::MeshPort& port)
-    : room_(room_of(options)),
+                                     core::Reactor& reactor, core::MeshPort& port, bool dry_run)
+    : room_(room_of(options, dry_run)),
       keys_(parse_key_parts(options.per.items, KeyPart::From::route), shared->secret),
       permits_(Permits::of(shared, reactor, port, room_, (options.keys + port.size() - 1) / port.size())) {
   if (permits_->user() == nullptr) begin();
@@ -98,7 +99,7 @@ Readings ConcurrencyPolicy::readings() const {
 }
 
 std::unique_ptr<Policy> make_policy(const ConcurrencyOptions& options, PolicyParts& parts) {
-  return std::make_unique<ConcurrencyPolicy>(options, parts.limit, parts.reactor, parts.mesh);
+  return std::make_unique<ConcurrencyPolicy>(options, parts.limit, parts.reactor, parts.mesh, parts.dry_run);
 }
 
 }  // namespace sluice::gateway::limits

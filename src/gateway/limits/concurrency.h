@@ -18,7 +18,7 @@ namespace sluice::gateway::limits {
 class ConcurrencyPolicy final : public Policy {
  public:
   ConcurrencyPolicy(const ConcurrencyOptions& options, const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
-                    core::MeshPort& port);
+                    core::MeshPort& port, bool dry_run = false);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void ended(http::Exchange& exchange, http::Slot& slot, const http::Outcome& outcome) override;

@@ -118,7 +118,8 @@ struct BodyLimitOptions {
   static constexpr PolicyKind kind{.name = "body-limit",
                                    .about = "Requests with a longer body are answered 413.",
                                    .is_limit = true,
-                                   .may_repeat = true};
+                                   .may_repeat = true,
+                                   .may_run_dry = false};
 
   ByteSize size;
 
