@@ -14,8 +14,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 11> commands = {
-    "serve", "check", "reload", "proxy", "test", "import", "store", "keys", "token", "reference", "hash-password"};
+constexpr std::array<std::string_view, 12> commands = {"serve", "check", "explain",   "reload",
+                                                       "proxy", "test",  "import",    "store",
+                                                       "keys",  "token", "reference", "hash-password"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -64,6 +65,27 @@ Command parse_command_line(int argc, const char* const* argv) {
 
   CLI::App* serve = app.add_subcommand("serve", "Run the server that the configuration describes, until SIGTERM");
   CLI::App* check = app.add_subcommand("check", "Report the errors in the configuration, and exit");
+  CLI::App* explain =
+      app.add_subcommand("explain", "Print how the configuration answers a request, without sending it");
+  explain->add_option("METHOD", command.explain.method, "The method, such as GET")->required()->check(check_method);
+  explain->add_option("URL", command.explain.url, "/path?query, or http://HOST/path?query")
+      ->required()
+      ->check(check_url);
+  explain->add_option("--config", command.file, "The configuration file")->option_text("FILE  (default: sluice.toml)");
+  explain
+      ->add_option("-H,--header", command.explain.headers,
+                   "A header field of the request; repeat the option for more fields")
+      ->option_text("'NAME: VALUE'")
+      ->check(check_header)
+      ->allow_extra_args(false);
+  explain->add_option("--client", command.explain.client, "The client's address, for policies of type \"ip\"")
+      ->option_text("ADDRESS")
+      ->check(check_client);
+  explain->add_flag("--json", command.explain.json, "Print JSON");
+  explain->footer(
+      "Exit codes: 0 a route answers the request; 1 it would be refused, or no route matches it; 2 the command line is "
+      "wrong; 3 the configuration is wrong.");
+  explain->callback([&] { command.action = Command::Action::explain; });
   CLI::App* reload = app.add_subcommand("reload", "Make a running server read its configuration again");
   reload
       ->add_option("--admin", command.admin,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "app/explain_command.h"
 #include "app/import/options.h"
 #include "app/keys_command.h"
 #include "app/proxy_command.h"
@@ -23,6 +24,7 @@ struct Command {
   enum class Action : std::uint8_t {
     serve,          // run the server that `file` describes
     check,          // only report the errors in `file`
+    explain,        // print how `file` answers a request
     proxy,          // pass requests on to the servers in `proxy`
     test,           // run the test files in `suites`
     import_,        // import the file in `import_options`
@@ -39,6 +41,7 @@ struct Command {
   Action action = Action::serve;
   std::string file = "sluice.toml";
   suite::RunOptions suites;
+  ExplainCommand explain;
   import::Options import_options;
   ProxyCommand proxy;
   KeysCommand keys;

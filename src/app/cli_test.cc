@@ -44,6 +44,19 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(parse({"hash-password"}).action, Command::Action::hash_password);
 }
 
+TEST(CommandLine, Explain) {
+  const Command command = parse({"explain", "GET", "/a?b", "-H", "A: b", "-H", "C: d", "--config", "x.toml", "--json"});
+  EXPECT_EQ(command.action, Command::Action::explain);
+  EXPECT_EQ(command.explain.method + command.explain.url, "GET/a?b");
+  EXPECT_EQ(command.explain.headers, (std::vector<std::string>{"A: b", "C: d"}));
+  EXPECT_EQ(command.file, "x.toml");
+  EXPECT_TRUE(command.explain.json);
+  EXPECT_EQ(parse({"explain", "GET", "/"}).file, "sluice.toml");
+  for (const char* url : {"", "a", "/a b", "ftp://a/", "/\x7f"}) {
+    EXPECT_EQ(parse({"explain", "GET", url}).action, Command::Action::usage_error) << url;
+  }
+}
+
 TEST(CommandLine, KeysAndTokens) {
   using gateway::jwt::Algorithm;
   EXPECT_EQ(parse({"keys"}).action, Command::Action::keys);

@@ -5,6 +5,7 @@
 #include "app/cli.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
+#include "app/explain_command.h"
 #include "app/hash_password.h"
 #include "app/import/import.h"
 #include "app/keys_command.h"
@@ -60,6 +61,7 @@ int run(Command command) {
     case Command::Action::store_gc:
     case Command::Action::serve:
     case Command::Action::check:
+    case Command::Action::explain:
       break;
   }
   auto examined = config::examine(command.file, config::process_environment);
@@ -73,11 +75,14 @@ int run(Command command) {
     return exit_configuration;
   }
   if (command.action == Command::Action::store_gc) return collect_garbage(*config, command.dry_run, stdout, stderr);
-  const auto plan = prepare(*config, command.action != Command::Action::check);
+  const auto plan =
+      prepare(*config, command.action == Command::Action::serve || command.action == Command::Action::proxy);
   if (!plan) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;
   }
+  if (command.action == Command::Action::explain)
+    return print_explanation(command.explain, command.file, **plan, stdout);
   for (const std::string& warning : (*plan)->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (command.action == Command::Action::check) {
     std::printf("%s: ok\n", command.file.c_str());
