@@ -342,6 +342,7 @@ void Explainer::add_others(const Candidate* found, const http::Request& request)
 
 // Compares the path with each pattern, in which the path's own segments stand for the parameters.
 void Explainer::add_nearest(const http::Request& request) {
+  if (request.path == "/") return;
   std::vector<std::string_view> segments;
   for (std::string_view rest = request.path.substr(1);;) {
     const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -445,7 +446,12 @@ Explanation Explainer::run() {
   const Stand& stand = stands_[request.route - 1u];
   if (!stand.is_reached || stand.own != nullptr) answer.take(response);
   into_.is_answered = stand.is_reached || response.status < 400;  // a policy may answer, as CORS does
-  if (stand.is_reached) answer.explain(*found->claim, exchange);
+  const bool may_get_claims = std::ranges::any_of(into_.policies, [&](const Explanation::Policy& policy) {
+    return policy.verdict == Verdict::undecided &&
+           options_.policies[*options_.find_policy(policy.name)].value.kind().gives_claims;
+  });
+  const bool knows_claims = !may_get_claims || http::claims_of(exchange) != nullptr;
+  if (stand.is_reached) answer.explain(*found->claim, exchange, knows_claims);
   return std::move(into_);
 }
 

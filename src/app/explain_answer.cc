@@ -88,7 +88,8 @@ void AnswerExplainer::take(const http::Response& response) {
   into_.answer = std::move(answer);
 }
 
-void AnswerExplainer::explain(const Claim& claim, http::Exchange& exchange) {
+void AnswerExplainer::explain(const Claim& claim, http::Exchange& exchange, bool knows_claims) {
+  knows_claims_ = knows_claims;
   const Options& options = plan_.options;
   into_.is_answered = true;
   if (const auto* route = find_claimed(options.routes, claim)) return explain(*route, exchange);
@@ -167,7 +168,7 @@ void AnswerExplainer::explain(const api::EndpointOptions& endpoint, http::Exchan
   if (resource == described.resources.end()) return;  // not reached: the plan has every endpoint
   const http::Request& request = exchange.request;
   const auto answer_without_database = [&](const api::Guards* guards, const api::QueryNames& query) {
-    auto refusal = guards != nullptr ? guards->judge(exchange, {}).refusal : std::nullopt;
+    auto refusal = guards != nullptr && knows_claims_ ? guards->judge(exchange, {}).refusal : std::nullopt;
     if (!refusal) refusal = query.refuse(request);
     if (!refusal) return false;
     into_.is_answered = false;
@@ -213,6 +214,11 @@ void AnswerExplainer::add_statement(const api::EndpointOptions& endpoint, const 
     if (source.from == api::From::body || source.from == api::From::upload) {
       is_whole = false;
       value.text = "(of the body)";
+      continue;
+    }
+    if (source.from == api::From::claim && !knows_claims_) {
+      is_whole = false;
+      value.text = "(of the token)";
       continue;
     }
     if (const auto bound = binder.bind(std::span(&source, 1), exchange, {}, arguments); !bound) {

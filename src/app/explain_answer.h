@@ -18,8 +18,9 @@ class AnswerExplainer {
   AnswerExplainer(const Plan& plan, Loop& loop, const Redaction& redaction, Explanation& into)
       : plan_(plan), loop_(loop), redaction_(redaction), into_(into) {}
 
-  // The exchange has passed the policies of the claim's route.
-  void explain(const Claim& claim, http::Exchange& exchange);
+  // The exchange has passed the policies of the claim's route. `knows_claims`: its claims are those that it would have
+  // at run time.
+  void explain(const Claim& claim, http::Exchange& exchange, bool knows_claims);
   // The route, or Sluice itself, answers with this.
   void take(const http::Response& response);
 
@@ -42,6 +43,7 @@ class AnswerExplainer {
   Loop& loop_;
   const Redaction& redaction_;
   Explanation& into_;
+  bool knows_claims_ = true;
 };
 
 }  // namespace sluice::app

@@ -66,15 +66,18 @@ class Text {
  public:
   explicit Text(std::string file) : file_(std::move(file)) {}
 
-  void add(std::string_view label, std::string_view text) {
-    if (label == last_) label = {};
-    if (!label.empty()) last_ = label;
+  void add(std::string_view label, std::string text) {
+    if (text.empty()) return;
+    std::ranges::replace_if(text, is_control, '?');  // a path may have control characters
+    out_ += fmt::format("{:<12}{}\n", label == last_ ? "" : label, text);
+    last_ = label;
+  }
+  // The text may have several lines, as a statement does.
+  void add_lines(std::string_view label, std::string_view text) {
     while (!text.empty()) {
       const auto end = std::min(text.find('\n'), text.size());
-      std::string line(text.substr(0, end));
+      add(label, std::string(text.substr(0, end)));
       text.remove_prefix(std::min(end + 1, text.size()));
-      std::ranges::replace_if(line, is_control, '?');  // a path may have control characters
-      if (!line.empty()) out_ += fmt::format("{:<12}{}\n", std::exchange(label, {}), line);
     }
   }
   [[nodiscard]] std::string place(Position position) const { return fmt::format("{}:{}", file_, position.line); }
@@ -114,12 +117,12 @@ std::string text_of(const Explanation& explanation, const std::string& file) {
     text.add("answer", fmt::format("{} {}", answer.status, http::reason_phrase(answer.status)));
     text.add("answer", answer.detail);
     for (const auto& [name, value, from] : answer.fields) text.add("answer", name + ": " + value.value_or(""));
-    text.add("body", answer.body);
+    text.add_lines("body", answer.body);
   }
   for (const auto& item : explanation.destination) {
     std::string label = item.name;
     std::ranges::replace(label, '_', ' ');
-    for (const std::string& line : item.texts) text.add(label, line);
+    for (const std::string& line : item.texts) text.add_lines(label, line);
   }
   for (const auto& [name, value, from] : explanation.parameters) {
     text.add("parameters", fmt::format(":{} = {}  ({})", name, value.value_or("NULL"), from));

@@ -1,4 +1,5 @@
 """`sluice explain`: the route, the policies and the answer that it prints, compared with what a server does."""
+import base64
 import json
 import re
 import shlex
@@ -239,6 +240,25 @@ def test_an_upstream_behind_policies(explain, upstream):
     assert code == 0 and said["policies"][0]["note"] == "decided at run time: asks the upstream api"
 
 
+@pytest.mark.parametrize("password, verdict", [("correct horse battery", "passes"), ("wrong horse battery", "refuses")])
+def test_a_password(folder, password, verdict):
+    hashed = subprocess.run([SLUICE, "hash-password"], input="correct horse battery\n", capture_output=True, text=True,
+                            check=True, timeout=60).stdout.strip()
+    (folder / "sluice.toml").write_text(f'''
+[policy.people]
+type = "basic"
+users = {{ ada = "{hashed}" }}
+[[route]]
+path = "/"
+respond = 204
+use = ["people"]
+''')
+    credentials = base64.b64encode(f"ada:{password}".encode()).decode()
+    done = subprocess.run([SLUICE, "explain", "GET", "/", "-H", f"Authorization: Basic {credentials}"], cwd=folder,
+                          capture_output=True, text=True, timeout=60)
+    assert f"people (basic) at sluice.toml:2: {verdict}\n" in done.stdout and credentials not in done.stdout
+
+
 def test_a_dry_run(explain, folder, config):
     (folder / "sluice.toml").write_text(config.replace('type = "jwt"', 'type = "jwt"\ndry_run = true'))
     code, said, _ = explain("GET", "/orders/7")
@@ -261,6 +281,30 @@ def test_why_the_other_routes_do_not_answer(explain):
     assert others("POST", "/api/x", "X-Version: 2") == {host, ("/api/{rest...}", "it does not take POST")}
     assert others("GET", "http://old.example/docs") == {("/docs", "the routes of old.example come first")}
     assert others("GET", "/totals/1") == {host}
+
+
+def test_claims_of_a_token_that_cannot_be_verified(folder):
+    (folder / "sluice.toml").write_text('''
+[database.main]
+url = "sqlite:shop.db"
+[policy.remote]
+type = "jwt"
+jwks_url = "https://127.0.0.1:1/jwks"
+[[endpoint]]
+path = "/me"
+get = "SELECT :name AS name"
+params.name = { from = "claim.sub" }
+require = "eq(claim.role, 'admin')"
+use = ["remote"]
+''')
+    words = [SLUICE, "explain", "GET", "/me", "-H", "Authorization: Bearer a.b.c"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and ":name = (of the token)  (claim.sub)\n" in done.stdout
+    assert "remote (jwt) at sluice.toml:4: decided at run time: fetches its keys\n" in done.stdout
+
+
+def test_a_path_with_control_characters(explain):
+    assert "path        /a?b\n" in explain("GET", "/a%0Ab")[2]
 
 
 def test_no_route(explain):
