@@ -17,13 +17,14 @@
 #include "gateway/ip/options.h"
 #include "gateway/jwt/options.h"
 #include "gateway/limits/options.h"
+#include "gateway/mtls/options.h"
 
 namespace sluice::gateway {
 
 // The options of all kinds of policy, in the order of the reference. To add a kind, add its options.
-using PolicyKinds =
-    std::tuple<jwt::Options, cors::Options, ip::Options, apikey::Options, basic::Options, authrequest::Options,
-               headers::Options, limits::RateLimitOptions, limits::ConcurrencyOptions, limits::BodyLimitOptions>;
+using PolicyKinds = std::tuple<jwt::Options, cors::Options, ip::Options, mtls::Options, apikey::Options, basic::Options,
+                               authrequest::Options, headers::Options, limits::RateLimitOptions,
+                               limits::ConcurrencyOptions, limits::BodyLimitOptions>;
 
 // The index of a kind in PolicyKinds.
 enum class PolicyType : std::uint8_t {};

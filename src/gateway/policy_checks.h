@@ -27,6 +27,8 @@ class PolicyChecks {
   virtual void check_table(const Located<std::string>& table, std::string_view key) = 0;
   // The names of the fields that [server.headers] adds to all answers.
   [[nodiscard]] virtual std::vector<Located<std::string>> server_headers() const = 0;
+  // Whether [server.tls] asks clients for certificates.
+  [[nodiscard]] virtual bool has_client_certificates() const = 0;
 
   const Located<std::string>& name;  // of the policy
 };

@@ -12,6 +12,10 @@
 #include "core/task.h"
 #include "http/fields.h"
 
+namespace sluice::net::tls {
+struct PeerCertificate;
+}
+
 namespace sluice::http {
 
 enum class Method : std::uint8_t { get, head, post, put, delete_, patch, options, connect, trace, other };
@@ -85,6 +89,8 @@ struct Request {
   InterimSink* interim = nullptr;  // null: the client takes no interim responses
   std::string_view peer;           // the client's address, without its port, possibly as reported by a trusted proxy
   bool secure = false;             // the client uses TLS, possibly as reported by a trusted proxy
+  // The verified certificate that the peer of the connection has shown. Null: none.
+  const net::tls::PeerCertificate* certificate = nullptr;
   // Whether the peer of the connection is a trusted proxy, and the peer's address (empty for a unix socket).
   bool from_proxy = false;
   std::string_view connection_peer;

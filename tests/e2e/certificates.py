@@ -21,12 +21,14 @@ class Authority:
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 30, "-subj",
                 f"/CN=CA {folder.name}", "-keyout", folder / "ca.key", "-out", self.ca)
 
-    def issue(self, name, hosts=("localhost",), days=30, key_type=("ec", "-pkeyopt", "ec_paramgen_curve:P-256")):
+    def issue(self, name, hosts=("localhost",), days=30, key_type=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+              subject=None, names=()):
+        """`subject`: "/O=Example/CN=ada"; `names`: more alternative names, such as "URI:spiffe://example/a"."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         extensions.write_text("subjectAltName=" + ",".join(
-            ("IP:" if host[0].isdigit() else "DNS:") + host for host in hosts))
-        openssl("req", "-new", "-newkey", *key_type, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+            [*(("IP:" if host[0].isdigit() else "DNS:") + host for host in hosts), *names]))
+        openssl("req", "-new", "-newkey", *key_type, "-nodes", "-utf8", "-subj", subject or f"/CN={name}", "-keyout", key, "-out", request)
         openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.folder / "ca.key", "-CAcreateserial",
                 "-days", days, "-extfile", extensions, "-out", certificate)
         certificate.write_bytes(certificate.read_bytes() + self.ca.read_bytes())

@@ -123,6 +123,7 @@ def folders(request, tmp_path_factory, localhost):
         (folder / "public/index.html").write_text("<!doctype html>\n")
         (folder / "film.schema.json").write_text('{"type": "object"}')
         (folder / "internal-ca.pem").write_bytes(open(localhost[0], "rb").read())
+        (folder / "clients.pem").write_bytes(open(localhost[0], "rb").read())
         for name in ("example.org", "example.com", "gateway"):
             (folder / f"{name}.pem").write_bytes(open(localhost[0], "rb").read())
             (folder / f"{name}.key").write_bytes(open(localhost[1], "rb").read())

@@ -192,6 +192,7 @@ class Calling {
     request.authority = outer.authority;
     request.peer = outer.peer;
     request.secure = outer.secure;
+    request.certificate = outer.certificate;
     request.target = target_;
     request.fields = fields_;
     if (!body_.empty()) request.body = &reader_;

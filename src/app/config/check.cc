@@ -63,6 +63,10 @@ class ChecksOfPolicy final : public gateway::PolicyChecks {
     for (const auto& header : checks_.options.server.headers) names.push_back(header.name);
     return names;
   }
+  bool has_client_certificates() const override {
+    const auto& tls = checks_.options.server.tls;
+    return tls && tls->client_auth.value != ClientAuth::off;
+  }
 
  private:
   const Checks& checks_;

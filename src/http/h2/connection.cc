@@ -20,7 +20,7 @@ constexpr Duration lingering_time = 2s;
 Connection::Connection(Engine& engine, net::Stream& stream, std::string_view peer, bool secure)
     : engine_(engine),
       stream_(stream),
-      session_(engine, *this, peer, secure),
+      session_(engine, *this, peer, secure, stream.tls() != nullptr ? stream.tls()->peer_certificate() : nullptr),
       flush_([](core::TurnHook& hook) noexcept { static_cast<Hook&>(hook).owner.output_wanted_.wake(); }, *this),
       end_([](core::TurnHook& hook) noexcept { static_cast<Hook&>(hook).owner.ended_.wake(); }, *this),
       clock_([](core::Timer& timer) noexcept { static_cast<Clock&>(timer).owner.look_at_the_clock(); }, *this) {}

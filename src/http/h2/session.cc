@@ -242,13 +242,15 @@ void Session::install(nghttp2_session_callbacks& callbacks) {
   nghttp2_session_callbacks_set_send_data_callback(&callbacks, &Callbacks::send_data);
 }
 
-Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secure)
+Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secure,
+                 const net::tls::PeerCertificate* certificate)
     : engine_(engine),
       owner_(owner),
       peer_(peer),
       limits_(engine.limits),
       guard_(limits_.size),
       secure_(secure),
+      certificate_(certificate),
       idle_since_(engine.reactor.now()),
       owes_since_(engine.reactor.now()) {
   nghttp2_mem memory = session_memory;
@@ -520,6 +522,7 @@ void Session::start(Stream& stream) {
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   request.interim = &stream;
   set_client(request, peer_, secure_, options().trusted_proxies.get());
+  request.certificate = certificate_;
   try {
     core::Async<Response> answer = engine_.dispatcher.handle(stream.exchange);
     if (!answer.ready()) return stream.task.spawn(answer_later(*this, stream, answer.take_task()));

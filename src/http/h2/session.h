@@ -46,7 +46,9 @@ class Session {
     ~Owner() = default;
   };
 
-  Session(Engine& engine, Owner& owner, std::string_view peer, bool secure);
+  // `certificate`: the one that the client has shown. All arguments outlive the session.
+  Session(Engine& engine, Owner& owner, std::string_view peer, bool secure,
+          const net::tls::PeerCertificate* certificate = nullptr);
   Session(const Session&) = delete;
   ~Session();
 
@@ -172,6 +174,7 @@ class Session {
   std::size_t ahead_at_ = 0;            // valid only if `out_` ends at this offset
   std::optional<Instant> produced_at_;  // the clock in produce(), once it was read
   const bool secure_;
+  const net::tls::PeerCertificate* const certificate_;
   bool full_ = false;    // `out_` has enough
   bool broken_ = false;  // nghttp2 has failed
   bool given_up_ = false;

@@ -12,6 +12,8 @@
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
+
 namespace sluice::net::tls {
 namespace {
 
@@ -27,6 +29,29 @@ constexpr std::size_t most_unsent = 4 * batch_bytes;
 bool is_address(const std::string& host) {
   unsigned char bytes[16];
   return ::inet_pton(AF_INET, host.c_str(), bytes) == 1 || ::inet_pton(AF_INET6, host.c_str(), bytes) == 1;
+}
+
+void add_names(X509* certificate, std::vector<PeerCertificate::Name>& names) {
+  using Kind = PeerCertificate::Kind;
+  auto* const all = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; all != nullptr && i < sk_GENERAL_NAME_num(all); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all, i);
+    if (name->type != GEN_DNS && name->type != GEN_EMAIL && name->type != GEN_URI) continue;
+    const ASN1_STRING* const value = name->d.ia5;
+    std::string text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(value)),
+                     static_cast<std::size_t>(ASN1_STRING_length(value)));
+    if (text.contains('\0')) continue;
+    if (name->type == GEN_URI) {
+      names.push_back({Kind::uri, std::move(text)});
+    } else if (name->type == GEN_DNS) {
+      names.push_back({Kind::dns, to_lower(text)});
+    } else {
+      const std::size_t local = text.rfind('@') == text.npos ? 0 : text.rfind('@');
+      names.push_back({Kind::email, text.substr(0, local) + to_lower(std::string_view(text).substr(local))});
+    }
+  }
+  GENERAL_NAMES_free(all);
+  ERR_clear_error();
 }
 
 SSL* new_ssl(SSL_CTX* context) {
@@ -194,6 +219,12 @@ Session::Step Session::handshake() {
     if (result == 1) {
       established_ = true;
       more_ = SSL_has_pending(ssl_.get()) != 0;
+      if (SSL_is_server(ssl_.get()) == 1 && has_peer_certificate()) {
+        auto certificate = std::make_unique<PeerCertificate>();
+        certificate->subject = peer_subject();
+        add_names(SSL_get0_peer_certificate(ssl_.get()), certificate->names);
+        peer_certificate_ = std::move(certificate);
+      }
     } else if (!blocked_ || SSL_want(ssl_.get()) != SSL_READING) {
       (void)fail_by_openssl();
       (void)flush();  // sends the alert
@@ -366,7 +397,8 @@ std::string Session::peer_subject() const {
   std::string text;
   BIO* memory = BIO_new(BIO_s_mem());
   if (memory == nullptr) throw std::bad_alloc();
-  X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+  X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0,
+                     XN_FLAG_RFC2253 & ~static_cast<unsigned long>(ASN1_STRFLGS_ESC_MSB));
   const char* bytes = nullptr;
   const long size = BIO_get_mem_data(memory, &bytes);
   if (size > 0) text.assign(bytes, static_cast<std::size_t>(size));

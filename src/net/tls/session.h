@@ -13,6 +13,7 @@
 #include "core/reactor.h"
 #include "core/slab.h"
 #include "net/tls/context.h"
+#include "net/tls/peer_certificate.h"
 
 struct ssl_st;
 struct bio_st;
@@ -70,8 +71,10 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] std::string_view version() const;   // "TLSv1.3"
   [[nodiscard]] bool resumed() const;
   [[nodiscard]] bool has_peer_certificate() const;  // a verified one
-  // The subject of the peer's certificate in RFC 2253 format: "CN=example.org"; empty if it has sent none.
+  // The subject of the peer's certificate in RFC 2253 format, in UTF-8: "CN=example.org"; empty if it has sent none.
   [[nodiscard]] std::string peer_subject() const;
+  // The verified certificate of a client, for servers. Null: the client has shown none.
+  [[nodiscard]] const PeerCertificate* peer_certificate() const { return peer_certificate_.get(); }
   // The channel binding tls-server-end-point (RFC 5929, 4.1) for the client: a hash of the server's certificate. Empty
   // if the certificate's signature has no hash algorithm (Ed25519).
   [[nodiscard]] std::string server_end_point() const;
@@ -98,6 +101,7 @@ class Session : public core::SlabAllocated {
   core::Handle& handle_;
   Buffer unsent_;  // records that the socket has not accepted
   std::string failure_text_;
+  std::unique_ptr<const PeerCertificate> peer_certificate_;
   int reads_without_data_ = 0;    // in a row
   int transport_error_ = 0;       // the errno of a recv
   bool transport_ended_ = false;  // recv has returned the end

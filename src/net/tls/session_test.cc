@@ -516,6 +516,7 @@ TEST(TlsHandshake, ClientsShowCertificatesWhereTheyMust) {
     EXPECT_EQ(pair.server.tls()->failure(), fits ? Failure::none : Failure::certificate);
     if (fits) {
       EXPECT_EQ(pair.server.tls()->has_peer_certificate(), verified);
+      EXPECT_EQ(pair.server.tls()->peer_certificate() != nullptr, verified);
     } else {
       EXPECT_FALSE(pair.read(pair.client)) << "the client hears of it with its first read";
       EXPECT_EQ(pair.client.tls()->failure(), Failure::refused);
