@@ -101,6 +101,7 @@ std::string text_of(const http::Condition& condition, const Redaction& redaction
 std::string reason_not_to_ask(const gateway::PolicyOptions& policy, const ExplainedRequest& request) {
   if (policy.is<gateway::limits::RateLimitOptions>()) return "decided at run time: counts requests";
   if (policy.is<gateway::limits::ConcurrencyOptions>()) return "decided at run time: counts requests in progress";
+  if (policy.is<gateway::mtls::Options>()) return "decided at run time: looks at the certificate of the client";
   if (policy.is<gateway::authrequest::Options>()) {
     return "decided at run time: asks the upstream " + policy.of<gateway::authrequest::Options>().upstream.value;
   }
