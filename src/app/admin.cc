@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/admin_request.h"
+#include "app/admin_revoke.h"
 #include "app/admin_upstreams.h"
 
 namespace sluice::app {
@@ -177,7 +178,10 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, R
   add("/upstreams", std::make_unique<AdminUpstreams>(core, workers), http::Method::get, {no_browsers_});
   add("/upstreams/{name}/drain", std::make_unique<AdminDrain>(core, workers, true), http::Method::post);
   add("/upstreams/{name}/enable", std::make_unique<AdminDrain>(core, workers, false), http::Method::post);
-  if (reloader != nullptr) add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
+  if (reloader != nullptr) {
+    add("/jwt/revoke", std::make_unique<AdminRevoke>(core, workers, reloader->threads()), http::Method::post);
+    add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
+  }
 }
 
 Admin::~Admin() = default;

@@ -158,11 +158,11 @@ bool PolicyComponent::is_same(const PolicyComponent& other) const {
   return options.options.name.value == other.options.options.name.value &&
          config::same(options.options.value.without_keys(), other.options.options.value.without_keys()) &&
          options.table == other.options.table && options.source == other.options.source &&
-         options.upstream == other.options.upstream;
+         options.upstream == other.options.upstream && options.revocations == other.options.revocations;
 }
 
 std::shared_ptr<gateway::Policy> PolicyComponent::make(Worker& worker, const Parts& parts) const {
-  const auto& [policy, keys, limit, table, source, upstream] = options;
+  const auto& [policy, keys, limit, table, source, upstream, revocations] = options;
   return gateway::make_policy(policy.value,
                               {.name = policy.name.value,
                                .reactor = worker.reactor(),
@@ -173,6 +173,7 @@ std::shared_ptr<gateway::Policy> PolicyComponent::make(Worker& worker, const Par
                                .source = parts.find(source.get()),
                                .limit = limit,
                                .table = table ? std::make_unique<ResidentKeys>(parts.find(table.get())) : nullptr,
+                               .revocations = revocations,
                                .upstream = parts.find(upstream.get()),
                                .shared_upstream = upstream ? upstream->shared : nullptr});
 }

@@ -19,6 +19,7 @@
 #include "files/store.h"
 #include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/jwt/revocations.h"
 #include "gateway/limits/shared.h"
 #include "gateway/options.h"
 #include "gateway/policy.h"
@@ -200,11 +201,12 @@ class PolicyComponent final : public ComponentOf<PolicyComponent, gateway::Polic
  public:
   struct Options {
     Named<gateway::PolicyOptions> options;
-    std::shared_ptr<const gateway::jwt::KeySet> keys;   // the first; null if it has none
-    std::shared_ptr<gateway::limits::Shared> limit;     // null: it counts nothing
-    std::shared_ptr<const ResidentComponent> table;     // that it reads; null: none
-    std::shared_ptr<const KeySourceComponent> source;   // of its keys; null: they are not fetched
-    std::shared_ptr<const UpstreamComponent> upstream;  // that it asks; null: none
+    std::shared_ptr<const gateway::jwt::KeySet> keys;        // the first; null if it has none
+    std::shared_ptr<gateway::limits::Shared> limit;          // null: it counts nothing
+    std::shared_ptr<const ResidentComponent> table;          // that it reads; null: none
+    std::shared_ptr<const KeySourceComponent> source;        // of its keys; null: they are not fetched
+    std::shared_ptr<const UpstreamComponent> upstream;       // that it asks; null: none
+    std::shared_ptr<gateway::jwt::Revocations> revocations;  // in its file; null: none
   };
   explicit PolicyComponent(Options of) : options(std::move(of)) {}
 

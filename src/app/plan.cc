@@ -121,6 +121,24 @@ std::expected<void, gateway::jwt::KeyProblem> Plan::add_key_source(const gateway
   return {};
 }
 
+std::shared_ptr<gateway::jwt::Revocations> Plan::revocations_at(std::string_view path) const {
+  const auto found = std::ranges::find_if(revocations, [&](const auto& one) { return one->path() == path; });
+  return found != revocations.end() ? *found : nullptr;
+}
+
+std::expected<void, std::string> Plan::add_revocations(const std::string& path, const Plan* before) {
+  if (revocations_at(path) != nullptr) return {};
+  if (auto kept = before != nullptr ? before->revocations_at(path) : nullptr) {
+    revocations.push_back(std::move(kept));
+    return {};
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  auto read = gateway::jwt::Revocations::read(path, std::chrono::duration<double>(now).count());
+  if (!read) return std::unexpected(std::move(read.error()));
+  revocations.push_back(std::move(*read));
+  return {};
+}
+
 void Plan::add_policies(unsigned cores, const Plan* before) {
   for (std::size_t i = 0; i < options.policies.size(); ++i) {
     const auto& [name, policy] = options.policies[i];
@@ -132,7 +150,11 @@ void Plan::add_policies(unsigned cores, const Plan* before) {
       const bool goes_on = index && counts_the_same(before->options.policies[*index].value, policy);
       made.limit = goes_on ? before->policies[*index]->options.limit : std::make_shared<gateway::limits::Shared>(cores);
     }
-    if (policy.is<gateway::jwt::Options>()) made.source = find_source(*this, policy.of<gateway::jwt::Options>());
+    if (policy.is<gateway::jwt::Options>()) {
+      const gateway::jwt::Options& jwt = policy.of<gateway::jwt::Options>();
+      made.source = find_source(*this, jwt);
+      if (jwt.revocations) made.revocations = revocations_at(jwt.revocations->value);
+    }
     if (policy.is<gateway::authrequest::Options>()) {
       made.upstream = upstream(policy.of<gateway::authrequest::Options>().upstream.value);
     }

@@ -95,8 +95,14 @@ struct Plan {
   // Fetched keys are kept if the policy has the same options for them.
   [[nodiscard]] std::expected<void, gateway::jwt::KeyProblem> add_key_source(const gateway::jwt::Options& policy,
                                                                              unsigned cores, const Plan* before);
+  // Reads the file of a policy's revocations, unless this plan or the one before already has. The error is for the
+  // operator.
+  [[nodiscard]] std::expected<void, std::string> add_revocations(const std::string& path, const Plan* before);
+  // Null if no policy has the file.
+  [[nodiscard]] std::shared_ptr<gateway::jwt::Revocations> revocations_at(std::string_view path) const;
   // Adds the policies of the options. Limits keep their counts if they count by the same keys, even if the allowed
-  // numbers differ. Precondition: `keys` is complete, and the tables, upstreams and key sources have been added.
+  // numbers differ. Precondition: `keys` is complete, and the tables, upstreams, revocations and key sources have
+  // been added.
   void add_policies(unsigned cores, const Plan* before);
   // The name of a route, for metrics and logs, is its pattern as written. A name of the previous plan keeps its id.
   [[nodiscard]] RouteId add_name(std::string name);
@@ -113,9 +119,10 @@ struct Plan {
   std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
   bool names_are_full = false;            // a route got no id because all are used
   Components components;
-  std::vector<std::shared_ptr<Database>> databases;          // those of the components, by index in the options
-  std::vector<std::shared_ptr<PolicyComponent>> policies;    // likewise
-  std::shared_ptr<CompressionComponent> compression;         // null: off
+  std::vector<std::shared_ptr<Database>> databases;        // those of the components, by index in the options
+  std::vector<std::shared_ptr<PolicyComponent>> policies;  // likewise
+  std::vector<std::shared_ptr<gateway::jwt::Revocations>> revocations;  // each file once
+  std::shared_ptr<CompressionComponent> compression;                    // null: off
   std::vector<std::shared_ptr<const Recording>> recordings;  // by index in the options, for the next plan; null: SQLite
   std::vector<std::shared_ptr<const Proxied>> proxied;
   std::uint64_t most_body = 0;  // bytes: the longest body that a route allows, if above the server's limit

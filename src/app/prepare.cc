@@ -265,6 +265,11 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   const unsigned cores = server.cores.value != 0 ? server.cores.value : core::usable_cores();
   for (const auto& policy : options.policies) {
     const auto& jwt = policy.value.of<gateway::jwt::Options>();
+    if (jwt.revocations) {
+      if (auto added = plan->add_revocations(jwt.revocations->value, previous); !added) {
+        errors.list.push_back({.position = jwt.revocations->position, .message = added.error()});
+      }
+    }
     if (jwt.jwks_url) {
       plan->keys.emplace_back();
       if (auto added = plan->add_key_source(jwt, cores, previous); !added) {

@@ -76,6 +76,7 @@ class Worker final : http::Observer, http::Handler {
   // Replaced instances of a route that are kept for unfinished answers. Beyond this number, the answers of the oldest
   // instance are cut.
   static constexpr std::size_t most_earlier = 8;
+  [[nodiscard]] const Plan& plan() const { return *site_->plan(); }
   // Names of routes by id, including routes of earlier sites.
   [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
 

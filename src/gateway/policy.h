@@ -11,6 +11,7 @@
 #include "core/reactor.h"
 #include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/jwt/revocations.h"
 #include "gateway/key_table.h"
 #include "gateway/limits/shared.h"
 #include "gateway/options.h"
@@ -42,10 +43,11 @@ struct PolicyParts {
   core::Mailbox& mailbox;
   core::MeshPort& mesh;
   core::BlockingPool& threads;
-  std::shared_ptr<const jwt::KeySet> keys;  // null for a type that has none
-  std::shared_ptr<jwt::KeySource> source;   // if the keys are fetched, else null
-  std::shared_ptr<limits::Shared> limit;    // null for a type that has none
-  std::unique_ptr<KeyTable> table;          // the table that the options name, else null
+  std::shared_ptr<const jwt::KeySet> keys;              // null for a type that has none
+  std::shared_ptr<jwt::KeySource> source;               // if the keys are fetched, else null
+  std::shared_ptr<limits::Shared> limit;                // null for a type that has none
+  std::unique_ptr<KeyTable> table;                      // the table that the options name, else null
+  std::shared_ptr<const jwt::Revocations> revocations;  // the file that the options name, else null
   // The upstream that the options name and its configuration, else null.
   std::shared_ptr<Upstream> upstream;
   std::shared_ptr<const SharedUpstream> shared_upstream;

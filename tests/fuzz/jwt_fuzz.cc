@@ -9,6 +9,7 @@
 #include "fuzzing.h"
 #include "gateway/jwt/base64url.h"
 #include "gateway/jwt/keys.h"
+#include "gateway/jwt/revocations.h"
 #include "gateway/jwt/token.h"
 #include "gateway/jwt/verifier.h"
 #include "http/claims.h"
@@ -34,7 +35,16 @@ void check(const http::Claim& claim) {
   }
 }
 
+void revocation(std::string_view line) {
+  const auto entry = Revocation::parse(line);
+  if (!entry) return;
+  const auto again = Revocation::parse(entry->text());
+  require(again && again->text() == entry->text() && again->id == entry->id && again->subject == entry->subject,
+          "a revocation that does not come back");
+}
+
 void claims(std::string_view json) {
+  revocation(json);
   const auto parsed = http::Claims::parse(json);
   if (!parsed) return;
   require(parsed->bytes() <= http::Claims::max_bytes, "more memory than is allowed");

@@ -147,7 +147,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
   }
   for (auto& policy : options.policies) {
     gateway::jwt::Options& jwt = policy.value.of<gateway::jwt::Options>();
-    for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks}) {
+    for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks, &jwt.revocations}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
     }
     if (!jwt.jwks_ca.value.empty()) jwt.jwks_ca.value = from_folder(folder, jwt.jwks_ca.value);

@@ -72,6 +72,7 @@ struct Options {
   std::vector<Located<std::string>> origins;
   bool pass = false;
   std::optional<Located<std::string>> revoked;
+  std::optional<Located<std::string>> revocations;
   Located<std::string> realm{"sluice"};
   ByteSize token_limit = 8_KiB;
   std::uint32_t cache_tokens = 4096;
@@ -192,6 +193,11 @@ struct Options {
     v.field("revoked", &Self::revoked,
             "The name of the [[resident]] table with the revoked tokens. Its `key` is the column with their `jti`. A "
             "token in it is refused, and so is a token without `jti`.",
+            {.check = check_name});
+    v.field("revocations", &Self::revocations,
+            "A file in which Sluice keeps the tokens that are revoked with `POST /jwt/revoke` on the admin listener. A "
+            "token without `jti` and without `sub` cannot be revoked in this way. Sluice creates the file at the first "
+            "revocation.",
             {.check = check_name});
     v.field("realm", &Self::realm, "The realm in the `WWW-Authenticate` field of a 401.", {.check = check_realm});
     v.field("token_limit", &Self::token_limit, "The longest token.", {.min = 256_B, .max = 60_KiB});

@@ -164,7 +164,8 @@ bool needs_origin(const http::Request& request) {
 }  // namespace
 
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
-                     std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked)
+                     std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked,
+                     std::shared_ptr<const Revocations> revocations)
     : Policy(Parts::before),
       reactor_(reactor),
       optional_(options.optional),
@@ -176,6 +177,7 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys,
       keys_(std::move(keys)),
       verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
+  if (revocations) revocations_.emplace(std::move(revocations));
   for (std::size_t i = 0; i < refusal_count; ++i) {
     challenges_[i] = challenge(options, static_cast<Refusal>(i));
   }
@@ -263,7 +265,7 @@ std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::str
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
   if (const Verified* known = cache_.find(token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
-    if (const auto refused = refusal_in_table(*known->claims)) return *refused;
+    if (const auto refused = refusal_of_revoked(*known->claims)) return *refused;
     ++counters_.hits;
     exchange.attributes.set(http::Identity{.claims = known->claims, .expires_s = known->ends_s});
     return std::nullopt;
@@ -277,12 +279,13 @@ std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::str
   }
   ++counters_.verifications;
   cache_.add(token, *verified);
-  if (const auto refused = refusal_in_table(*verified->claims)) return *refused;
+  if (const auto refused = refusal_of_revoked(*verified->claims)) return *refused;
   exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});
   return std::nullopt;
 }
 
-std::optional<Refusal> JwtPolicy::refusal_in_table(const http::Claims& claims) {
+std::optional<Refusal> JwtPolicy::refusal_of_revoked(const http::Claims& claims) {
+  if (revocations_ && revocations_->has(claims)) return Refusal::revoked;
   if (revoked_ == nullptr) return std::nullopt;
   if (!revoked_->is_fresh()) return Refusal::away;
   // The verifier has required the claim.
@@ -317,7 +320,7 @@ http::Response JwtPolicy::refuse(Refusal why) {
 
 std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
   return std::make_unique<JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source),
-                                     std::move(parts.table));
+                                     std::move(parts.table), std::move(parts.revocations));
 }
 
 }  // namespace sluice::gateway::jwt

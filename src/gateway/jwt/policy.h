@@ -16,6 +16,7 @@
 #include "gateway/jwt/key_source.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/options.h"
+#include "gateway/jwt/revocations.h"
 #include "gateway/jwt/verifier.h"
 #include "gateway/key_table.h"
 #include "gateway/place.h"
@@ -29,10 +30,11 @@ namespace sluice::gateway::jwt {
 // uses.
 class JwtPolicy final : public Policy {
  public:
-  // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked`: the table that the options name,
-  // else null.
+  // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked` and `revocations`: the table and
+  // the file that the options name, else null.
   JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
-            std::shared_ptr<KeySource> source = nullptr, std::unique_ptr<KeyTable> revoked = nullptr);
+            std::shared_ptr<KeySource> source = nullptr, std::unique_ptr<KeyTable> revoked = nullptr,
+            std::shared_ptr<const Revocations> revocations = nullptr);
   ~JwtPolicy() override;
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
@@ -62,8 +64,8 @@ class JwtPolicy final : public Policy {
   // Whether new keys may be fetched for a token that was refused for this reason.
   [[nodiscard]] bool may_fetch_after(Refusal refusal) const;
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
-  // Whether the table of revoked tokens refuses a verified token with these claims.
-  [[nodiscard]] std::optional<Refusal> refusal_in_table(const http::Claims& claims);
+  // Whether a verified token with these claims is refused because it was revoked.
+  [[nodiscard]] std::optional<Refusal> refusal_of_revoked(const http::Claims& claims);
   [[nodiscard]] http::Response refuse(Refusal why);
 
   const core::Reactor& reactor_;
@@ -74,6 +76,7 @@ class JwtPolicy final : public Policy {
   const bool pass_;
   const std::shared_ptr<KeySource> source_;
   const std::unique_ptr<KeyTable> revoked_;
+  std::optional<Revocations::View> revocations_;
   std::shared_ptr<const KeySet> keys_;  // null before the first fetch, and when the set is stale
   Verifier verifier_;
   Cache cache_;

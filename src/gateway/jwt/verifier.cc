@@ -1,11 +1,11 @@
 #include "gateway/jwt/verifier.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ranges>
 #include <utility>
 
 #include "gateway/jwt/base64url.h"
+#include "gateway/jwt/date.h"
 
 namespace sluice::gateway::jwt {
 namespace {
@@ -14,18 +14,6 @@ using http::Claim;
 
 bool is_among(const Claim& claim, const std::vector<std::string>& wanted) {
   return claim.kind == Claim::Kind::string && std::ranges::find(wanted, claim.text) != wanted.end();
-}
-
-// Reads a NumericDate: seconds, maybe with a fraction (RFC 7519, 2). Returns false if the claim exists and is not one.
-bool read_date(const http::Claims& claims, std::string_view name, std::optional<double>& date) {
-  const Claim* claim = claims.find(name);
-  if (claim == nullptr) return true;
-  if (claim->kind != Claim::Kind::number) return false;
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(claim->text.data(), claim->text.data() + claim->text.size(), seconds);
-  if (error != std::errc() || end != claim->text.data() + claim->text.size()) return false;
-  date = seconds;
-  return true;
 }
 
 // Searches an array of strings, or the words of one string.

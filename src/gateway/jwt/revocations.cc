@@ -1,0 +1,236 @@
+#include "gateway/jwt/revocations.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "gateway/jwt/date.h"
+
+namespace sluice::gateway::jwt {
+namespace {
+
+std::unexpected<std::string> failed(const std::string& path) {
+  return std::unexpected(fmt::format("{}: {}", path, std::strerror(errno)));
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// Makes a new name in the folder of this file permanent.
+bool sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return synced;
+}
+
+const http::Claim* text_of(const http::Claims& claims, std::string_view name) {
+  const http::Claim* const claim = claims.find(name);
+  return claim != nullptr && claim->kind == http::Claim::Kind::string ? claim : nullptr;
+}
+
+}  // namespace
+
+std::optional<Revocation> Revocation::parse(std::string_view line) {
+  const auto members = http::Claims::parse(line);
+  if (members == nullptr) return std::nullopt;
+  Revocation entry;
+  std::optional<double> before;
+  std::optional<double> until;
+  if (!read_date(*members, "before", before) || !read_date(*members, "exp", until)) return std::nullopt;
+  const http::Claim* const id = text_of(*members, "jti");
+  const http::Claim* const subject = text_of(*members, "sub");
+  if ((id == nullptr) == (subject == nullptr) || (subject == nullptr) == before.has_value()) return std::nullopt;
+  if (members->all().size() != 1U + (before ? 1 : 0) + (until ? 1 : 0)) return std::nullopt;
+  if (id != nullptr) entry.id = id->text;
+  if (subject != nullptr) entry.subject = subject->text;
+  if (entry.id.empty() && entry.subject.empty()) return std::nullopt;
+  entry.before_s = before.value_or(0);
+  entry.until_s = until.value_or(entry.until_s);
+  return entry;
+}
+
+std::string Revocation::text() const {
+  Buffer line;
+  line.append(id.empty() ? R"({"sub":")" : R"({"jti":")");
+  append_json_escaped(line, id.empty() ? subject : id);
+  line.append("\"");
+  if (id.empty()) line.append(fmt::format(R"(,"before":{})", before_s));
+  if (std::isfinite(until_s)) line.append(fmt::format(R"(,"exp":{})", until_s));
+  line.append("}");
+  return std::string(line.view());
+}
+
+std::expected<std::shared_ptr<Revocations>, std::string> Revocations::read(std::string path, double now_s) {
+  std::shared_ptr<Revocations> made(new Revocations(std::move(path)));
+  const std::string& name = made->path_;
+  std::ifstream file(name, std::ios::binary);
+  if (!file) {
+    if (errno != ENOENT) return failed(name);
+    const std::string folder = std::filesystem::absolute(name).parent_path().string();
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) return failed(folder);
+    return made;
+  }
+  if (::access(name.c_str(), W_OK) != 0) return failed(name);
+  std::string line;
+  for (std::size_t number = 1; std::getline(file, line); ++number) {
+    if (file.eof()) break;  // a line that was not written completely; add() was never answered
+    auto entry = Revocation::parse(line);
+    if (!entry) return std::unexpected(fmt::format("{}: line {} is not a revocation", name, number));
+    made->length_ += static_cast<std::int64_t>(line.size()) + 1;
+    if (entry->until_s > now_s) made->entries_.push_back(std::move(*entry));
+  }
+  if (file.bad()) return failed(name);
+  if (made->entries_.size() > most) {
+    return std::unexpected(fmt::format("{}: it has more than {} revocations that have not expired", name, most));
+  }
+  if (!made->entries_.empty()) made->version_ = 1;
+  return made;
+}
+
+Revocations::~Revocations() {
+  if (file_ >= 0) ::close(file_);
+}
+
+std::size_t Revocations::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+std::expected<void, std::string> Revocations::open() {
+  const int file = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return failed(path_);
+  const auto refuse = [file](std::unexpected<std::string> why) {
+    ::close(file);
+    return why;
+  };
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) return refuse(std::unexpected(path_ + ": another process writes to it"));
+  struct stat status{};
+  if (::fstat(file, &status) != 0) return refuse(failed(path_));
+  std::string rest(static_cast<std::size_t>(std::max<std::int64_t>(status.st_size - length_, 0)), '\0');
+  const ssize_t read = ::pread(file, rest.data(), rest.size(), length_);
+  if (read < 0) return refuse(failed(path_));
+  if (status.st_size < length_ || rest.contains('\n')) {
+    return refuse(std::unexpected(path_ + ": it has changed since it was read; restart the server"));
+  }
+  // Bytes after the last line were not written completely.
+  if (::ftruncate(file, length_) != 0 || !sync_folder_of(path_)) return refuse(failed(path_));
+  file_ = file;
+  return {};
+}
+
+std::expected<void, std::string> Revocations::append(std::string_view lines) {
+  if (write_all(file_, lines) && ::fdatasync(file_) == 0) {
+    length_ += static_cast<std::int64_t>(lines.size());
+    return {};
+  }
+  auto why = failed(path_);
+  (void)::ftruncate(file_, length_);
+  ::close(std::exchange(file_, -1));
+  return why;
+}
+
+std::expected<void, std::string> Revocations::prune(double now_s) {
+  std::vector<Revocation> kept;
+  std::string lines;
+  for (const Revocation& entry : entries_) {
+    if (entry.until_s <= now_s) continue;
+    kept.push_back(entry);
+    lines += entry.text() + "\n";
+  }
+  const std::string fresh = path_ + ".new";
+  const int file = ::open(fresh.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return failed(fresh);
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 || !write_all(file, lines) || ::fsync(file) != 0 ||
+      std::rename(fresh.c_str(), path_.c_str()) != 0) {
+    auto why = failed(fresh);
+    ::close(file);
+    return why;
+  }
+  ::close(std::exchange(file_, file));
+  length_ = static_cast<std::int64_t>(lines.size());
+  if (!sync_folder_of(path_)) return failed(path_);
+  const std::lock_guard lock(mutex_);
+  entries_ = std::move(kept);
+  ++prunings_;
+  version_.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+std::expected<void, std::string> Revocations::add(std::span<const Revocation> added, double now_s) {
+  constexpr std::size_t step = 1000;
+  const std::lock_guard writing(writing_);
+  if (file_ < 0) {
+    if (auto opened = open(); !opened) return opened;
+  }
+  if (entries_.size() + added.size() > std::min(prune_at_, most)) {
+    if (auto pruned = prune(now_s); !pruned) return pruned;
+    prune_at_ = 2 * entries_.size() + step;
+  }
+  if (entries_.size() + added.size() > most) {
+    return std::unexpected(fmt::format("{}: there are {} revocations that have not expired, and no more are possible",
+                                       path_, entries_.size()));
+  }
+  std::string lines;
+  for (const Revocation& entry : added) lines += entry.text() + "\n";
+  if (auto written = append(lines); !written) return written;
+  const std::lock_guard lock(mutex_);
+  entries_.insert(entries_.end(), added.begin(), added.end());
+  version_.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+void Revocations::View::catch_up() {
+  const std::lock_guard lock(of_->mutex_);
+  if (prunings_ != of_->prunings_) {
+    ids_.clear();
+    subjects_.clear();
+    count_ = 0;
+    prunings_ = of_->prunings_;
+  }
+  for (; count_ < of_->entries_.size(); ++count_) {
+    const Revocation& entry = of_->entries_[count_];
+    if (!entry.id.empty()) {
+      ids_.insert(entry.id);
+    } else {
+      double& before_s = subjects_.try_emplace(entry.subject, entry.before_s).first->second;
+      before_s = std::max(before_s, entry.before_s);
+    }
+  }
+  version_ = of_->version_.load(std::memory_order_relaxed);
+}
+
+bool Revocations::View::find(const http::Claims& claims) const {
+  if (const http::Claim* const id = text_of(claims, "jti"); id != nullptr && ids_.contains(id->text)) return true;
+  if (subjects_.empty()) return false;
+  const http::Claim* const subject = text_of(claims, "sub");
+  const auto found = subject != nullptr ? subjects_.find(subject->text) : subjects_.end();
+  if (found == subjects_.end()) return false;
+  std::optional<double> issued;
+  // A token that does not say when it was issued may be from before.
+  return !read_date(claims, "iat", issued) || !issued || *issued < found->second;
+}
+
+}  // namespace sluice::gateway::jwt

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "http/claims.h"
+
+namespace sluice::gateway::jwt {
+
+// An entry of a file of revocations. Times are in seconds of the Unix epoch.
+struct Revocation {
+  std::string id;       // the "jti" of the revoked token; empty: all tokens of the subject
+  std::string subject;  // their "sub"
+  double before_s = 0;  // they were issued before this time
+  double until_s = std::numeric_limits<double>::infinity();  // then the tokens have expired
+
+  // A line of the file, without the line break. Nothing if it is not one.
+  [[nodiscard]] static std::optional<Revocation> parse(std::string_view line);
+  [[nodiscard]] std::string text() const;
+};
+
+// The tokens that operators have revoked, in a file. All cores share it, and so do policies with the same file. The
+// file has one JSON object per line: docs/formats/revocations.md.
+class Revocations {
+ public:
+  static constexpr std::size_t most = 100'000;  // entries that have not expired
+
+  // Reads the file and leaves it as it is. There are no revocations if it does not exist. The error says what is wrong
+  // with the file, or that it could not be written.
+  [[nodiscard]] static std::expected<std::shared_ptr<Revocations>, std::string> read(std::string path, double now_s);
+  Revocations(const Revocations&) = delete;
+  ~Revocations();
+
+  // Returns after the entries are on disk and every request from now on finds them. The error is for the operator; then
+  // none of them are in effect. May be called by any thread, and blocks.
+  [[nodiscard]] std::expected<void, std::string> add(std::span<const Revocation> added, double now_s);
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::size_t size() const;
+
+  // One core's copy of the entries.
+  class View {
+   public:
+    explicit View(std::shared_ptr<const Revocations> of) : of_(std::move(of)) {}
+    // Whether the token with these claims has been revoked. Costs a look at a counter, and up to two look-ups.
+    [[nodiscard]] bool has(const http::Claims& claims) {
+      if (of_->version_.load(std::memory_order_acquire) != version_) [[unlikely]]
+        catch_up();
+      return (!ids_.empty() || !subjects_.empty()) && find(claims);
+    }
+
+   private:
+    struct Hash : std::hash<std::string_view> {
+      using is_transparent = void;
+    };
+    void catch_up();
+    [[nodiscard]] bool find(const http::Claims& claims) const;
+
+    std::shared_ptr<const Revocations> of_;
+    std::uint64_t version_ = 0;  // of the entries that the copy has
+    std::uint64_t prunings_ = 0;
+    std::size_t count_ = 0;
+    std::unordered_set<std::string, Hash, std::equal_to<>> ids_;
+    std::unordered_map<std::string, double, Hash, std::equal_to<>> subjects_;  // issued before
+  };
+
+ private:
+  explicit Revocations(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] std::expected<void, std::string> open();
+  [[nodiscard]] std::expected<void, std::string> append(std::string_view lines);
+  // Replaces the file by one without expired entries, and removes them from `entries_`.
+  [[nodiscard]] std::expected<void, std::string> prune(double now_s);
+
+  const std::string path_;
+  // For those who write; not held while a request is served.
+  std::mutex writing_;
+  int file_ = -1;             // open and locked after the first add()
+  std::int64_t length_ = 0;   // of the complete lines in the file
+  std::size_t prune_at_ = 0;  // number of entries
+  // For the copies; held for a short time.
+  mutable std::mutex mutex_;
+  std::vector<Revocation> entries_;  // guarded by mutex_; changed only with writing_ as well
+  std::uint64_t prunings_ = 0;
+  std::atomic<std::uint64_t> version_{0};  // changes after `entries_` has changed
+};
+
+}  // namespace sluice::gateway::jwt
