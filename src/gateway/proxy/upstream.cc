@@ -254,6 +254,11 @@ std::vector<Upstream::Place> Upstream::places(const SharedUpstream& of) const {
   return all;
 }
 
+std::shared_ptr<const SharedUpstream::Addresses> Upstream::no_addresses() {
+  static const auto none = std::make_shared<const SharedUpstream::Addresses>();
+  return none;
+}
+
 void Upstream::arrange() {
   const std::vector<Place> wanted = places(*shared_);
   std::vector<std::unique_ptr<Server>> next;

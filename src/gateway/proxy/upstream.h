@@ -207,6 +207,8 @@ class Upstream {
     const SharedUpstream::Server& entry;
   };
   [[nodiscard]] std::vector<Place> places(const SharedUpstream& of) const;
+  // The same object for all cores.
+  [[nodiscard]] static std::shared_ptr<const SharedUpstream::Addresses> no_addresses();
   // Makes the list of servers anew. Servers that stay keep everything.
   void arrange();
   [[nodiscard]] bool is_drained(const Server& server) const;
@@ -251,7 +253,7 @@ class Upstream {
   std::shared_ptr<const SharedUpstream> shared_;
   const std::shared_ptr<SharedUpstream::Cores> cores_;
   const unsigned owner_core_;
-  std::shared_ptr<const SharedUpstream::Addresses> addresses_ = std::make_shared<SharedUpstream::Addresses>();
+  std::shared_ptr<const SharedUpstream::Addresses> addresses_ = no_addresses();
   std::vector<std::unique_ptr<Server>> servers_;  // in the configuration's order
   std::vector<Candidate*> candidates_;            // the same
   std::vector<std::unique_ptr<Server>> gone_;     // removed servers with unfinished requests

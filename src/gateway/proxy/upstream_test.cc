@@ -101,6 +101,16 @@ class UpstreamTest : public testing::Test {
   const std::set<std::string> both_ = {one_, two_};
 };
 
+TEST_F(UpstreamTest, TheFirstStatesOfTheOwnerDoNotChangeTheTurn) {
+  ASSERT_NE(owner(), 2U);
+  list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3"});
+  shared_ = std::make_shared<SharedUpstream>(options_);
+  for (unsigned i = 0; i < cores; ++i) upstreams_[i].emplace(reactor_, mailbox_, ports_[i].get(), shared_);
+  const std::string first = upstreams_[2]->begin(*shared_, exchange_)->server().address;
+  pass(1ms);
+  EXPECT_NE(upstreams_[2]->begin(*shared_, exchange_)->server().address, first);
+}
+
 TEST_F(UpstreamTest, AHostHasAPortUnlessItIsTheDefault) {
   options_.tls.emplace().verify = false;
   list({"http://a", "http://a:81", "https://a", "https://a:80", "http://[::1]:80", "unix:/run/a"});
