@@ -241,6 +241,7 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim) {
                                            .source = nullptr,
                                            .limit = nullptr,
                                            .table = nullptr,
+                                           .revocations = plan_.policies[index]->options.revocations,
                                            .upstream = nullptr,
                                            .shared_upstream = nullptr});
       }

@@ -73,6 +73,16 @@ def test_all_tokens_of_a_subject(sluice):
     assert ask(server, **new).status == 200, "it was issued afterwards"
 
 
+def test_explain_knows_what_is_revoked(sluice):
+    server = sluice(CONFIG)
+    assert revoke(server, "?jti=a").status == 200
+    for jti, says in (("a", "The token has been revoked."), ("b", "passes")):
+        token = SIGNER.token({"exp": FAR, "jti": jti})
+        run = subprocess.run([SLUICE, "explain", "GET", "/who", "--config", str(server.file), "-H", f"Authorization: Bearer {token}"],
+                             capture_output=True, text=True, timeout=60)
+        assert says in run.stdout and run.returncode == (jti == "a"), run.stdout + run.stderr
+
+
 def test_several_at_once_and_after_a_restart(sluice):
     server = sluice(CONFIG)
     assert revoke(server, "?jti=a&jti=b&sub=ada").status == 200
