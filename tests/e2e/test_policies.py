@@ -560,6 +560,7 @@ def test_a_request_id_needs_its_policy(tmp_path):
     (f'type = "api-key"\nquery = "k"\ncookie = "k"\nkeys = {{ a = "{KEY}" }}', "has more than one of"),
     ('type = "api-key"\ntable = "kyes"', 'did you mean "keys"'),
     ('type = "api-key"\ntable = "keys"', "everybody could read it at /keys"),
+    ('type = "api-key"\ntable = "keys"', '"keys" is never refreshed'),
     (f'type = "api-key"\ntable = "keys"\nkeys = {{ a = "{KEY}" }}', 'has "keys" as well'),
     (f'type = "jwt"\nsecret = "{SECRET}"\nrevoked = "kyes"', 'did you mean "keys"'),
     (f'type = "jwt"\nsecret = "{SECRET}"\nrevoked = "keys"', "everybody could read it at /keys"),

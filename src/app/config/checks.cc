@@ -152,6 +152,10 @@ void Checks::check_table(const Located<std::string>& name, std::string_view key)
              did_you_mean(name.value, names));
   } else if (table->key.value.empty()) {
     complain(name.position, fmt::format("\"{}\" has no \"key\"", name.value), fmt::format("the key is {}", key));
+  } else if (!table->refresh) {
+    complain(name.position,
+             fmt::format("\"{}\" is never refreshed: a change of its rows would not reach the policy", name.value),
+             "add \"refresh\" to the [[resident]]");
   }
 }
 

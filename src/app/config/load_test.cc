@@ -1308,6 +1308,7 @@ query = "SELECT 1 AS id"
 name = "keys"
 query = "SELECT 1 AS id"
 key = "id"
+refresh.every = "1s"
 serve = false
 [policy.keys]
 type = "api-key"
