@@ -62,6 +62,28 @@ PKey make_public(const char* type, OSSL_PARAM_BLD* builder) {
   return PKey(key);
 }
 
+// Whether the point has an order of at most 8. Anybody can sign for such a key. OpenSSL accepts it. The y of these
+// points is 0, 1, -1 or one of two others; the numbers beyond the field's prime mean 0 and 1 (RFC 8032, 5.1.3 refuses
+// them).
+bool has_small_order(std::string_view x) {
+  constexpr std::string_view ff(
+      "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+      "\xff\xff",
+      30);
+  constexpr std::string_view of_order_8[] = {
+      "\x26\xe8\x95\x8f\xc2\xb2\x27\xb0\x45\xc3\xf4\x89\xf2\xef\x98\xf0\xd5\xdf\xac\x05\xd3\xc6\x33\x39\xb1\x38\x02\x88"
+      "\x6d\x53\xfc\x05",
+      "\xc7\x17\x6a\x70\x3d\x4d\xd8\x4f\xba\x3c\x0b\x76\x0d\x10\x67\x0f\x2a\x20\x53\xfa\x2c\x39\xcc\xc6\x4e\xc7\xfd\x77"
+      "\x92\xac\x03\x7a"};
+  std::string y(x);
+  y.back() &= '\x7f';  // the sign
+  const auto first = static_cast<unsigned char>(y.front());
+  const std::string_view rest = std::string_view(y).substr(1);
+  if (first <= 1 && rest.find_first_not_of('\0') == rest.npos) return true;
+  if (first >= 0xec && first <= 0xee && rest.starts_with(ff) && rest.back() == '\x7f') return true;
+  return std::ranges::find(of_order_8, y) != std::end(of_order_8);
+}
+
 bool is_sound(EVP_PKEY* key) {
   const KeyContext context(need(EVP_PKEY_CTX_new_from_pkey(nullptr, key, nullptr)));
   const bool sound = EVP_PKEY_public_check(context.get()) == 1;
@@ -118,6 +140,13 @@ Key::Made Key::from_public(std::shared_ptr<Material> material, std::optional<std
   const auto kind = kind_of(key);
   if (!kind) return std::unexpected(kind.error());
   material->kind = *kind;
+  if (material->kind == Kind::ed25519) {
+    std::string x(ed25519_bytes, '\0');
+    std::size_t size = x.size();
+    auto* const bytes = reinterpret_cast<unsigned char*>(x.data());
+    if (EVP_PKEY_get_raw_public_key(key, bytes, &size) != 1 || has_small_order(x))
+      return std::unexpected("anybody can sign for this Ed25519 key");
+  }
   if (!is_sound(key)) return std::unexpected("the public key is not a valid one");
   const Algorithm algorithm = algorithms_for(material->kind, {}).front();
   return std::shared_ptr<const Key>(new Key(algorithm, std::move(id), std::move(material)));

@@ -267,6 +267,15 @@ TEST(Keys, NumbersThatAreNoKey) {
   EXPECT_FALSE(Key::from_ec(Key::Kind::p521, decoded(rfc_x), decoded(rfc_y)));
   EXPECT_FALSE(Key::from_ed25519(decoded(rfc_ed25519_x).substr(1)));
   EXPECT_FALSE(Key::from_ed25519(decoded(rfc_ed25519_x) + "x"));
+  // Points of a small order, with either sign, and numbers beyond the field's prime.
+  for (const char* x : {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+                        "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAIA", "JuiVj8KyJ7BFw_SJ8u-Y8NXfrAXTxjM5sTgCiG1T_AU",
+                        "xxdqcD1N2E-6PAt2DRBnDyogU_osOczGTsf9d5KsA3o", "xxdqcD1N2E-6PAt2DRBnDyogU_osOczGTsf9d5KsA_o",
+                        "7P_______________________________________38", "7f_______________________________________38",
+                        "7v_______________________________________38"}) {
+    ASSERT_EQ(decoded(x).size(), 32U) << x;
+    EXPECT_EQ(Key::from_ed25519(decoded(x)).error(), "anybody can sign for this Ed25519 key") << x;
+  }
 }
 
 const std::string rsa_jwk = R"("kty":"RSA","n":")" + std::string(rfc_n) + R"(","e":"AQAB")";
