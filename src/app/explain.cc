@@ -139,6 +139,10 @@ class Asked final : public http::Filter {
     return response;
   }
 
+  void used_by(std::uint16_t route, const http::Pattern& pattern) {
+    if (policy_ != nullptr) policy_->used_by(route, pattern);
+  }
+
   void write(Explanation::Policy& into) const {
     into.verdict = verdict_;
     if (verdict_ != Verdict::not_asked) into.note = note_;
@@ -193,6 +197,9 @@ class Explainer {
   Explanation run();
 
  private:
+  [[nodiscard]] std::uint16_t id_of(const Claim& claim) const {
+    return static_cast<std::uint16_t>(&claim - claims_.data() + 1);
+  }
   [[nodiscard]] http::Binding::Filters filters_of(const Claim& claim);
   void add_routes(http::Router& router);
   void add_policies(const Claim& claim);
@@ -248,6 +255,7 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim) {
       all_.emplace_back(name.value, std::make_shared<Asked>(policy, std::move(made), std::move(reason)));
       found = all_.end() - 1;
     }
+    found->second->used_by(id_of(claim), claim.pattern);
     filters.insert(policy.value.kind().is_first ? filters.begin() : filters.end(), found->second);
   }
   return filters;
@@ -264,7 +272,7 @@ void Explainer::add_routes(http::Router& router) {
           std::make_unique<gateway::Redirect>(*gateway::Redirect::make(*route.redirect, claim.pattern.names()));
     }
     http::Router::Route route = candidates_[i].route(stands_[i]);
-    route.id = static_cast<std::uint16_t>(i + 1);
+    route.id = id_of(claim);
     route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_of(claim));
     (void)router.add(route);  // the configuration has been checked
   }

@@ -495,6 +495,30 @@ response.remove = ["X-Back"]
         assert rows[given] == "/back/a" and rows["theirs"] == "/endpoint"
 
 
+def test_fields_from_the_path(sluice):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, path="/back/{tenant}/{rest...}", route='use = ["fields"]') + """
+[[route]]
+path = "/{rest...}"
+respond = 200
+use = ["fields"]
+[policy.fields]
+type = "headers"
+request.set = { X-Rest = "<{path.rest}>" }
+response.set = { X-Rest = "{path.rest}" }
+""")
+        with server.connect() as client:
+            for path, rest in (("/back/acme/a/b%2fc", "a/b/c"), ("/back/acme/%C3%A4?q", "ä"), ("/back/acme/", "")):
+                answer = client.get(path, "X-Rest: root", "X_Rest: root")
+                assert said(answer)[1]["x-rest"].encode("latin-1").decode() == f"<{rest}>"
+                assert (answer.get("x-rest") or "").encode("latin-1").decode() == rest
+            assert client.get("/one/two").get("x-rest") == "one/two"
+            before = len(back.requests)
+            for evil in ("%0d%0aX-Admin:%201", "a%0Ab", "%7f"):
+                answer = client.get(f"/back/acme/{evil}")
+                assert answer.status == 403 and answer.get("x-rest") is None and len(back.requests) == before
+
+
 def test_statements_get_the_request_id(sluice, main_db):
     main_db("CREATE TABLE notes (n integer, by text NOT NULL); CREATE TABLE audit (by text NOT NULL)")
     server = sluice('''
@@ -578,6 +602,7 @@ def test_a_request_id_needs_its_policy(tmp_path):
     ('type = "headers"\nresponse.set = { Content-Length = "1" }', "no policy changes this field"),
     ('type = "headers"\nrequest.set = { X-A = "{claims.sub}" }', "a place that nothing fills"),
     ('type = "headers"\nrequest.set = { X-A = "{claim.sub}" }', "no policy before it gives any"),
+    ('type = "headers"\nresponse.set = { X-A = "{path.id}" }', "uses {path.id}, which is not in the path"),
     ('type = "headers"\nresponse.set = { X-A = "a\\r\\nX-B: c" }', "no control characters"),
     ('type = "headers"\nresponse.set = { "X A" = "a" }', "not the name of a header field"),
     ('type = "headers"\nresponse.set = { X-A = "a", x-a = "b" }', "this field comes twice"),

@@ -28,8 +28,6 @@ void Checks::check_field_value(const Located<std::string>& field) const {
 // in the path.
 void Checks::check_limit(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
                          std::string_view path) const {
-  const auto pattern = http::Pattern::parse(path);
-  const auto names = pattern ? pattern->names() : std::vector<std::string>();
   // Only one of the two lists can have items, because a policy has one type.
   std::vector<std::string> per = policy.of<gateway::limits::RateLimitOptions>().per.items;
   per.insert(per.end(), policy.of<gateway::limits::ConcurrencyOptions>().per.items.begin(),
@@ -40,11 +38,41 @@ void Checks::check_limit(const Located<std::string>& used, const gateway::Policy
       complain(used.position,
                fmt::format("[policy.{}] counts by a claim, and no policy before it gives any", used.value),
                wants_claims);
-    } else if (from == From::path && (pattern || path.empty()) && !contains(names, name)) {
-      complain(used.position, fmt::format("[policy.{}] counts by {{{}}}, which is not in the path", used.value, name),
-               did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
+    } else if (from == From::path) {
+      check_in_path(used, fmt::format("counts by {{{}}}", name), name, path);
     }
   }
+}
+
+// As check_limit(), for the placeholders in the values of a policy.
+void Checks::check_templates(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
+                             std::string_view path) const {
+  using gateway::headers::Template;
+  std::vector<Template> templates;
+  policy.visit([&](const auto& of_type) {
+    if constexpr (requires { of_type.templates(); }) templates = of_type.templates();
+  });
+  const auto uses_claim = [](const Template& value) { return value.uses(Template::Source::claim); };
+  if (!has_claims && std::ranges::any_of(templates, uses_claim)) {
+    complain(used.position, fmt::format("[policy.{}] uses claims, and no policy before it gives any", used.value),
+             wants_claims);
+  }
+  for (const Template& value : templates) {
+    for (const std::string& name : value.path_names()) {
+      check_in_path(used, fmt::format("uses {{path.{}}}", name), name, path);
+    }
+  }
+}
+
+// Complains if a policy needs a value of the path that the route's path does not have.
+void Checks::check_in_path(const Located<std::string>& used, const std::string& need, const std::string& name,
+                           std::string_view path) const {
+  const auto pattern = http::Pattern::parse(path);
+  if (!pattern && !path.empty()) return;  // another error
+  const auto names = pattern ? pattern->names() : std::vector<std::string>();
+  if (contains(names, name)) return;
+  complain(used.position, fmt::format("[policy.{}] {}, which is not in the path", used.value, need),
+           did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
 }
 
 void Checks::check_use(const std::vector<Located<std::string>>& use, std::string_view path, bool passes_on) const {
@@ -62,12 +90,13 @@ void Checks::check_use(const std::vector<Located<std::string>>& use, std::string
       complain(name.position, fmt::format("\"{}\" comes twice", name.value));
       continue;
     }
-    const gateway::PolicyType type = options.policies[*index].value.type.value;
+    const gateway::PolicyOptions& policy = options.policies[*index].value;
+    const gateway::PolicyType type = policy.type.value;
     const bool is_first = types.insert(type).second;
+    const bool has_claims = std::ranges::any_of(types, gateway::gives_claims);
     if (gateway::kind_of(type).is_limit) {
-      check_limit(name, options.policies[*index].value, std::ranges::any_of(types, gateway::gives_claims), path);
-      if (!passes_on &&
-          options.policies[*index].value.of<gateway::limits::BodyLimitOptions>().size > options.server.body_limit) {
+      check_limit(name, policy, has_claims, path);
+      if (!passes_on && policy.of<gateway::limits::BodyLimitOptions>().size > options.server.body_limit) {
         complain(name.position,
                  fmt::format("[policy.{}] allows longer bodies than [server]; it can be used only by a [[route]]",
                              name.value),
@@ -79,11 +108,7 @@ void Checks::check_use(const std::vector<Located<std::string>>& use, std::string
     } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
       complain(name.position, "a route takes its claims from one policy");
     }
-    if (type == gateway::policy_type<gateway::headers::Options> && std::ranges::none_of(types, gateway::gives_claims) &&
-        options.policies[*index].value.of<gateway::headers::Options>().uses_claims()) {
-      complain(name.position, fmt::format("[policy.{}] uses claims, and no policy before it gives any", name.value),
-               wants_claims);
-    }
+    check_templates(name, policy, has_claims, path);
   }
 }
 

@@ -48,6 +48,10 @@ class Checks {
  private:
   void check_limit(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
                    std::string_view path) const;
+  void check_templates(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
+                       std::string_view path) const;
+  void check_in_path(const Located<std::string>& used, const std::string& need, const std::string& name,
+                     std::string_view path) const;
 };
 
 }  // namespace sluice::app::config

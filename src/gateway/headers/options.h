@@ -25,9 +25,9 @@ struct ValueOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("value", &ValueOptions::value,
-            "The value of the field. `{claim.NAME}` stands for a claim of the request, `{request.id}` for the "
-            "request's id and `{client.ip}` for the client's address; `{{` is a brace. A field whose value is empty "
-            "is left out.",
+            "The value of the field. `{claim.NAME}` stands for a claim of the request, `{path.NAME}` for a value of "
+            "its path, `{request.id}` for its id and `{client.ip}` for the client's address; `{{` is a brace. A field "
+            "whose value is empty is left out.",
             {.check = check});
     v.shorthand("value");
   }
@@ -70,8 +70,8 @@ struct Options {
   bool request_id = false;
   Position position;
 
-  // Whether a value uses a claim. All values must be valid.
-  [[nodiscard]] bool uses_claims() const;
+  // The valid values.
+  [[nodiscard]] std::vector<Template> templates() const;
 
   // Checks the combination of the keys.
   void check(PolicyChecks& checks) const;

@@ -66,14 +66,17 @@ bool may_change_in_response(std::string_view name) {
   return !is_one_of(name, others);
 }
 
-bool Options::uses_claims() const {
-  const auto does = [](const Named<ValueOptions>& field) {
-    const auto value = Template::parse(field.value.value.value);
-    return value && value->uses(Template::Source::claim);
-  };
-  return std::ranges::any_of(std::array{&request, &response}, [&](const auto* changes) {
-    return *changes && (std::ranges::any_of((*changes)->set, does) || std::ranges::any_of((*changes)->add, does));
-  });
+std::vector<Template> Options::templates() const {
+  std::vector<Template> all;
+  for (const auto* changes : {&request, &response}) {
+    if (!*changes) continue;
+    for (const auto* fields : {&(*changes)->set, &(*changes)->add}) {
+      for (const auto& field : *fields) {
+        if (auto value = Template::parse(field.value.value.value)) all.push_back(std::move(*value));
+      }
+    }
+  }
+  return all;
 }
 
 HeadersPolicy::Changes::Changes(const std::optional<ChangeOptions>& options) {
@@ -102,6 +105,12 @@ HeadersPolicy::HeadersPolicy(const Options& options)
       makes_id_(request_id_ || request_.uses(Template::Source::request_id) ||
                 response_.uses(Template::Source::request_id)),
       changes_request_(makes_id_ || !request_.empty()) {}
+
+void HeadersPolicy::used_by(std::uint16_t route, const http::Pattern& pattern) {
+  for (Changes* changes : {&request_, &response_}) {
+    for (Change& change : changes->add) change.value.used_by(route, pattern);
+  }
+}
 
 void HeadersPolicy::append_id(const http::Request& request, std::string& text) {
   if (request.from_proxy) {
@@ -138,7 +147,8 @@ core::Async<std::optional<http::Response>> HeadersPolicy::before(http::Exchange&
   for (const Change& change : request_.add) {
     const std::size_t begin = text.size();
     if (!change.value.append(changed.text, exchange)) {
-      return Answer(http::problem(403, "A claim of the request cannot be part of a header field."));
+      return Answer(http::problem(
+          403, "A claim or a value of the path has a control character, so it cannot be part of a header field."));
     }
     places_.emplace_back(begin, text.size());
   }

@@ -22,13 +22,15 @@ namespace sluice::gateway::headers {
 [[nodiscard]] bool may_change_in_response(std::string_view name);
 
 // One core's [policy.NAME] of type "headers": changes the header of the request for the filters and the handler after
-// it, and the header of the answer. Answers 403 if a claim of the request is not a valid field value.
+// it, and the header of the answer. Answers 403 if a claim or a value of the path is not
+// a valid field value.
 class HeadersPolicy final : public Policy {
  public:
   explicit HeadersPolicy(const Options& options);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+  void used_by(std::uint16_t route, const http::Pattern& pattern) override;
 
  private:
   struct Change {
@@ -49,8 +51,8 @@ class HeadersPolicy final : public Policy {
   void append_id(const http::Request& request, std::string& text);
 
   const bool request_id_;
-  const Changes request_;
-  const Changes response_;
+  Changes request_;
+  Changes response_;
   const bool makes_id_;
   const bool changes_request_;
   ChangedRequests changed_;

@@ -16,11 +16,11 @@ using Source = Template::Source;
 
 TEST(TemplateTest, IsReadStrictly) {
   for (const char* good :
-       {"", "text", "{claim.sub}", "a {claim.a.b} b {client.ip}{request.id}", "{{\"a\":1}}", "a\tb"}) {
+       {"", "text", "{claim.sub}", "a {claim.a.b} b {client.ip}{request.id}", "{{\"a\":1}}", "a\tb", "{path.x}"}) {
     EXPECT_TRUE(Template::parse(good)) << good;
   }
-  for (const char* bad : {"{", "}", "a{b", "{}", "{claim.}", "{claim}", "{sub}", "{client.ip", "{ client.ip}", "{{}",
-                          "{}}", "a\r\nX: b", "a\n", "a\r", "\x7f"}) {
+  for (const char* bad : {"{", "}", "a{b", "{}", "{claim.}", "{claim}", "{path.}", "{path}", "{sub}", "{client.ip",
+                          "{ client.ip}", "{{}", "{}}", "a\r\nX: b", "a\n", "a\r", "\x7f"}) {
     EXPECT_FALSE(Template::parse(bad)) << bad;
   }
   EXPECT_FALSE(Template::parse(std::string_view("a\0b", 3)));
@@ -54,11 +54,17 @@ class HeadersPolicyTest : public testing::Test {
  protected:
   ~HeadersPolicyTest() override { end(); }
   void begin(std::vector<http::Field> with, const char* claims = nullptr) {
-    if (policy == nullptr) policy = std::make_unique<HeadersPolicy>(options);
+    if (policy == nullptr) {
+      policy = std::make_unique<HeadersPolicy>(options);
+      policy->used_by(1, *http::Pattern::parse("/{id:int}/{tenant}"));
+      policy->used_by(3, *http::Pattern::parse("/{tenant}"));
+    }
     end();
     exchange.emplace();
     received = std::move(with);
     http::Request& request = exchange->request;
+    request.route = route;
+    request.path_values = path_values;
     request.fields = received;
     request.peer = "1.2.3.4";
     request.from_proxy = from_proxy;
@@ -89,6 +95,8 @@ class HeadersPolicyTest : public testing::Test {
 
   Options options;
   bool from_proxy = false;
+  std::uint16_t route = 0;
+  std::array<std::string_view, http::Request::max_path_values> path_values;
   std::unique_ptr<HeadersPolicy> policy;
   std::optional<http::Exchange> exchange;
   http::Slot slot;
@@ -139,6 +147,27 @@ TEST_F(HeadersPolicyTest, NothingEndsALine) {
   }
   EXPECT_EQ(request({}, R"({"sub":["a\r\n","b"]})"), "X-User: [\"a\\r\\n\",\"b\"]\n") << "JSON has no line breaks";
   EXPECT_EQ(request({}, R"({"sub":null})"), "");
+}
+
+TEST_F(HeadersPolicyTest, TakesValuesOfThePath) {
+  options.request = {.set = fields({{"X-Tenant", "{path.tenant}"}}), .add = {}, .remove = {}, .position = {}};
+  options.response = {.set = fields({{"X-For", "{path.id}/{path.tenant}"}}), .add = {}, .remove = {}, .position = {}};
+  route = 1;
+  path_values = {"7", "acme"};
+  EXPECT_EQ(request({{"X-Tenant", "root"}}), "X-Tenant: acme\n");
+  EXPECT_EQ(response({}), "X-For: 7/acme\n");
+  path_values[1] = "a\nX-Admin: 1";
+  begin({});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 403);
+  EXPECT_EQ(response({}), "");
+  route = 3;
+  EXPECT_EQ(request({}), "X-Tenant: 7\n");
+  EXPECT_EQ(response({}), "X-For: /7\n");
+  for (const std::uint16_t other : {0, 2, 4}) {
+    route = other;
+    EXPECT_EQ(request({{"X-Tenant", "root"}}), "") << other;
+  }
 }
 
 TEST_F(HeadersPolicyTest, ChangesAnAnswer) {

@@ -38,8 +38,11 @@ std::expected<Template, std::string> Template::parse(std::string_view text) {
         add(Source::client_ip, {});
       } else if (name.starts_with("claim.") && name.size() > 6) {
         add(Source::claim, std::string(name.substr(6)));
+      } else if (name.starts_with("path.") && name.size() > 5) {
+        add(Source::path, std::string(name.substr(5)));
       } else {
-        return std::unexpected("has a place that nothing fills: there are {claim.NAME}, {request.id} and {client.ip}");
+        return std::unexpected(
+            "has a place that nothing fills: there are {claim.NAME}, {path.NAME}, {request.id} and {client.ip}");
       }
       i = end;
     } else if (c == '}') {
@@ -52,7 +55,25 @@ std::expected<Template, std::string> Template::parse(std::string_view text) {
   return made;
 }
 
+void Template::used_by(std::uint16_t route, const http::Pattern& pattern) {
+  const std::vector<std::string> names = pattern.names();
+  for (Part& part : parts_) {
+    if (part.source != Source::path) continue;
+    if (part.values.size() <= route) part.values.resize(std::size_t{route} + 1, no_value);
+    const auto found = std::ranges::find(names, part.text);
+    part.values[route] = found != names.end() ? static_cast<std::uint8_t>(found - names.begin()) : no_value;
+  }
+}
+
 bool Template::uses(Source source) const { return std::ranges::find(parts_, source, &Part::source) != parts_.end(); }
+
+std::vector<std::string> Template::path_names() const {
+  std::vector<std::string> names;
+  for (const Part& part : parts_) {
+    if (part.source == Source::path) names.push_back(part.text);
+  }
+  return names;
+}
 
 std::optional<std::string_view> Template::constant() const {
   if (parts_.empty()) return std::string_view{};
@@ -67,6 +88,10 @@ bool Template::append(std::string& out, const http::Exchange& exchange) const {
       text = http::request_id_of(exchange);
     } else if (part.source == Source::client_ip) {
       text = exchange.request.peer;
+    } else if (part.source == Source::path) {
+      const http::Request& request = exchange.request;
+      const std::uint8_t index = request.route < part.values.size() ? part.values[request.route] : no_value;
+      text = index != no_value ? request.path_values[index] : std::string_view{};
     } else if (part.source == Source::claim) {
       const http::Claims* const claims = http::claims_of(exchange);
       const http::Claim* const claim = claims != nullptr ? claims->find(part.text) : nullptr;
