@@ -1,4 +1,5 @@
 """[policy.NAME] of the types that limit clients: "rate-limit", "concurrency" and "body-limit"."""
+import hashlib
 import json
 import re
 import select
@@ -198,6 +199,65 @@ def test_claims_of_keys_and_passwords_are_counted(sluice):
         assert [client.get("/guess", basic("ada", word)).status for word in ("wrong", "wrong", "right")] == [401, 401, 429]
 
 
+def test_a_token_brings_its_own_rate(sluice):
+    config = DATABASE + AUTH + limit("2/h", 'per = "claim.sub"\nrate_claim = "plan.rate"\ntell = "always"')
+    server = sluice(config + endpoint("/a", "auth limit"), server="cores = 2")
+
+    def ask(client, sub, **claims):
+        return client.get("/a", "Authorization: Bearer " + SECRET.token(soon(sub=sub, **claims)))
+
+    with server.connect() as client:
+        answers = [ask(client, "ada", plan={"rate": "4/d"}) for _ in range(5)]
+        assert [one.status for one in answers] == [200] * 4 + [429]
+        assert answers[0].get("ratelimit-policy") == '"limit";q=4;w=86400' and answers[0].get("ratelimit").startswith('"limit";r=3;')
+        assert answers[4].get("ratelimit-policy") == '"limit";q=4;w=86400'
+        for sub, plan in (("bob", {}), ("eve", {"rate": "many"}), ("dan", {"rate": 100}), ("joe", {"rate": "0/s"})):
+            assert [ask(client, sub, plan=plan).status for _ in range(3)] == [200, 200, 429], (sub, plan)
+        # With another rate, used tokens stay used.
+        assert [ask(client, "ada", plan={"rate": "6/d"}).status for _ in range(3)] == [200, 200, 429]
+        assert ask(client, "max", plan={"rate": "1000000/d"}).status == 200
+
+
+def test_a_table_has_the_rates_of_its_keys(sluice, tmp_path):
+    """An UPDATE changes the rate of a key on every core."""
+    main = sqlite3.connect(tmp_path / "main.db", isolation_level=None)
+    main.execute("CREATE TABLE keys (digest text PRIMARY KEY, owner text, rate text)")
+    for name, rate in (("ada", "3/h"), ("bob", None)):
+        main.execute("INSERT INTO keys VALUES (?, ?, ?)", (hashlib.sha256(KEYS[name].encode()).hexdigest(), name, rate))
+    server = sluice(DATABASE + '''[[resident]]
+name = "keys"
+query = "SELECT digest, owner AS sub, rate FROM keys"
+key = "digest"
+refresh.every = "20ms"
+serve = false
+[policy.keys]
+type = "api-key"
+table = "keys"
+''' + limit("1/h", 'per = "claim.sub"\nrate_claim = "rate"') + endpoint("/a", "keys limit"), server="cores = 2")
+    clients = [server.connect() for _ in range(8)]  # on both cores
+
+    def passed(name, count):
+        return [clients[i % 8].get("/a", f"X-API-Key: {KEYS[name]}").status for i in range(count)].count(200)
+
+    assert (passed("ada", 20), passed("bob", 20)) == (3, 1)
+    main.execute("UPDATE keys SET rate = '10/h' WHERE owner = 'ada'")
+    total = 3
+
+    def more():
+        nonlocal total
+        total += passed("ada", 8)
+        return total == 10
+
+    until(more)
+    assert passed("ada", 20) == 0 and passed("bob", 20) == 0
+    main.execute("UPDATE keys SET rate = '2/h' WHERE owner = 'bob'")
+    until(lambda: passed("bob", 1) == 1)
+    assert passed("bob", 20) == 0
+    main.close()
+    for client in clients:
+        client.close()
+
+
 def test_the_client_is_whom_a_trusted_proxy_tells(sluice):
     server = sluice(DATABASE + limit("1/h") + endpoint(), server='trusted_proxies = ["127.0.0.2"]')
 
@@ -269,8 +329,9 @@ def test_what_cannot_be_is_refused_at_start(tmp_path, text, says, hint):
     assert re.search(r"^sluice\.toml:\d+:\d+: error:", done.stderr, re.M)
 
 
-def test_a_claim_needs_its_policy_before(tmp_path):
-    text = DATABASE + AUTH + limit("1/s", 'per = "claim.sub"')
+@pytest.mark.parametrize("keys", ['per = "claim.sub"', 'rate_claim = "rate"'])
+def test_a_claim_needs_its_policy_before(tmp_path, keys):
+    text = DATABASE + AUTH + limit("1/s", keys)
     for use, good in (("auth limit", True), ("limit auth", False)):
         (tmp_path / "sluice.toml").write_text(text + endpoint("/a", use))
         done = subprocess.run([SLUICE, "check", "sluice.toml"], capture_output=True, text=True, timeout=20, cwd=tmp_path)

@@ -30,6 +30,9 @@ void Checks::check_limit(const Located<std::string>& used, const gateway::Policy
                          std::string_view path) const {
   // Only one of the two lists can have items, because a policy has one type.
   std::vector<std::string> per = policy.of<gateway::limits::RateLimitOptions>().per.items;
+  if (const std::string& claim = policy.of<gateway::limits::RateLimitOptions>().rate_claim; !claim.empty()) {
+    per.push_back("claim." + claim);
+  }
   per.insert(per.end(), policy.of<gateway::limits::ConcurrencyOptions>().per.items.begin(),
              policy.of<gateway::limits::ConcurrencyOptions>().per.items.end());
   for (const auto& [from, name] : gateway::limits::parse_key_parts(per)) {

@@ -33,6 +33,7 @@ struct RateLimitOptions {
 
   std::string rate;
   std::optional<std::uint32_t> burst;
+  std::string rate_claim;
   OneOrMore<std::string> per;
   std::uint32_t keys = 100'000;
   Tell tell = Tell::refused;
@@ -56,6 +57,10 @@ struct RateLimitOptions {
             "How many requests may come at once after a pause. In any time t, at most `burst` + `rate` × t requests "
             "pass, over all cores. Without it, the number in `rate`.",
             {.min = 1, .max = 1'000'000});
+    v.field(
+        "rate_claim", &Self::rate_claim,
+        "The claim with the rate of this request's `per`, such as `\"100/s\"`: a claim of its token, or a column of "
+        "the `table` of its API key. `rate` applies if the request has no such claim, or if the claim is no rate.");
     v.field("per", &Self::per,
             "The values by which requests are counted: `client` (its IPv4 address, or the first 64 bits of its IPv6 "
             "address), `route`, `header.NAME`, `claim.NAME` or `path.NAME`. With a list, each combination of values is "

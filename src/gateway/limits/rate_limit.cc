@@ -7,11 +7,14 @@
 #include <fmt/format.h>
 
 #include "gateway/policy_checks.h"
+#include "http/claims.h"
+#include "http/identity.h"
 
 namespace sluice::gateway::limits {
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr std::int64_t longest_ns = 40'000 * (24 * 3600 * second_ns);  // of a whole burst, about 110 years
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -44,48 +47,63 @@ std::optional<WrittenRate> parse_rate(std::string_view text) {
 
 void RateLimitOptions::check(PolicyChecks& checks) const {
   if (!burst || checks.has_errors()) return;
-  constexpr std::int64_t longest_ns = 40'000 * (24 * 3600 * second_ns);  // for the whole burst, about 110 years
-  const std::int64_t most = longest_ns / rate_of(*this).interval_ns;
+  const std::int64_t most = longest_ns / rate_of(*parse_rate(rate), burst).interval_ns;
   if (*burst <= most) return;
   checks.complain(checks.name.position,
                   fmt::format("[policy.{}] has a \"burst\" of more than {}, for which its \"rate\" is too low",
                               checks.name.value, most));
 }
 
-Rate rate_of(const RateLimitOptions& options) {
-  const WrittenRate written = *parse_rate(options.rate);
-  // The interval is rounded up: the rate is never above the configured one, and at most 0.1 % below.
-  return {.interval_ns = divide_up(written.period_ns, written.requests),
-          .burst = options.burst.value_or(written.requests)};
+Rate rate_of(const WrittenRate& written, std::optional<std::uint32_t> burst) {
+  // The interval is rounded up: the rate is never above the written one, and at most 0.1 % below.
+  const std::int64_t interval_ns = divide_up(written.period_ns, written.requests);
+  return {.interval_ns = interval_ns,
+          .burst = std::min<std::int64_t>(burst.value_or(written.requests), longest_ns / interval_ns)};
 }
 
 RateLimitPolicy::RateLimitPolicy(const RateLimitOptions& options, std::string_view name,
                                  const std::shared_ptr<Shared>& shared, core::Reactor& reactor, core::MeshPort& port)
     : Policy(options.tell == Tell::always ? Parts::response : Parts::before),
-      rate_(rate_of(options)),
+      rate_(rate_of(*parse_rate(options.rate), options.burst)),
+      burst_(options.burst),
+      claim_(options.rate_claim),
       tells_always_(options.tell == Tell::always),
       item_(quoted(name)),
-      policy_(item_ + ";q=" + std::to_string(rate_.burst) +
-              ";w=" + std::to_string(divide_up(rate_.burst * rate_.interval_ns, second_ns))),
+      policy_(policy_of(rate_)),
       keys_(parse_key_parts(options.per.items), shared->secret),
       limiter_(RateLimiter::of(shared, reactor, port, rate_,
                                static_cast<std::uint32_t>(divide_up(options.keys, port.size())))) {
   if (limiter_->user() == nullptr) begin();
 }
 
+std::string RateLimitPolicy::policy_of(const Rate& rate) const {
+  return item_ + ";q=" + std::to_string(rate.burst) +
+         ";w=" + std::to_string(divide_up(rate.burst * rate.interval_ns, second_ns));
+}
+
+Rate RateLimitPolicy::rate_for(const http::Exchange& exchange) const {
+  if (claim_.empty()) return rate_;
+  const http::Claims* const claims = http::claims_of(exchange);
+  const http::Claim* const claim = claims != nullptr ? claims->find(claim_) : nullptr;
+  const auto written = claim != nullptr ? parse_rate(claim->text) : std::nullopt;
+  return written ? rate_of(*written, burst_) : rate_;
+}
+
 core::Async<std::optional<http::Response>> RateLimitPolicy::before(http::Exchange& exchange, http::Slot& slot) {
-  auto taking = limiter_->take(keys_.make(exchange));
-  if (taking.ready()) return judge(taking.get(), slot);
+  const Rate rate = rate_for(exchange);
+  auto taking = limiter_->take(keys_.make(exchange), rate);
+  if (taking.ready()) return judge(taking.get(), rate, slot);
   ++counters_.waited;
-  return judge_later(taking.take_task(), slot);
+  return judge_later(taking.take_task(), rate, slot);
 }
 
 core::Task<std::optional<http::Response>> RateLimitPolicy::judge_later(core::Task<RateLimiter::Verdict> taking,
-                                                                       http::Slot& slot) {
-  co_return judge(co_await std::move(taking), slot);
+                                                                       Rate rate, http::Slot& slot) {
+  co_return judge(co_await std::move(taking), rate, slot);
 }
 
-std::optional<http::Response> RateLimitPolicy::judge(const RateLimiter::Verdict& verdict, http::Slot& slot) {
+std::optional<http::Response> RateLimitPolicy::judge(const RateLimiter::Verdict& verdict, const Rate& rate,
+                                                     http::Slot& slot) {
   using Answer = RateLimiter::Answer;
   switch (verdict.answer) {
     case Answer::allowed:
@@ -99,7 +117,7 @@ std::optional<http::Response> RateLimitPolicy::judge(const RateLimiter::Verdict&
       ++counters_.refused;
       http::Response response = http::problem(429, "More requests have come than may. Retry-After says when to go on.");
       add_retry_after(response, verdict.wait_ns);
-      tell(0, response);
+      tell(0, rate, response);
       return response;
     }
     case Answer::full:
@@ -113,20 +131,25 @@ std::optional<http::Response> RateLimitPolicy::judge(const RateLimiter::Verdict&
   std::unreachable();
 }
 
-void RateLimitPolicy::after(http::Exchange&, http::Slot& slot, http::Response& response) {
-  if (tells_always_ && slot.value != 0) tell(static_cast<std::uint32_t>(slot.value - 1), response);
+void RateLimitPolicy::after(http::Exchange& exchange, http::Slot& slot, http::Response& response) {
+  if (!tells_always_ || slot.value == 0) return;
+  tell(static_cast<std::uint32_t>(slot.value - 1), rate_for(exchange), response);
 }
 
 // draft-ietf-httpapi-ratelimit-headers-10: the remaining tokens, and the seconds until all are available again.
-void RateLimitPolicy::tell(std::uint32_t left, http::Response& response) const {
-  response.fields.add_trusted("RateLimit-Policy", policy_);
+void RateLimitPolicy::tell(std::uint32_t left, const Rate& rate, http::Response& response) const {
+  if (rate == rate_) {
+    response.fields.add_trusted("RateLimit-Policy", policy_);
+  } else {
+    response.fields.add_owned("RateLimit-Policy", policy_of(rate));
+  }
   std::array<char, 48> numbers;
   const auto put = [&](char* at, std::string_view before, std::int64_t number) {
     at = std::ranges::copy(before, at).out;
     return std::to_chars(at, numbers.data() + numbers.size(), number).ptr;
   };
   char* end = put(numbers.data(), ";r=", left);
-  end = put(end, ";t=", divide_up((rate_.burst - left) * rate_.interval_ns, second_ns));
+  end = put(end, ";t=", divide_up((rate.burst - left) * rate.interval_ns, second_ns));
   std::string value;
   value.reserve(item_.size() + numbers.size());
   value.append(item_).append(numbers.data(), end);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@
 
 namespace sluice::gateway::limits {
 
-[[nodiscard]] Rate rate_of(const RateLimitOptions& options);
+[[nodiscard]] Rate rate_of(const WrittenRate& written, std::optional<std::uint32_t> burst);
 
 // One core's [policy.NAME] of type "rate-limit": answers 429 if a key has no token left.
 class RateLimitPolicy final : public Policy {
@@ -37,12 +38,17 @@ class RateLimitPolicy final : public Policy {
     std::uint64_t waited = 0;
   };
 
-  [[nodiscard]] std::optional<http::Response> judge(const RateLimiter::Verdict& verdict, http::Slot& slot);
+  [[nodiscard]] Rate rate_for(const http::Exchange& exchange) const;
+  [[nodiscard]] std::optional<http::Response> judge(const RateLimiter::Verdict& verdict, const Rate& rate,
+                                                    http::Slot& slot);
   [[nodiscard]] core::Task<std::optional<http::Response>> judge_later(core::Task<RateLimiter::Verdict> taking,
-                                                                      http::Slot& slot);
-  void tell(std::uint32_t left, http::Response& response) const;
+                                                                      Rate rate, http::Slot& slot);
+  [[nodiscard]] std::string policy_of(const Rate& rate) const;
+  void tell(std::uint32_t left, const Rate& rate, http::Response& response) const;
 
   const Rate rate_;
+  const std::optional<std::uint32_t> burst_;
+  const std::string claim_;  // with a request's own rate; empty: none
   const bool tells_always_;
   std::string item_;    // the policy's name as in the RateLimit fields
   std::string policy_;  // the value of RateLimit-Policy

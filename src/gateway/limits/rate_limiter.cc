@@ -27,22 +27,15 @@ RateLimiter::RateLimiter(std::shared_ptr<Shared> shared, core::Reactor& reactor,
 void RateLimiter::serve(const Rate& rate, const void* user) {
   user_ = user;
   if (rate == rate_) return;
-  const std::int64_t at = now();
-  accounts_.each([&](Account& account) {
-    if (account.full_at <= at) return;
-    const double used = static_cast<double>(account.full_at - at) / static_cast<double>(rate_.interval_ns);
-    const double bounded = std::min(used, static_cast<double>(rate.burst));
-    account.full_at = at + static_cast<std::int64_t>(bounded * static_cast<double>(rate.interval_ns));
-  });
   loans_.each([](Loan& loan) { loan.refused_until = 0; });
   rate_ = rate;
 }
 
-core::Async<RateLimiter::Verdict> RateLimiter::take(const Key& key) {
+core::Async<RateLimiter::Verdict> RateLimiter::take(const Key& key, const Rate& rate) {
   if (shared_->owner_of(key) == port_.core()) {
-    const Verdict verdict = grant(key, port_.core(), 0);
+    const Verdict verdict = grant(key, rate, port_.core(), 0);
     if (verdict.answer != Answer::refused || !has_lent(key)) return verdict;
-    return serve(shared_, key, port_.core(), 0, port_);
+    return serve(shared_, key, rate, port_.core(), 0, port_);
   }
   if (Loan* const loan = loans_.find(key)) {
     if (loan->unused != 0) {
@@ -55,22 +48,32 @@ core::Async<RateLimiter::Verdict> RateLimiter::take(const Key& key) {
       return Verdict{.answer = Answer::refused, .wait_ns = std::max(loan->token_at, loan->refused_until) - at};
     }
   }
-  return ask(key);
+  return ask(key, rate);
 }
 
 // ---- The owner ----
 
-RateLimiter::Verdict RateLimiter::grant(const Key& key, unsigned asker, std::uint32_t wanted) {
+void RateLimiter::change_rate(Account& account, const Rate& rate, std::int64_t at) {
+  if (account.full_at > at) {
+    const double used = static_cast<double>(account.full_at - at) / static_cast<double>(account.rate.interval_ns);
+    const double bounded = std::min(used, static_cast<double>(rate.burst));
+    account.full_at = at + static_cast<std::int64_t>(bounded * static_cast<double>(rate.interval_ns));
+  }
+  account.rate = rate;
+}
+
+RateLimiter::Verdict RateLimiter::grant(const Key& key, const Rate& rate, unsigned asker, std::uint32_t wanted) {
   const std::int64_t at = now();
-  const std::int64_t interval = rate_.interval_ns;
+  const std::int64_t interval = rate.interval_ns;
   Account* account = accounts_.find(key);
   if (account == nullptr) {
     // An account that is full can be erased: a new one would be the same.
     account = accounts_.add(key, [at](const Account& one) { return one.full_at <= at && one.lent == 0; });
     if (account == nullptr) return {.answer = Answer::full};
   }
+  if (account->rate != rate) change_rate(*account, rate, at);
   account->full_at = std::max(account->full_at, at + account->lent * interval);
-  std::int64_t room = at + rate_.burst * interval - account->full_at;
+  std::int64_t room = at + rate.burst * interval - account->full_at;
   if (room < interval) return {.answer = Answer::refused, .wait_ns = interval - room};
   account->full_at += interval;
   room -= interval;
@@ -98,17 +101,17 @@ bool RateLimiter::has_lent(const Key& key) {
 void RateLimiter::repaid(const Return& what) {
   Account* const account = accounts_.find(what.key);
   if (account == nullptr) return;
-  account->full_at = std::max(account->full_at, now() + account->lent * rate_.interval_ns);
-  account->full_at -= what.unused * rate_.interval_ns;
+  account->full_at = std::max(account->full_at, now() + account->lent * account->rate.interval_ns);
+  account->full_at -= what.unused * account->rate.interval_ns;
   account->lent -= std::min(account->lent, what.lent);
   if (account->lent == 0) account->lent_to = 0;
 }
 
-core::Task<RateLimiter::Verdict> RateLimiter::serve(std::shared_ptr<Shared> shared, Key key, unsigned asker,
+core::Task<RateLimiter::Verdict> RateLimiter::serve(std::shared_ptr<Shared> shared, Key key, Rate rate, unsigned asker,
                                                     std::uint32_t wanted, core::MeshPort& here) {
   auto self = shared->part<RateLimiter>(here.core());
   if (self == nullptr) co_return Verdict{.answer = Answer::alone};
-  const Verdict verdict = self->grant(key, asker, wanted);
+  const Verdict verdict = self->grant(key, rate, asker, wanted);
   if (verdict.answer != Answer::refused || !self->has_lent(key)) co_return verdict;
   const std::uint64_t holders = self->accounts_.find(key)->lent_to;
   const Instant deadline = self->reactor_.now() + patience;
@@ -123,12 +126,12 @@ core::Task<RateLimiter::Verdict> RateLimiter::serve(std::shared_ptr<Shared> shar
   }
   self = shared->part<RateLimiter>(here.core());
   if (self == nullptr) co_return Verdict{.answer = Answer::alone};
-  co_return self->grant(key, asker, 0);
+  co_return self->grant(key, rate, asker, 0);
 }
 
 // ---- The other cores ----
 
-core::Task<RateLimiter::Verdict> RateLimiter::ask(Key key) {
+core::Task<RateLimiter::Verdict> RateLimiter::ask(Key key, Rate rate) {
   const Instant begin = reactor_.now();
   const std::int64_t at = begin.time_since_epoch().count();
   Loan* loan = loans_.find(key);
@@ -144,15 +147,15 @@ core::Task<RateLimiter::Verdict> RateLimiter::ask(Key key) {
     wanted = loan->wanted = is_often ? std::min(longest_loan, std::max(1u, loan->wanted * 2)) : 0;
     loan->asked_at = at;
   }
-  auto question = [shared = shared_, key, asker = port_.core(), wanted](core::MeshPort& there) {
-    return serve(shared, key, asker, wanted, there);
+  auto question = [shared = shared_, key, rate, asker = port_.core(), wanted](core::MeshPort& there) {
+    return serve(shared, key, rate, asker, wanted, there);
   };
   const auto answer = co_await port_.call(shared_->owner_of(key), begin + patience, std::move(question));
   if (!answer) co_return Verdict{.answer = answer.error().code == Errc::closed ? Answer::alone : Answer::late};
   if (Loan* const known = loans_.find(key)) {
     known->left = answer->left;
     if (answer->answer == Answer::refused) {
-      // Limited, because a reload may change the rate.
+      // Limited, because the rate may change.
       const std::int64_t wait = std::min(answer->wait_ns, Duration(patience).count());
       known->token_at = reactor_.now().time_since_epoch().count() + answer->wait_ns;
       known->refused_until = reactor_.now().time_since_epoch().count() + wait;

@@ -60,11 +60,13 @@ class RateLimiter {
               std::uint32_t keys);
   RateLimiter(const RateLimiter&) = delete;
 
-  // From now on this object belongs to `user`, with that rate. Tokens that were used stay used.
+  // From now on this object belongs to `user`, with that rate.
   void serve(const Rate& rate, const void* user);
   [[nodiscard]] const void* user() const { return user_; }  // null before the first serve()
 
-  [[nodiscard]] core::Async<Verdict> take(const Key& key);
+  // `rate`: of this key. If it is another one than before, the tokens that were used stay used.
+  [[nodiscard]] core::Async<Verdict> take(const Key& key, const Rate& rate);
+  [[nodiscard]] core::Async<Verdict> take(const Key& key) { return take(key, rate_); }
 
   [[nodiscard]] std::uint32_t keys() const { return accounts_.size(); }
   void validate();
@@ -73,6 +75,7 @@ class RateLimiter {
   // At the owner. The account has (now + burst * interval - full_at) / interval tokens.
   struct Account {
     Key key;
+    Rate rate;
     std::int64_t full_at = 0;   // when it is full again, ns
     std::uint64_t lent_to = 0;  // a bit for each core that may hold some of `lent`; core 64 shares the bit of core 0
     std::uint32_t lent = 0;     // tokens that other cores hold, or have used and not reported yet
@@ -106,13 +109,14 @@ class RateLimiter {
 
   [[nodiscard]] std::int64_t now() const { return reactor_.clock().time_since_epoch().count(); }
   // The owner's part.
-  [[nodiscard]] Verdict grant(const Key& key, unsigned asker, std::uint32_t wanted);
+  [[nodiscard]] Verdict grant(const Key& key, const Rate& rate, unsigned asker, std::uint32_t wanted);
+  static void change_rate(Account& account, const Rate& rate, std::int64_t at);
   [[nodiscard]] bool has_lent(const Key& key);
   void repaid(const Return& what);
-  static core::Task<Verdict> serve(std::shared_ptr<Shared> shared, Key key, unsigned asker, std::uint32_t wanted,
-                                   core::MeshPort& here);
+  static core::Task<Verdict> serve(std::shared_ptr<Shared> shared, Key key, Rate rate, unsigned asker,
+                                   std::uint32_t wanted, core::MeshPort& here);
   // The other cores' part.
-  [[nodiscard]] core::Task<Verdict> ask(Key key);
+  [[nodiscard]] core::Task<Verdict> ask(Key key, Rate rate);
   void receive(const Key& key, std::uint32_t tokens);
   void repay(Loan& loan);
   void repay(const Key& key);
