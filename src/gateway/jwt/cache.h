@@ -16,11 +16,12 @@ namespace sluice::gateway::jwt {
 // `max_bytes`; beyond these, the least recently used token is evicted. Expired tokens are removed by the next look-up.
 class Cache {
  public:
-  Cache(std::size_t max_tokens, std::size_t max_bytes) : max_tokens_(max_tokens), max_bytes_(max_bytes) {}
+  Cache(std::size_t max_tokens, std::size_t max_bytes);
   Cache(const Cache&) = delete;
 
   // Null if the token is not cached or has expired. The pointer is valid until the next call. The time of a look-up
-  // does not reveal bytes of cached tokens: bytes are compared only if the whole hash is equal.
+  // does not reveal bytes of cached tokens: bytes are compared only if the whole hash is equal. Each cache has its own
+  // secret seed of the hash.
   [[nodiscard]] const Verified* find(std::string_view token, double now_s);
   void add(std::string_view token, const Verified& verified);
   void clear();
@@ -32,20 +33,33 @@ class Cache {
   struct Entry;
   using Entries = std::list<Entry>;
   using ByEnd = std::multimap<double, Entries::iterator>;
+  // Compares the hash first. With a std::string_view as its key, libstdc++'s std::unordered_map compares the texts of
+  // all entries, without their hashes, if there are at most 20.
+  struct Key {
+    std::uint64_t hash = 0;
+    std::string_view token;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept { return key.hash; }
+  };
   struct Entry {
     std::string token;
+    std::uint64_t hash = 0;
     Verified verified;
     std::size_t bytes = 0;
     ByEnd::iterator by_end{};
   };
 
+  [[nodiscard]] Key key_of(std::string_view token) const;
   void remove(Entries::iterator entry);
 
   const std::size_t max_tokens_;
   const std::size_t max_bytes_;
+  std::uint64_t seed_ = 0;
   std::size_t bytes_ = 0;
   Entries entries_;
-  std::unordered_map<std::string_view, Entries::iterator> by_token_;  // its keys are the entries' tokens
+  std::unordered_map<Key, Entries::iterator, Hash> by_token_;  // its keys are views of the entries' tokens
   ByEnd by_end_;
 };
 
