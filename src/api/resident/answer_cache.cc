@@ -1,12 +1,29 @@
 #include "api/resident/answer_cache.h"
 
+#include <stdexcept>
 #include <utility>
 
+#include <openssl/rand.h>
 #include <xxhash.h>
 
 namespace sluice::api::resident {
+namespace {
 
-std::size_t AnswerCache::Hash::operator()(std::string_view text) const { return XXH3_64bits(text.data(), text.size()); }
+std::uint64_t make_seed() {
+  std::uint64_t seed = 0;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed) != 1) {
+    throw std::runtime_error("there is no randomness");
+  }
+  return seed;
+}
+
+}  // namespace
+
+AnswerCache::AnswerCache(std::size_t limit) : limit_(limit), entries_(0, Hash{make_seed()}) {}
+
+std::size_t AnswerCache::Hash::operator()(std::string_view text) const {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
 
 std::size_t AnswerCache::cost(const Entry& entry) {
   constexpr std::size_t around = 256;  // the nodes and the allocator's overhead
@@ -26,7 +43,7 @@ const std::shared_ptr<const Answer>* AnswerCache::find(std::string_view key) {
 
 bool AnswerCache::admits(std::string_view key, std::uint64_t size) {
   if (size > limit_ / 8) return false;
-  const std::uint64_t hash = Hash()(key);
+  const std::uint64_t hash = entries_.hash_function()(key);
   const auto mark = static_cast<std::uint32_t>(hash >> 32);
   return std::exchange(seen_[hash % seen_.size()], mark) == mark;
 }

@@ -23,7 +23,7 @@ struct Answer {
 // are evicted. An answer is stored when its query comes the second time.
 class AnswerCache {
  public:
-  explicit AnswerCache(std::size_t limit) : limit_(limit) {}
+  explicit AnswerCache(std::size_t limit);
 
   // Returns null if there is no answer. Counts a hit or a miss.
   [[nodiscard]] const std::shared_ptr<const Answer>* find(std::string_view key);
@@ -45,8 +45,9 @@ class AnswerCache {
     std::shared_ptr<const Answer> answer;
   };
   using Order = std::list<Entry>;
+  // Clients choose the keys. With a secret seed they cannot choose keys whose hashes collide.
   struct Hash {
-    using is_transparent = void;
+    std::uint64_t seed = 0;
     std::size_t operator()(std::string_view text) const;
   };
 
@@ -54,7 +55,7 @@ class AnswerCache {
 
   const std::size_t limit_;
   Order order_;  // the most recently used first
-  std::unordered_map<std::string_view, Order::iterator, Hash, std::equal_to<>> entries_;
+  std::unordered_map<std::string_view, Order::iterator, Hash> entries_;
   std::array<std::uint32_t, 1024> seen_{};  // hashes of past queries, indexed by their lowest bits
   Counters counters_;
 };
