@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/assert.h"
 #include "http/exchange.h"
 #include "http/fields.h"
 
@@ -21,6 +23,30 @@ namespace sluice::gateway {
     return normal(a) == normal(b);
   });
 }
+
+// Writes a request's target with another query string into `text`, which the request then refers to.
+class ChangedQuery {
+ public:
+  // `text` outlives the request, and is not the text of its target.
+  ChangedQuery(http::Request& request, std::string& text) : request_(request), text_(text) {
+    SLUICE_ASSERT(request.target.ends_with(request.query));
+    text_ = request.target.substr(0, request.target.size() - request.query.size());
+    if (text_.ends_with('?')) text_.pop_back();
+    path_size_ = text_.size();
+  }
+  // Begins the next parameter, which the caller appends to the text.
+  void begin(char separator = '&') { text_ += text_.size() == path_size_ ? '?' : separator; }
+  // Gives the request the target and the query string.
+  void apply() {
+    request_.target = text_;
+    request_.query = request_.target.substr(std::min(path_size_ + 1, text_.size()));
+  }
+
+ private:
+  http::Request& request_;
+  std::string& text_;
+  std::size_t path_size_ = 0;
+};
 
 class ChangedRequests;
 

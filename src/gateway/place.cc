@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/ascii.h"
-#include "base/assert.h"
 #include "base/hex.h"
 
 namespace sluice::gateway {
@@ -107,20 +106,15 @@ FoundCredential find_credential(const Place& place, const http::Request& request
 
 void hide_credential(const Place& place, http::Request& request, ChangedRequest& changed) {
   if (place.in == In::query) {
-    const std::string_view target = request.target;
-    SLUICE_ASSERT(target.ends_with(request.query));
-    changed.text = target.substr(0, target.size() - request.query.size());
-    const std::size_t begin = changed.text.size();
+    ChangedQuery query(request, changed.text);
     std::string scratch;
     for (std::string_view rest = request.query; !rest.empty();) {
       const Pair pair = next_pair(rest, '&');
       if (is_parameter(pair, place.name, scratch)) continue;
-      if (changed.text.size() != begin) changed.text += '&';
+      query.begin();
       changed.text += pair.whole;
     }
-    if (changed.text.size() == begin && changed.text.ends_with('?')) changed.text.pop_back();
-    request.target = changed.text;
-    request.query = request.target.substr(std::min(begin, request.target.size()));
+    query.apply();
     return;
   }
   std::size_t room = 0;

@@ -9,8 +9,8 @@
 #include "fuzzing.h"
 #include "gateway/basic/credentials.h"
 #include "gateway/basic/password.h"
-#include "gateway/headers/template.h"
 #include "gateway/place.h"
+#include "gateway/template.h"
 #include "http/claims.h"
 #include "http/identity.h"
 
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (claims == nullptr) claims = http::Claims::parse(R"({"sub":"a\nb","x":"y"})");
   exchange.attributes.set(http::Identity{.claims = std::move(claims)});
   for (const std::string& tried : {text, std::string("{claim.sub}")}) {
-    const auto value = headers::Template::parse(tried);
+    const auto value = Template::parse(tried);
     std::string out;
     if (value && value->append(out, exchange))
       require(out.find_first_of(std::string_view("\r\n\0", 3)) == out.npos, "a line ends");

@@ -50,7 +50,7 @@ void Checks::check_limit(const Located<std::string>& used, const gateway::Policy
 // As check_limit(), for the placeholders in the values of a policy.
 void Checks::check_templates(const Located<std::string>& used, const gateway::PolicyOptions& policy, bool has_claims,
                              std::string_view path) const {
-  using gateway::headers::Template;
+  using gateway::Template;
   std::vector<Template> templates;
   policy.visit([&](const auto& of_type) {
     if constexpr (requires { of_type.templates(); }) templates = of_type.templates();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/declare.h"
-#include "gateway/headers/template.h"
 #include "gateway/policy_kind.h"
+#include "gateway/template.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::headers {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,8 +10,9 @@
 
 #include "gateway/changed_request.h"
 #include "gateway/headers/options.h"
-#include "gateway/headers/template.h"
 #include "gateway/policy.h"
+#include "gateway/request_ids.h"
+#include "gateway/template.h"
 
 namespace sluice::gateway::headers {
 
@@ -47,17 +47,13 @@ class HeadersPolicy final : public Policy {
     std::vector<std::string> remove;  // names to remove, including those that are set
   };
 
-  // Appends the request id to `text`: the one or the trace id from a trusted proxy, or a new one.
-  void append_id(const http::Request& request, std::string& text);
-
   const bool request_id_;
   Changes request_;
   Changes response_;
   const bool makes_id_;
   const bool changes_request_;
   ChangedRequests changed_;
-  std::array<unsigned char, 1024> random_{};
-  std::size_t used_random_ = random_.size();
+  RequestIds ids_;
   std::vector<std::pair<std::size_t, std::size_t>> places_;  // begin and end of each value in a text
 };
 

@@ -1,11 +1,11 @@
-#include "gateway/headers/template.h"
+#include "gateway/template.h"
 
 #include <algorithm>
 
 #include "http/identity.h"
 #include "http/request_id.h"
 
-namespace sluice::gateway::headers {
+namespace sluice::gateway {
 namespace {
 
 bool is_control(char c) {
@@ -103,4 +103,4 @@ bool Template::append(std::string& out, const http::Exchange& exchange) const {
   return true;
 }
 
-}  // namespace sluice::gateway::headers
+}  // namespace sluice::gateway

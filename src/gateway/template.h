@@ -10,7 +10,7 @@
 #include "http/exchange.h"
 #include "http/router.h"
 
-namespace sluice::gateway::headers {
+namespace sluice::gateway {
 
 // A field value with placeholders for parts of a request: "user {claim.sub} from {client.ip}". `{{` stands for `{`.
 class Template {
@@ -44,4 +44,4 @@ class Template {
   std::vector<Part> parts_;
 };
 
-}  // namespace sluice::gateway::headers
+}  // namespace sluice::gateway
