@@ -631,6 +631,7 @@ def test_an_operator_drains_a_server(sluice):
                 assert server.get("/").body == b"b"
             shown = servers_of(server)
             assert (shown[a.name]["state"], shown[a.name]["in_flight"]) == ("drained", 1)
+            assert state(server, a.port) == "drained" and state(server, b.port) == "up"
             assert (shown[b.name]["state"], shown[b.name]["weight"]) == ("up", 2)
             assert shown[b.name]["requests"] >= 26
             go_on.set()
@@ -645,6 +646,7 @@ def test_an_operator_drains_a_server(sluice):
         assert "Upstreams without an available server: back" in server.admin("/readyz")[1]
         assert operate(server, "enable", a.name).body == b"enabled\n"
         wait_until(lambda: server.get("/").body == b"a")
+        assert state(server, a.port) == "up"
         assert "drained" in server.log and "enabled again" in server.log
 
 

@@ -760,11 +760,15 @@ Readings Upstream::readings() const {
                   "From the choice of the server for a request to the end of its response's header.",
                   server.response_times, {})};
     if (is_owner() && !server.is_gone) {
+      const auto add_state = [&](std::string_view name, bool is_in) {
+        own.push_back(
+            gauge("sluice_upstream_state", "1: the server is in this state.", is_in ? 1 : 0, label("state", name)));
+      };
       for (const Health::State state :
            {Health::State::up, Health::State::ejected, Health::State::probing, Health::State::slow_start}) {
-        own.push_back(gauge("sluice_upstream_state", "1: the server is in this state.",
-                            server.health.state == state ? 1 : 0, label("state", name_of(state))));
+        add_state(name_of(state), !server.is_drained && server.health.state == state);
       }
+      add_state("drained", server.is_drained);
       own.push_back(counter("sluice_upstream_ejections_total", "Times that the server was ejected.",
                             number(server.health.ejections)));
     }
