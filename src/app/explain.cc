@@ -286,6 +286,7 @@ void Explainer::add_policies(const Claim& claim) {
     const auto& use = *std::ranges::find(*claim.use, found->first, &Located<std::string>::value);
     auto& added =
         into_.policies.emplace_back(policy.name.value, std::string(policy.value.kind().name), policy.name.position);
+    added.is_dry_run = policy.value.dry_run.value;
     added.is_default =
         std::ranges::any_of(options_.defaults.use, [&](const auto& one) { return one.position == use.position; });
     found->second->write(added);

@@ -40,6 +40,7 @@ struct Explanation {
     std::string type;
     Position position;
     bool is_default = false;  // from [defaults]
+    bool is_dry_run = false;  // refuses nothing
     Verdict verdict = Verdict::not_asked;
     std::string note = {};
   };

@@ -109,8 +109,9 @@ std::string text_of(const Explanation& explanation, const std::string& file) {
     std::string verdict(name_of(policy.verdict));
     if (policy.verdict == Verdict::undecided) verdict.clear();
     if (!policy.note.empty()) verdict += (verdict.empty() ? "" : "; ") + policy.note;
-    text.add("policies", fmt::format("{} ({}{}) at {}: {}", policy.name, policy.type,
-                                     policy.is_default ? ", of [defaults]" : "", text.place(policy.position), verdict));
+    text.add("policies",
+             fmt::format("{} ({}{}{}) at {}: {}", policy.name, policy.type, policy.is_default ? ", of [defaults]" : "",
+                         policy.is_dry_run ? ", dry run" : "", text.place(policy.position), verdict));
   }
   if (explanation.answer) {
     const auto& answer = *explanation.answer;
@@ -188,7 +189,8 @@ std::string json_of(const Explanation& explanation, const std::string& file) {
     JsonObject object;
     object.add("name", policy.name).add("type", policy.type);
     add_place(object, policy.position);
-    object.add("default", Json::boolean(policy.is_default)).add("verdict", name_of(policy.verdict));
+    object.add("default", Json::boolean(policy.is_default)).add("dry_run", Json::boolean(policy.is_dry_run));
+    object.add("verdict", name_of(policy.verdict));
     object.add("note", policy.note);
     return object;
   });

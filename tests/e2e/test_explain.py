@@ -259,10 +259,14 @@ use = ["people"]
     assert f"people (basic) at sluice.toml:2: {verdict}\n" in done.stdout and credentials not in done.stdout
 
 
-def test_a_dry_run(explain, folder, config):
+def test_a_dry_run(explain, folder, config, token):
     (folder / "sluice.toml").write_text(config.replace('type = "jwt"', 'type = "jwt"\ndry_run = true'))
-    code, said, _ = explain("GET", "/orders/7")
+    code, said, text = explain("GET", "/orders/7")
     assert code == 0 and said["policies"][0]["note"] == "would refuse with 401, without dry_run"
+    assert [policy["dry_run"] for policy in said["policies"]] == [True, False]
+    assert "login (jwt, of [defaults], dry run) at sluice.toml" in text
+    _, said, text = explain("GET", "/orders/7", token)
+    assert said["policies"][0]["verdict"] == "passes" and "login (jwt, of [defaults], dry run) at sluice.toml" in text
 
 
 def test_files(explain, folder):
