@@ -118,13 +118,16 @@ std::string reason_not_to_ask(const gateway::PolicyOptions& policy, const Explai
 // equal to the router.
 class Asked final : public http::Filter {
  public:
-  // `policy`: null if it is not asked; then `note` says why.
-  Asked(const Named<gateway::PolicyOptions>& options, std::unique_ptr<gateway::Policy> policy, std::string note)
-      : options_(options), policy_(std::move(policy)), note_(std::move(note)) {}
+  // `policy`: null if it is not asked; then `note` says why. `lacks_claims`: whether an earlier policy may give claims
+  // at run time.
+  Asked(const Named<gateway::PolicyOptions>& options, std::unique_ptr<gateway::Policy> policy, std::string note,
+        bool& lacks_claims)
+      : options_(options), policy_(std::move(policy)), note_(std::move(note)), lacks_claims_(lacks_claims) {}
 
   core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override {
     if (policy_ == nullptr) {
       verdict_ = Verdict::undecided;
+      lacks_claims_ = lacks_claims_ || options_.value.kind().gives_claims;
       return std::optional<http::Response>();
     }
     return ask(exchange, slot);
@@ -156,6 +159,7 @@ class Asked final : public http::Filter {
     if (jwt != nullptr && jwt->jwks_url && response && response->status == 503) {
       verdict_ = Verdict::undecided;
       note_ = "decided at run time: fetches its keys";
+      lacks_claims_ = true;
       co_return std::nullopt;
     }
     if (response && options_.value.dry_run.value) {
@@ -168,6 +172,7 @@ class Asked final : public http::Filter {
       verdict_ = Verdict::undecided;
       note_ = "the token is valid unless the table " + jwt->revoked->value + " revokes it";
     }
+    if (!response && options_.value.is<gateway::query::Options>()) look_for_unknown_values(exchange.request);
     if (options_.value.is<gateway::cors::Options>() && exchange.request.has_field("origin")) {
       http::Response answer;
       policy_->after(exchange, slot, answer);
@@ -179,10 +184,27 @@ class Asked final : public http::Filter {
     co_return response;
   }
 
+  // Notes that the server would set more parameters of the query string.
+  void look_for_unknown_values(const http::Request& request) {
+    using gateway::Template;
+    const auto values = options_.value.of<gateway::query::Options>().templates();
+    const auto use = [&](Template::Source source) {
+      return std::ranges::any_of(values, [&](const Template& value) { return value.uses(source); });
+    };
+    if (lacks_claims_ && use(Template::Source::claim)) {
+      verdict_ = Verdict::undecided;
+      note_ = "sets parameters to claims, which are known at run time";
+    } else if (request.peer.empty() && use(Template::Source::client_ip)) {
+      verdict_ = Verdict::undecided;
+      note_ = "depends on the client's address: --client ADDRESS";
+    }
+  }
+
   const Named<gateway::PolicyOptions>& options_;
   const std::unique_ptr<gateway::Policy> policy_;
   Verdict verdict_ = Verdict::not_asked;
   std::string note_;
+  bool& lacks_claims_;
 };
 
 // Finds the route of one request, asks its policies and explains its answer.
@@ -223,6 +245,7 @@ class Explainer {
   std::vector<Candidate> candidates_;
   std::vector<Stand> stands_;                                        // by claim
   std::vector<std::pair<std::string, std::shared_ptr<Asked>>> all_;  // the policies of routes, by name
+  bool lacks_claims_ = false;
   Explanation into_;
 };
 
@@ -252,7 +275,7 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim) {
                                            .upstream = nullptr,
                                            .shared_upstream = nullptr});
       }
-      all_.emplace_back(name.value, std::make_shared<Asked>(policy, std::move(made), std::move(reason)));
+      all_.emplace_back(name.value, std::make_shared<Asked>(policy, std::move(made), std::move(reason), lacks_claims_));
       found = all_.end() - 1;
     }
     found->second->used_by(id_of(claim), claim.pattern);
@@ -430,6 +453,7 @@ Explanation Explainer::run() {
     request.upgrade = parser.upgrade();
   }
 
+  const http::Request received = request;  // policies may change it
   add_routes(router);
   http::Handler* first = &router;
   http::HttpsRedirect to_https(router);
@@ -445,14 +469,14 @@ Explanation Explainer::run() {
   if (found == nullptr) {
     answer.take(response);
     if (response.status == 404) {
-      add_others(nullptr, request);
-      add_nearest(request);
+      add_others(nullptr, received);
+      add_nearest(received);
     }
     return std::move(into_);
   }
   into_.route = found->described();
   add_values(*found->claim, request);
-  add_others(found, request);
+  add_others(found, received);
   add_policies(*found->claim);
   const Stand& stand = stands_[request.route - 1u];
   if (!stand.is_reached || stand.own != nullptr) answer.take(response);

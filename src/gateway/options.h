@@ -18,12 +18,13 @@
 #include "gateway/jwt/options.h"
 #include "gateway/limits/options.h"
 #include "gateway/mtls/options.h"
+#include "gateway/query/options.h"
 
 namespace sluice::gateway {
 
 // The options of all kinds of policy, in the order of the reference. To add a kind, add its options.
 using PolicyKinds = std::tuple<jwt::Options, cors::Options, ip::Options, mtls::Options, apikey::Options, basic::Options,
-                               authrequest::Options, headers::Options, limits::RateLimitOptions,
+                               authrequest::Options, headers::Options, query::Options, limits::RateLimitOptions,
                                limits::ConcurrencyOptions, limits::BodyLimitOptions>;
 
 // The index of a kind in PolicyKinds.

@@ -269,6 +269,51 @@ def test_a_dry_run(explain, folder, config, token):
     assert said["policies"][0]["verdict"] == "passes" and "login (jwt, of [defaults], dry run) at sluice.toml" in text
 
 
+def test_a_changed_query_string(explain, folder, upstream):
+    (folder / "sluice.toml").write_text(f'''
+[policy.partners]
+type = "api-key"
+query = "k"
+keys = {{ acme = "{KEY}" }}
+[policy.claims]
+type = "jwt"
+jwks_url = "https://127.0.0.1:1/jwks"
+[policy.fixed]
+type = "query"
+set = {{ user = "{{claim.sub}}", of = "{{path.id}}", v = "1" }}
+remove = ["debug"]
+[policy.near]
+type = "query"
+add = {{ at = "{{client.ip}}" }}
+[[upstream]]
+name = "api"
+servers = ["{upstream.url}"]
+[[route]]
+path = "/a/{{id}}"
+query = {{ v = "2" }}
+upstream = "api"
+use = ["partners", "fixed"]
+[[route]]
+path = "/a/{{id}}"
+respond = 204
+[[route]]
+path = "/b/{{id}}"
+upstream = "api"
+use = ["claims", "fixed", "near"]
+''')
+    code, said, _ = explain("GET", f"/a/x%20y?k={KEY}&%75ser=root&v=2&debug&q=1")
+    assert code == 0 and verdicts(said) == [("partners", "passes"), ("fixed", "passes")]
+    assert said["destination"]["target"] == "/a/x%20y?q=1&user=acme&of=x%20y&v=1"
+    assert [one["why_not"] for one in said["others"]] == ["it has fewer conditions"]
+    code, said, _ = explain("GET", "/b/x?user=root", "Authorization: Bearer a.b.c")
+    assert code == 0 and said["destination"]["target"] == "/b/x?of=x&v=1"
+    assert [policy.get("note") for policy in said["policies"]] == [
+        "decided at run time: fetches its keys", "sets parameters to claims, which are known at run time",
+        "depends on the client's address: --client ADDRESS"]
+    code, said, _ = explain("GET", "/b/x", "Authorization: Bearer a.b.c", more=["--client", "::1"])
+    assert said["destination"]["target"] == "/b/x?of=x&v=1&at=%3A%3A1" and verdicts(said)[2] == ("near", "passes")
+
+
 def test_files(explain, folder):
     (folder / "a b.txt").write_text("x")
     assert explain("GET", "/docs/a%20b.txt")[1]["destination"]["file"].endswith("/a b.txt")

@@ -1,4 +1,4 @@
-"""[policy.NAME] of the types ip, api-key, basic and headers, in front of each kind of route."""
+"""[policy.NAME] of the types ip, api-key, basic, headers and query, in front of each kind of route."""
 import base64
 import hashlib
 import json
@@ -519,6 +519,57 @@ response.set = { X-Rest = "{path.rest}" }
                 assert answer.status == 403 and answer.get("x-rest") is None and len(back.requests) == before
 
 
+def test_parameters_of_the_query_string(sluice, main_db):
+    secret = Secret()
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, path="/back/{tenant}", route='use = ["auth", "fixed", "more"]') + f"""
+[database.main]
+url = "sqlite:main.db"
+[[endpoint]]
+path = "/rows/{{tenant}}"
+get = "SELECT :user AS user, :tenant AS tenant, :t AS t"
+params = {{ user = {{ from = "query.user" }}, tenant = {{ from = "path.tenant" }}, t = {{ from = "query.t" }} }}
+use = ["auth", "fixed"]
+[[endpoint]]
+path = "/strict/{{tenant}}"
+get = "SELECT :tenant AS tenant"
+use = ["auth", "fixed"]
+[policy.auth]
+type = "jwt"
+secret = "{secret.secret}"
+optional = true
+[policy.fixed]
+type = "query"
+set = {{ user = "{{claim.sub}}", t = "{{path.tenant}}" }}
+remove = ["debug"]
+[policy.more]
+type = "query"
+add = {{ tag = "two", at = "{{client.ip}}" }}
+set = {{ id = "{{request.id}}" }}
+""")
+        token = f"Authorization: Bearer {secret.token(soon(sub='a&b=ü c'))}"
+        with server.connect() as client:
+            def target(path, *fields):
+                passed, _, made = said(client.get(path, *fields))[0].partition("&id=")
+                assert len(made.partition("&")[0]) == 32
+                return passed + made[32:]
+
+            ours = "user=a%26b%3D%C3%BC%20c&t="
+            assert target("/back/a%2Bb", token) == f"GET /back/a%2Bb?{ours}a%2Bb&tag=two&at=127.0.0.1"
+            assert target("/back/x?a=1&user=root&tag=one&%75s%65r=root&t;USER=root&debug=&b=%2f", token) == (
+                f"GET /back/x?a=1&tag=one&b=%2f&{ours}x&tag=two&at=127.0.0.1")
+            assert target("/back/x?user=root&%64ebug=1&id=mine") == "GET /back/x?t=x&tag=two&at=127.0.0.1"
+            assert json.loads(client.get("/rows/x?user=root&t=1&debug=1", token).body) == [
+                {"user": "a&b=ü c", "tenant": "x", "t": "x"}]
+            assert json.loads(client.get("/rows/x?user=root").body) == [{"user": None, "tenant": "x", "t": "x"}]
+            assert client.get("/strict/x", token).status == 400
+            before = len(back.requests)
+            assert client.get("/back/a%0Ab").status == 403 and len(back.requests) == before
+        over_http2 = subprocess.run(["curl", "-s", "--http2-prior-knowledge", "-H", token,
+                                     f"http://127.0.0.1:{server.port}/rows/x?user=root"], capture_output=True, timeout=60)
+        assert json.loads(over_http2.stdout) == [{"user": "a&b=ü c", "tenant": "x", "t": "x"}]
+
+
 def test_statements_get_the_request_id(sluice, main_db):
     main_db("CREATE TABLE notes (n integer, by text NOT NULL); CREATE TABLE audit (by text NOT NULL)")
     server = sluice('''
@@ -608,6 +659,12 @@ def test_a_request_id_needs_its_policy(tmp_path):
     ('type = "headers"\nresponse.set = { X-A = "a", x-a = "b" }', "this field comes twice"),
     ('type = "headers"\nresponse.set = { x-a = "b" }\n[server.headers]\nX-A = "a"', "[server.headers] adds this field to all answers"),
     ('type = "headers"\nresponse.remove = ["x-a"]\n[server.headers]\nX-A = "a"', "[server.headers] adds this field to all answers"),
+    ('type = "query"', "changes nothing"),
+    ('type = "query"\nset = { a = "{claim.sub}" }', "no policy before it gives any"),
+    ('type = "query"\nadd = { a = "{path.id}" }', "uses {path.id}, which is not in the path"),
+    ('type = "query"\nadd = { a = "{id}" }', "a place that nothing fills"),
+    ('type = "query"\nset = { a = "1" }\nremove = ["A"]', "this parameter comes twice"),
+    ('type = "query"\nremove = [""]', "the name of a parameter is not empty"),
     ('type = "headers"\nrequest_id = true\nrequest.remove = ["x-request-id"]', '"request_id" sets this field'),
 ])
 def test_what_cannot_work_is_refused(tmp_path, policy, what):

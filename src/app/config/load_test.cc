@@ -1018,7 +1018,7 @@ TEST(Errors, Policies) {
   EXPECT_EQ(
       messages_of("[policy.auth]\ntype = \"jtw\"\nsecret = \"x\"\n" + serves),
       "2:8 policy.auth.type must be \"jwt\", \"cors\", \"ip\", \"mtls\", \"api-key\", \"basic\", \"auth-request\", "
-      "\"headers\", \"rate-limit\", \"concurrency\" or \"body-limit\" | did you mean \"jwt\"?\n");
+      "\"headers\", \"query\", \"rate-limit\", \"concurrency\" or \"body-limit\" | did you mean \"jwt\"?\n");
   EXPECT_EQ(policy("dry_run = true\n" + key), "");
   for (const auto& [type, why] : {std::pair{"body-limit\"\nsize = 1", "it stops a body while the body arrives"},
                                   {"headers\"\nrequest_id = true", "it refuses no request"}}) {
