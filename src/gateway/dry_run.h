@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "gateway/policy.h"
@@ -23,6 +24,7 @@ class DryRun final : public Policy {
     of_->ended(exchange, slot, outcome);
   }
 
+  [[nodiscard]] bool owns_field(std::string_view name) const override { return of_->owns_field(name); }
   void set_keys(std::shared_ptr<const jwt::KeySet> keys) override { of_->set_keys(std::move(keys)); }
   void used_by(std::uint16_t route, const http::Pattern& pattern) override { of_->used_by(route, pattern); }
   void begin() override { of_->begin(); }

@@ -20,6 +20,8 @@ struct Place {
   [[nodiscard]] static std::optional<Place> parse(std::string_view text);
   // Whether this is the field Authorization, which has a scheme before its credential.
   [[nodiscard]] bool is_authorization() const { return in == In::header && http::same_name(name, "authorization"); }
+  // Whether this is the header field of this name, or CGI, WSGI and Rack read it as that field.
+  [[nodiscard]] bool is_field(std::string_view field) const { return in == In::header && is_read_as(field, name); }
   // Names of header fields are case-insensitive.
   [[nodiscard]] bool operator==(const Place& other) const;
 };

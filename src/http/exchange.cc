@@ -1,5 +1,6 @@
 #include "http/exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -31,6 +32,10 @@ core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<
   std::optional<Response> answer = co_await std::move(first);
   while (!answer && asked_ != filters_.size()) answer = co_await ask_next();
   co_return answer;
+}
+
+bool Exchange::owns_field(std::string_view name) const {
+  return std::ranges::any_of(filters_, [&](const auto& filter) { return filter->owns_field(name); });
 }
 
 void Exchange::filter_slowly(Response& response) {

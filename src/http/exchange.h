@@ -54,6 +54,9 @@ class Exchange {
   // outlives the exchange.
   [[nodiscard]] core::Async<std::optional<Response>> ask(std::span<const std::shared_ptr<Filter>> filters);
 
+  // Whether one of the filters that ask() was called with owns the fields of this name.
+  [[nodiscard]] bool owns_field(std::string_view name) const;
+
   // The code that sends the response calls both once: filter() before it sends, end() when the response has been sent
   // or never will be.
   void filter(Response& response) {
@@ -74,6 +77,7 @@ class Exchange {
     request.extension = {};
     request.route = 0;
     request.own_fields = 0;
+    filters_ = {};
     release();
   }
   // The end of reset(), for an upgrade whose request is still in use.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "core/task.h"
 #include "http/exchange.h"
@@ -32,6 +33,10 @@ class Filter {
   // Called once, also on cancellation: when the response has ended, or, for an upgrade, when the upgrade has. Then the
   // exchange has no request and no attributes any more.
   virtual void ended(Exchange&, Slot&, const Outcome&) {}
+
+  // Whether the filter sets, removes or checks the fields of this name in requests, also in those that it lets pass
+  // without doing so. Such a field is not taken from trailers, which come after before() has run.
+  [[nodiscard]] virtual bool owns_field(std::string_view) const { return false; }
 
   // The response to a CORS preflight. Browsers send it without credentials (Fetch, 4.8), so before() is not called for
   // it. If this returns nothing, another filter or the router answers.

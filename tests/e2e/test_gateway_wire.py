@@ -219,3 +219,61 @@ def test_trailers_of_requests_pass(sluice, version):
             assert ("x-set", "ours") in request[2] and "x-sum" not in dict(request[2])
         assert [request[3] for request in back.requests] == [b"hello", b""]
         assert version == "2" or ("trailer", "X-Sum") in back.requests[0][2]
+
+
+OWNING = """
+[policy.jwt]
+type = "jwt"
+secret = "0123456789012345678901234567890123456789"
+optional = true
+from = ["header.X-Token"]
+[policy.key]
+type = "api-key"
+header = "X-Who"
+optional = true
+keys = { ada = "0123456789abcdefghij" }
+[policy.tried]
+type = "api-key"
+header = "X-Tried"
+dry_run = true
+keys = { ada = "0123456789abcdefghij" }
+[policy.user]
+type = "headers"
+request.set = { X-User = "{claim.sub}" }
+request.add = { X-Group = "{claim.group}" }
+request.remove = ["X-Inner"]
+[policy.id]
+type = "headers"
+request_id = true
+[policy.asks]
+type = "auth-request"
+upstream = "auth"
+copy = ["X-Role"]
+[policy.asks-in-vain]
+type = "auth-request"
+upstream = "auth"
+copy = ["X-Tried-Role"]
+dry_run = true
+"""
+
+
+@pytest.mark.parametrize("use, names", [
+    ('["jwt", "user"]', ["X-Token", "X-User", "X-Group", "X-Inner"]),
+    ('["key", "user"]', ["X-Who", "X-User", "X-Group", "X-Inner"]),
+    ('["tried"]', ["X-Tried"]),
+    ('["id"]', ["X-Request-Id"]),
+    ('["asks"]', ["X-Role"]),
+    ('["asks-in-vain"]', ["X-Tried-Role"]),
+])
+def test_trailers_carry_no_field_of_a_policy_that_has_no_value_for_it(sluice, use, names):
+    with Upstream(lambda *_: response(b"ok")) as back, Upstream(lambda *_: response(b"")) as auth:
+        other = f'[[upstream]]\nname = "auth"\nservers = ["{auth.url}"]\n{OWNING}[[route]]\npath = "/free"\nupstream = "back"\n'
+        server = sluice(gateway(back.url, route=f"use = {use}", more=other))
+        sent = [("X-Sum", "7")] + [(spelling, "root") for name in names for spelling in (name, name.replace("-", "_"))]
+        with server.connect() as client:
+            for path in ("/", "/free"):
+                client.send(f"POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n")
+                client.send("".join(f"{name}: {value}\r\n" for name, value in sent) + "\r\n")
+                assert client.read().status == 200
+        assert back.requests[0].trailers == [("x-sum", "7")]
+        assert back.requests[1].trailers == [(name.lower(), value) for name, value in sent], "no policy"

@@ -28,6 +28,7 @@ class ApiKeyPolicy final : public Policy {
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
     return judge(exchange);
   }
+  [[nodiscard]] bool owns_field(std::string_view name) const override { return place_.is_field(name); }
   [[nodiscard]] Readings readings() const override;
 
  private:

@@ -26,6 +26,7 @@ class AuthRequestPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+  [[nodiscard]] bool owns_field(std::string_view name) const override { return copies(name); }
   [[nodiscard]] Readings readings() const override;
 
  private:

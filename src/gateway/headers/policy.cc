@@ -59,6 +59,10 @@ bool HeadersPolicy::Changes::removes(std::string_view name) const {
   return std::ranges::any_of(remove, [&](const std::string& one) { return is_read_as(one, name); });
 }
 
+bool HeadersPolicy::Changes::adds(std::string_view name) const {
+  return std::ranges::any_of(add, [&](const Change& change) { return is_read_as(change.name, name); });
+}
+
 bool HeadersPolicy::Changes::uses(Template::Source source) const {
   return std::ranges::any_of(add, [&](const Change& change) { return change.value.uses(source); });
 }
@@ -71,6 +75,10 @@ HeadersPolicy::HeadersPolicy(const Options& options)
       makes_id_(request_id_ || request_.uses(Template::Source::request_id) ||
                 response_.uses(Template::Source::request_id)),
       changes_request_(makes_id_ || !request_.empty()) {}
+
+bool HeadersPolicy::owns_field(std::string_view name) const {
+  return request_.removes(name) || request_.adds(name) || (request_id_ && is_read_as(id_field, name));
+}
 
 void HeadersPolicy::used_by(std::uint16_t route, const http::Pattern& pattern) {
   for (Changes* changes : {&request_, &response_}) {

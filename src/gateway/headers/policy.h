@@ -30,6 +30,7 @@ class HeadersPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot& slot) override;
   void after(http::Exchange& exchange, http::Slot& slot, http::Response& response) override;
+  [[nodiscard]] bool owns_field(std::string_view name) const override;
   void used_by(std::uint16_t route, const http::Pattern& pattern) override;
 
  private:
@@ -41,6 +42,7 @@ class HeadersPolicy final : public Policy {
     explicit Changes(const std::optional<ChangeOptions>& options);
     [[nodiscard]] bool empty() const { return add.empty() && remove.empty(); }
     [[nodiscard]] bool removes(std::string_view name) const;
+    [[nodiscard]] bool adds(std::string_view name) const;
     [[nodiscard]] bool uses(Template::Source source) const;
 
     std::vector<Change> add;          // fields to add and to set

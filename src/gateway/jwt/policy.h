@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <expected>
@@ -39,6 +40,9 @@ class JwtPolicy final : public Policy {
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
 
+  [[nodiscard]] bool owns_field(std::string_view name) const override {
+    return std::ranges::any_of(sources_, [&](const Source& source) { return source.place.is_field(name); });
+  }
   // Sets the keys for requests from now on. If they differ from the old ones, the cache is cleared.
   void set_keys(std::shared_ptr<const KeySet> keys) override;
   [[nodiscard]] Counters counters() const;

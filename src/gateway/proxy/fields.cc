@@ -321,13 +321,13 @@ void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
   }
 }
 
-void forward_request_trailers(const http::Request& request, std::span<const Field> trailers, std::vector<Field>& into) {
+void forward_request_trailers(const http::Exchange& exchange, std::string_view client_field,
+                              std::span<const Field> trailers, std::vector<Field>& into) {
   constexpr std::size_t most = 64;
   into.clear();
   for (const Field& trailer : trailers.first(std::min(most, trailers.size()))) {
-    const auto is_its_name = [&](const Field& field) { return is_read_as(field.name, trailer.name); };
     if (is_of_connection(trailer.name) || is_said_by_us(trailer.name) || is_for_heads_only(trailer.name)) continue;
-    if (std::ranges::any_of(request.fields.last(request.own_fields), is_its_name)) continue;
+    if (is_read_as(trailer.name, client_field) || exchange.owns_field(trailer.name)) continue;
     into.push_back(trailer);
   }
 }

@@ -10,6 +10,7 @@
 #include "gateway/proxy/path_change.h"
 #include "http/answer_fields.h"
 #include "http/client/request_writer.h"
+#include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
 
@@ -26,8 +27,8 @@ class ForwardedRequest {
   // `client_field` is left out unless it comes from a trusted proxy. The path is the one that routes and policies have
   // seen, as the client has escaped it (see append_sent_path()).
   //
-  // Of the client's TE, only `trailers` is passed on. A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1, with a
-  // new key.
+  // Of the client's TE, only `trailers` is passed on. A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1,
+  // with a new key.
   //
   // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false. Returns null
   // if the path must not be forwarded: `change` fails, or a server could resolve dots in it (`/a/..%2Fb`).
@@ -64,9 +65,10 @@ void forward_fields(std::span<const http::Field> fields, http::FieldList& into);
 // Likewise for trailers, except fields for message framing or routing (RFC 9110, 6.5.1). At most 64 fields.
 void forward_trailers(std::span<const http::Field> trailers, http::FieldList& into);
 // The trailers of a request that are passed on to a server: none for framing, routing, authentication or conditions,
-// none about the content (RFC 9110, 6.5.1), and none with the name of a field that a policy has set. At most 64.
-void forward_request_trailers(const http::Request& request, std::span<const http::Field> trailers,
-                              std::vector<http::Field>& into);
+// none about the content (RFC 9110, 6.5.1), and no fields that a policy owns. `client_field`: as in
+// ForwardedRequest::Options. At most 64.
+void forward_request_trailers(const http::Exchange& exchange, std::string_view client_field,
+                              std::span<const http::Field> trailers, std::vector<http::Field>& into);
 // Adds the prefix that the route strips to the paths that the answer's Location, Content-Location and Set-Cookie give
 // the client. Paths that are below the prefix already stay unchanged, and so do references that are relative or to
 // another host than the request's. `Path=/` becomes the bare prefix, so that the cookie is for the prefix itself too.

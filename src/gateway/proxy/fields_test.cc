@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -9,8 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include "gateway/changed_request.h"
 #include "gateway/proxy/path_change.h"
 #include "http/client_address.h"
+#include "http/filter.h"
 #include "http/h1/parser.h"
 #include "http/target.h"
 
@@ -340,15 +343,18 @@ TEST(ForwardTrailers, LeavesOutWhatWouldChangeTheMessage) {
 }
 
 TEST(ForwardRequestTrailers, LeavesOutWhatAServerCouldTakeForAFieldOfTheHead) {
-  const std::vector<http::Field> fields{{"X-Sum", "1"}, {"X-User", "ada"}};
-  http::Request request;
-  request.fields = fields;
-  request.own_fields = 1;
+  struct SetsUser final : http::Filter {
+    bool owns_field(std::string_view name) const override { return is_read_as(name, "X-User"); }
+  };
+  const std::vector<std::shared_ptr<http::Filter>> filters{std::make_shared<http::Filter>(),
+                                                           std::make_shared<SetsUser>()};
+  http::Exchange exchange;
+  EXPECT_FALSE(exchange.ask(filters).take());
   const std::vector<http::Field> trailers{{"X-Sum", "7"},    {"Content-Type", "a"}, {"Authorization", "a"},
                                           {"If-Match", "a"}, {"x_user", "b"},       {"Host", "a"},
-                                          {"TE", "a"},       {"Cookie", "a"}};
+                                          {"TE", "a"},       {"Cookie", "a"},       {"x_client_ip", "1.1.1.1"}};
   std::vector<http::Field> passed;
-  forward_request_trailers(request, trailers, passed);
+  forward_request_trailers(exchange, "X-Client-IP", trailers, passed);
   ASSERT_EQ(passed.size(), 1u);
   EXPECT_EQ(passed[0].value, "7");
 }

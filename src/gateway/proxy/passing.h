@@ -7,6 +7,7 @@
 #include "core/task.h"
 #include "gateway/proxy/fields.h"
 #include "http/answer_fields.h"
+#include "http/exchange.h"
 #include "http/fields.h"
 #include "http/request.h"
 
@@ -34,16 +35,19 @@ class PassedInterim final : public http::InterimSink {
 // A request's body with the trailers that are passed on to the server.
 class PassedBody final : public http::BodyReader {
  public:
-  explicit PassedBody(const http::Request& request) : request_(request) {}
+  // `client_field`: as in ForwardedRequest::Options.
+  PassedBody(const http::Exchange& exchange, std::string_view client_field)
+      : exchange_(exchange), client_field_(client_field) {}
 
-  core::Task<Result<std::string_view>> read() override { return request_.body->read(); }
+  core::Task<Result<std::string_view>> read() override { return exchange_.request.body->read(); }
   std::span<const http::Field> trailers() override {
-    forward_request_trailers(request_, request_.body->trailers(), trailers_);
+    forward_request_trailers(exchange_, client_field_, exchange_.request.body->trailers(), trailers_);
     return trailers_;
   }
 
  private:
-  const http::Request& request_;
+  const http::Exchange& exchange_;
+  const std::string_view client_field_;
   std::vector<http::Field> trailers_;
 };
 

@@ -240,7 +240,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const Instant until = options_.timeout > Duration{} ? begin + options_.timeout : never;
   PassedOn& passed_on = exchange.attributes.set(PassedOn(attempt.server()));
   PassedInterim interim(request.interim, options_.ours);
-  PassedBody passed_body(request);
+  PassedBody passed_body(exchange, options_.client_field);
   if (body == request.body && body != nullptr) body = &passed_body;
   bool fresh = false;
   Instant chosen = begin;
