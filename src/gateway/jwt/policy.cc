@@ -148,9 +148,11 @@ bool opens_websocket(const http::Request& request) {
 // string.
 bool may_have_query_token(const http::Request& request) {
   if (opens_websocket(request)) return true;
-  return request.method == http::Method::get && std::ranges::any_of(request.fields, [](const http::Field& field) {
-           return http::same_name(field.name, "accept") && http::lists_token(field.value, "text/event-stream");
-         });
+  if (request.method != http::Method::get) return false;
+  const bool is_named = std::ranges::any_of(request.fields, [](const http::Field& field) {
+    return http::same_name(field.name, "accept") && http::lists_token(field.value, "text/event-stream");
+  });
+  return is_named && http::quality_of(request.fields, "text", "event-stream") != 0;
 }
 
 // Browsers send cookies with the requests of any page. A page cannot read the answer to a request of another origin,
