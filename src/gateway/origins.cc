@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/ascii.h"
+#include "gateway/policy_checks.h"
+#include "http/accept.h"
 #include "http/websocket/handshake.h"
 
 namespace sluice::gateway {
@@ -69,6 +73,31 @@ bool allows_origin(const std::vector<Located<std::string>>& origins, std::string
 bool is_own_origin(const http::Request& request, std::string_view origin) {
   return origin.starts_with(request.secure ? "https://" : "http://") &&
          http::websocket::is_same_origin(origin, request.authority);
+}
+
+bool opens_websocket(const http::Request& request) {
+  return !request.upgrade.empty() && http::lists_token(request.upgrade, "websocket");
+}
+
+bool may_use_cookie(const http::Request& request, const std::vector<Located<std::string>>& origins) {
+  const bool only_reads = request.method == http::Method::get || request.method == http::Method::head ||
+                          request.method == http::Method::options;
+  if (only_reads && !opens_websocket(request)) return true;
+  const std::string_view origin = origin_of(request);
+  return is_own_origin(request, origin) || allows_origin(origins, origin);
+}
+
+void check_cookie_origins(const std::vector<Located<std::string>>& origins, std::string_view credential,
+                          bool has_cookie, PolicyChecks& checks) {
+  if (!origins.empty() && !has_cookie) {
+    checks.complain(origins.front().position,
+                    fmt::format("[policy.{}] takes no {} from a cookie", checks.name.value, credential),
+                    "\"origins\" is for cookies");
+  }
+  const auto any = std::ranges::find(origins, "*", &Located<std::string>::value);
+  if (any != origins.end()) {
+    checks.complain(any->position, "with \"*\" the pages of any origin could act for the users", "name the origins");
+  }
 }
 
 }  // namespace sluice::gateway

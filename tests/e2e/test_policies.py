@@ -126,6 +126,35 @@ keys.acme = "sha256:{digest(KEY)}"
         assert KEY not in server.log and OTHER not in server.log
 
 
+def test_a_key_in_a_cookie_needs_an_origin_to_change_anything(sluice, main_db):
+    with Upstream(echo) as back:
+        server = sluice(everywhere(back, '["partners"]') + f"""
+[policy.partners]
+type = "api-key"
+cookie = "kc"
+origins = ["https://admin.example"]
+keys.acme = "{KEY}"
+""")
+        cookie = f"Cookie: theme=dark; kc={KEY}"
+        with server.connect() as client:
+            for method in ("GET", "HEAD", "OPTIONS"):
+                answer = client.get("/back/a", cookie, "Origin: https://evil.example", method=method)
+                assert answer.status == 200
+            before = len(back.requests)
+            for origin in ((), ("Origin: https://evil.example",), ("Origin: null",)):
+                for method in ("POST", "DELETE", "LOCK"):
+                    answer = client.call(method, "/back/a", b"x", cookie, *origin)
+                    assert answer.status == 403 and not answer.get("www-authenticate")
+                    assert "needs an Origin that is allowed" in json.loads(answer.body)["detail"]
+            assert len(back.requests) == before
+            for origin in ("http://test", "https://admin.example"):
+                assert said(client.call("POST", "/back/a", b"x", cookie, f"Origin: {origin}"))[1]["cookie"] == "theme=dark"
+            assert client.call("POST", "/back/a", b"x").status == 401
+        assert opens_websocket(server, cookie, "Origin: https://evil.example") == opens_websocket(server, cookie) == 403
+        assert opens_websocket(server, cookie, "Origin: http://test") == 101
+        assert server.sample('sluice_api_key_refusals_total{policy="partners",reason="origin"}') == 3 * 3 + 2
+
+
 def test_who_has_the_key_is_a_claim(sluice, main_db):
     main_db("CREATE TABLE orders (owner text, what text); INSERT INTO orders VALUES ('acme', 'anvil'), ('globex', 'laser')")
     server = sluice(f'''
@@ -633,6 +662,8 @@ def test_a_request_id_needs_its_policy(tmp_path):
     (f'type = "api-key"\nkeys = {{ a = "{KEY}", b = "sha256:{digest(KEY)}" }}', '"a" and "b" have the same key'),
     (f'type = "api-key"\nkeys = {{ a = "sha256:{digest("")}" }}', "is the digest of nothing"),
     (f'type = "api-key"\nquery = "k"\ncookie = "k"\nkeys = {{ a = "{KEY}" }}', "has more than one of"),
+    (f'type = "api-key"\norigins = ["https://a.example"]\nkeys = {{ a = "{KEY}" }}', "[policy.one] takes no key from a cookie"),
+    (f'type = "api-key"\ncookie = "k"\norigins = ["*"]\nkeys = {{ a = "{KEY}" }}', "the pages of any origin could act for the users"),
     ('type = "api-key"\ntable = "kyes"', 'did you mean "keys"'),
     ('type = "api-key"\ntable = "keys"', "everybody could read it at /keys"),
     ('type = "api-key"\ntable = "keys"', '"keys" is never refreshed'),

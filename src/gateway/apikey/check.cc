@@ -17,6 +17,7 @@ void Options::check(PolicyChecks& checks) const {
         checks.name.position,
         fmt::format("[policy.{}] has more than one of \"header\", \"query\" and \"cookie\"", checks.name.value));
   }
+  check_cookie_origins(origins, "key", cookie.has_value(), checks);
   if (!keys.empty() && table) {
     checks.complain(table->position, fmt::format("[policy.{}] has \"keys\" as well", checks.name.value));
   } else if (keys.empty() && !table && !checks.has_errors()) {

@@ -9,6 +9,7 @@
 
 #include "base/declare.h"
 #include "gateway/digest.h"
+#include "gateway/origins.h"
 #include "gateway/policy_kind.h"
 #include "http/fields.h"
 
@@ -39,6 +40,7 @@ struct Options {
   Located<std::string> header{"X-API-Key"};
   std::optional<Located<std::string>> query;
   std::optional<Located<std::string>> cookie;
+  std::vector<Located<std::string>> origins;
   std::vector<Named<KeyOptions>> keys;
   std::optional<Located<std::string>> table;
   bool pass = false;
@@ -73,6 +75,13 @@ struct Options {
     v.field("query", &Self::query, "Instead of `header`: the query parameter that holds the key.",
             {.check = check_parameter});
     v.field("cookie", &Self::cookie, "Instead of `header`: the cookie that holds the key.", {.check = check_header});
+    v.field(
+        "origins", &Self::origins,
+        "With `cookie`: the origins, besides the request's own, whose pages may use the key to open WebSockets, and "
+        "for other methods than GET, HEAD and OPTIONS: `\"https://app.example\"`, or "
+        "`\"https://*.app.example\"` for every host below that. From other origins such a request is answered "
+        "403.",
+        {.check = check_origin});
     v.field("keys", &Self::keys,
             "The keys, each under the name of its owner. That name becomes the request's claim `sub`.");
     v.field("table", &Self::table,

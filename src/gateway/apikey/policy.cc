@@ -48,6 +48,7 @@ std::expected<Digest, std::string> parse_key(std::string_view text) {
 ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table)
     : Policy(Parts::before),
       place_(place_of(options)),
+      origins_(options.origins),
       pass_(options.pass),
       optional_(options.optional),
       challenge_("ApiKey realm=\"" + options.realm.value + "\""),
@@ -68,6 +69,7 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   }
   // Another server may have checked a different one of the keys.
   if (key.count != Count::one) return refuse(Refusal::repeated);
+  if (place_.in == Place::In::cookie && !may_use_cookie(request, origins_)) return refuse(Refusal::origin);
   if (key.text.empty()) return refuse(Refusal::unknown);
   auto claims = find(sha256_.of(key.text));
   if (!claims) return refuse(Refusal::away);
@@ -99,7 +101,7 @@ std::optional<std::shared_ptr<const http::Claims>> ApiKeyPolicy::find(const Dige
 Readings ApiKeyPolicy::readings() const {
   Readings all{counter("sluice_api_key_accepted_total", "Requests with a key that is known.", accepted_),
                counter("sluice_api_key_anonymous_total", "Requests without a key that went on.", anonymous_)};
-  constexpr std::string_view names[] = {"missing", "repeated", "unknown", "away"};
+  constexpr std::string_view names[] = {"missing", "repeated", "origin", "unknown", "away"};
   for (std::size_t i = 0; i < refusals_.size(); ++i) {
     all.push_back(counter("sluice_api_key_refusals_total", "Requests that were not let through.", refusals_[i],
                           label("reason", names[i])));
@@ -110,6 +112,9 @@ Readings ApiKeyPolicy::readings() const {
 http::Response ApiKeyPolicy::refuse(Refusal why) {
   ++refusals_[static_cast<std::size_t>(why)];
   if (why == Refusal::repeated) return http::problem(400, "The request has more than one key.");
+  if (why == Refusal::origin) {
+    return http::problem(403, "The key is in a cookie, so the request needs an Origin that is allowed here.");
+  }
   if (why == Refusal::away) {
     http::Response response = http::problem(503, "Keys cannot be verified now.");
     response.fields.add_trusted("Retry-After", "1");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "gateway/apikey/options.h"
 #include "gateway/changed_request.h"
@@ -19,7 +20,8 @@ namespace sluice::gateway::apikey {
 
 // One core's [policy.NAME] of type "api-key". A request must have a known key. The request then carries the key's
 // claims: `sub`, or the columns of its row. Other requests are answered with 401 and `WWW-Authenticate: ApiKey`; with
-// 400 if there are several keys, and with 503 if the table of keys is stale.
+// 400 if there are several keys, with 403 if the key is in a cookie that a page of another origin uses, and with 503 if
+// the table of keys is stale.
 class ApiKeyPolicy final : public Policy {
  public:
   // `table`: null if the options list the keys.
@@ -32,7 +34,7 @@ class ApiKeyPolicy final : public Policy {
   [[nodiscard]] Readings readings() const override;
 
  private:
-  enum class Refusal : std::uint8_t { missing, repeated, unknown, away };
+  enum class Refusal : std::uint8_t { missing, repeated, origin, unknown, away };
   using ByDigest = std::unordered_map<Digest, std::shared_ptr<const http::Claims>, DigestHash>;
 
   [[nodiscard]] std::optional<http::Response> judge(http::Exchange& exchange);
@@ -41,6 +43,7 @@ class ApiKeyPolicy final : public Policy {
   [[nodiscard]] http::Response refuse(Refusal why);
 
   const Place place_;
+  const std::vector<Located<std::string>> origins_;
   const bool pass_;
   const bool optional_;
   const std::string challenge_;
@@ -52,7 +55,7 @@ class ApiKeyPolicy final : public Policy {
   ChangedRequests changed_;
   std::uint64_t accepted_ = 0;
   std::uint64_t anonymous_ = 0;
-  std::array<std::uint64_t, 4> refusals_{};
+  std::array<std::uint64_t, 5> refusals_{};
 };
 
 }  // namespace sluice::gateway::apikey

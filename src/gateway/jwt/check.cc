@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "gateway/jwt/options.h"
+#include "gateway/origins.h"
 #include "gateway/policy_checks.h"
 
 namespace sluice::gateway::jwt {
@@ -24,15 +25,7 @@ void check_from(const Options& options, PolicyChecks& checks) {
     if (std::ranges::find(seen, *place) != seen.end()) checks.complain(one.position, "this place is there twice");
     seen.push_back(std::move(*place));
   }
-  if (!options.origins.empty() && !has_cookie) {
-    checks.complain(options.origins.front().position,
-                    fmt::format("[policy.{}] takes no token from a cookie", checks.name.value),
-                    "\"origins\" is for cookies");
-  }
-  const auto any = std::ranges::find(options.origins, "*", &Located<std::string>::value);
-  if (any != options.origins.end()) {
-    checks.complain(any->position, "with \"*\" the pages of any origin could act for the users", "name the origins");
-  }
+  check_cookie_origins(options.origins, "token", has_cookie, checks);
 }
 
 }  // namespace

@@ -139,11 +139,6 @@ std::expected<std::string_view, Refusal> authorization_token(const http::Request
   return *token;
 }
 
-// In HTTP/1.1 and in HTTP/2.
-bool opens_websocket(const http::Request& request) {
-  return !request.upgrade.empty() && http::lists_token(request.upgrade, "websocket");
-}
-
 // Browsers cannot set header fields for a WebSocket or an EventSource, so only these may have the token in the query
 // string.
 bool may_have_query_token(const http::Request& request) {
@@ -153,14 +148,6 @@ bool may_have_query_token(const http::Request& request) {
     return http::same_name(field.name, "accept") && http::lists_token(field.value, "text/event-stream");
   });
   return is_named && http::quality_of(request.fields, "text", "event-stream") != 0;
-}
-
-// Browsers send cookies with the requests of any page. A page cannot read the answer to a request of another origin,
-// but the request may change something; and it can read what a WebSocket receives.
-bool needs_origin(const http::Request& request) {
-  const bool only_reads = request.method == http::Method::get || request.method == http::Method::head ||
-                          request.method == http::Method::options;
-  return !only_reads || opens_websocket(request);
 }
 
 }  // namespace
@@ -245,10 +232,7 @@ JwtPolicy::Token JwtPolicy::find_token(const http::Request& request) {
     found = token;
     only_in_cookies &= source.place.in == Place::In::cookie;
   }
-  if (found && only_in_cookies && needs_origin(request)) {
-    const std::string_view origin = origin_of(request);
-    if (!is_own_origin(request, origin) && !allows_origin(origins_, origin)) return std::unexpected(Refusal::origin);
-  }
+  if (found && only_in_cookies && !may_use_cookie(request, origins_)) return std::unexpected(Refusal::origin);
   return found;
 }
 
