@@ -104,7 +104,23 @@ FoundCredential find_credential(const Place& place, const http::Request& request
   return found;
 }
 
-void hide_credential(const Place& place, http::Request& request, ChangedRequest& changed) {
+void hide_credential(const Place& place, bool pass, http::Exchange& exchange, ChangedRequests& changes) {
+  http::Request& request = exchange.request;
+  const auto is_hidden = [&](const http::Field& field) {
+    return place.is_field(field.name) && !(pass && http::same_name(field.name, place.name));
+  };
+  if (place.in == In::header) {
+    if (std::ranges::none_of(request.fields, is_hidden)) return;
+    ChangedRequest& changed = changes.take(exchange);
+    for (const http::Field& field : request.fields) {
+      if (!is_hidden(field)) changed.keep(request, field, field.value);
+    }
+    changed.apply(request);
+    return;
+  }
+  std::string decoded;
+  if (pass || find_credential(place, request, decoded).count == Count::none) return;
+  ChangedRequest& changed = changes.take(exchange);
   if (place.in == In::query) {
     ChangedQuery query(request, changed.text);
     std::string scratch;
@@ -121,10 +137,6 @@ void hide_credential(const Place& place, http::Request& request, ChangedRequest&
   for (const http::Field& field : request.fields) room += field.value.size();
   changed.text.reserve(room);  // so that views into it stay valid
   for (const http::Field& field : request.fields) {
-    if (place.in == In::header) {
-      if (!http::same_name(field.name, place.name)) changed.keep(request, field, field.value);
-      continue;
-    }
     if (!http::same_name(field.name, "cookie")) {
       changed.keep(request, field, field.value);
       continue;

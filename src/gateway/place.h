@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "gateway/changed_request.h"
+#include "http/exchange.h"
 #include "http/request.h"
 
 namespace sluice::gateway {
@@ -36,7 +37,8 @@ struct FoundCredential {
 // `text` of the result is a view into the request, or into `scratch` if something had to be decoded.
 [[nodiscard]] FoundCredential find_credential(const Place& place, const http::Request& request, std::string& scratch);
 
-// Removes the credential from the request's fields, its target and its query string.
-void hide_credential(const Place& place, http::Request& request, ChangedRequest& changed);
+// Removes the credential from the request's fields, its target and its query string, and every header field that CGI,
+// WSGI and Rack read as the one that holds it. With `pass`, the credential itself stays.
+void hide_credential(const Place& place, bool pass, http::Exchange& exchange, ChangedRequests& changes);
 
 }  // namespace sluice::gateway

@@ -155,6 +155,23 @@ keys.acme = "{KEY}"
         assert server.sample('sluice_api_key_refusals_total{policy="partners",reason="origin"}') == 3 * 3 + 2
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_no_other_spelling_of_the_field_with_the_key_passes(sluice, passes):
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, route='use = ["partners"]') + f"""
+[policy.partners]
+type = "api-key"
+optional = true
+pass = {str(passes).lower()}
+keys.acme = "{KEY}"
+""")
+        with server.connect() as client:
+            others = ("X_API_Key: root", "x-api_key: root", "X-API-Keys: a")
+            for fields, left in [((f"X-API-Key: {KEY}",), {"x-api-key": KEY} if passes else {}), ((), {})]:
+                got = said(client.get("/a", *fields, *others))[1]
+                assert {name: value for name, value in got.items() if "api" in name} == {**left, "x-api-keys": "a"}
+
+
 def test_who_has_the_key_is_a_claim(sluice, main_db):
     main_db("CREATE TABLE orders (owner text, what text); INSERT INTO orders VALUES ('acme', 'anvil'), ('globex', 'laser')")
     server = sluice(f'''

@@ -65,6 +65,7 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   if (key.count == Count::none) {
     if (!optional_) return refuse(Refusal::missing);
     ++anonymous_;
+    hide_credential(place_, pass_, exchange, changed_);
     return std::nullopt;
   }
   // Another server may have checked a different one of the keys.
@@ -76,7 +77,7 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   if (*claims == nullptr) return refuse(Refusal::unknown);
   ++accepted_;
   exchange.attributes.set(http::Identity{.claims = std::move(*claims)});
-  if (!pass_) hide_credential(place_, request, changed_.take(exchange));
+  hide_credential(place_, pass_, exchange, changed_);
   return std::nullopt;
 }
 

@@ -237,11 +237,8 @@ JwtPolicy::Token JwtPolicy::find_token(const http::Request& request) {
 }
 
 void JwtPolicy::hide_tokens(http::Exchange& exchange) {
-  http::Request& request = exchange.request;
-  for (Source& source : sources_) {
-    if (source.place.is_authorization() || (pass_ && source.place.in != Place::In::query)) continue;
-    if (find_credential(source.place, request, source.scratch).count == FoundCredential::Count::none) continue;
-    hide_credential(source.place, request, changed_.take(exchange));
+  for (const auto& [place, scratch] : sources_) {
+    if (!place.is_authorization()) hide_credential(place, pass_ && place.in != Place::In::query, exchange, changed_);
   }
 }
 
