@@ -60,6 +60,25 @@ def test_the_other_server_gets_the_header_and_no_body(sluice):
         assert decisions(server, "passed") == 1
 
 
+def test_only_sluice_says_which_request_it_asks_about(sluice):
+    names = ("X-Original-URL", "X-Original-URI", "X-Original-Method", "X-Rewrite-URL", "X-Forwarded-Uri", "X-Forwarded-Method")
+    says = [f"{spelling}: /public" for name in names for spelling in (name, name.replace("-", "_"))]
+    more = '[policy.tells]\ntype = "headers"\nrequest.set = { X-Original-URI = "/ours" }\n'
+    with Upstream(Judge(response())) as other, Upstream(echo) as back:
+        server = sluice(gateway(back.url, route='use = ["login"]', more=auth(other.url)) + more
+                        + '[[route]]\npath = "/told"\nupstream = "back"\nuse = ["tells", "login"]\n',
+                        server='trusted_proxies = ["127.0.0.2"]')
+        for source in ("127.0.0.1", "127.0.0.2"):
+            with server.connect(source=source) as client:
+                assert said(client.get("/a", *says))[1]["x-original-url"] == "/public"
+                assert client.get("/told", *says).status == 200
+        for number, (_, _, asked, _) in enumerate(other.requests):
+            told = {name: value for name, value in asked if name.replace("_", "-") in map(str.lower, names)}
+            path, ours = [("/a", {}), ("/told", {"x-original-uri": "/ours"})][number % 2]
+            assert told == {"x-forwarded-method": "GET", "x-forwarded-uri": path, **ours}
+            assert [name for name, _ in asked].count("x-forwarded-uri") == 1
+
+
 def test_a_client_cannot_remove_what_was_decided(sluice):
     judge = Judge(response(b"", "X-Auth-Request-User: ada"))
     with Upstream(judge) as other, Upstream(echo) as back:

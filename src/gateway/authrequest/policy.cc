@@ -25,6 +25,13 @@ bool is_left_out(std::string_view name) {
   return std::ranges::any_of(names, [&](std::string_view one) { return http::same_name(one, name); });
 }
 
+// Fields in which auth servers and their frameworks look for the method and the target of the client's request.
+bool tells_target(std::string_view name) {
+  static constexpr std::string_view names[] = {"x-forwarded-method", "x-forwarded-uri", "x-original-method",
+                                               "x-original-uri",     "x-original-url",  "x-rewrite-url"};
+  return std::ranges::any_of(names, [&](std::string_view one) { return is_read_as(one, name); });
+}
+
 bool is_for_client(int status) {
   return (status >= 300 && status < 400 && status != 304) || status == 401 || status == 403 || status == 429;
 }
@@ -66,8 +73,9 @@ core::Task<std::optional<http::Response>> AuthRequestPolicy::ask(http::Exchange&
   std::size_t own = 0;
   for (std::size_t i = 0; i < request.fields.size(); ++i) {
     const http::Field& field = request.fields[i];
-    if (is_left_out(field.name) || copies(field.name)) continue;
-    own += i + request.own_fields >= request.fields.size() ? 1 : 0;
+    const bool is_own = i + request.own_fields >= request.fields.size();
+    if (is_left_out(field.name) || copies(field.name) || (!is_own && tells_target(field.name))) continue;
+    own += is_own ? 1 : 0;
     fields.push_back(field);
   }
   // Sends the path as routes and policies see it, so that no other spelling can mislead the auth server.
