@@ -83,6 +83,11 @@ void Checks::check_use(const std::vector<Located<std::string>>& use, std::string
   for (const auto& policy : options.policies) names.push_back(policy.name.value);
   std::map<std::string_view, Position> before;
   std::set<gateway::PolicyType> types;
+  const Located<std::string>* claims_from = nullptr;
+  const auto is_default = [&](const Located<std::string>& name) {
+    return std::ranges::find(options.defaults.use, name.position, &Located<std::string>::position) !=
+           options.defaults.use.end();
+  };
   for (const auto& name : use) {
     const auto index = options.find_policy(name.value);
     if (!index) {
@@ -108,9 +113,16 @@ void Checks::check_use(const std::vector<Located<std::string>>& use, std::string
     } else if (!is_first &&
                !gateway::kind_of(type).may_repeat) {  // with two, it is unclear which claims or origins apply
       complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
-    } else if (is_first && gateway::gives_claims(type) && std::ranges::count_if(types, gateway::gives_claims) > 1) {
-      complain(name.position, "a route takes its claims from one policy");
+    } else if (is_first && gateway::gives_claims(type) && claims_from != nullptr) {
+      const bool only_first_is_default = is_default(*claims_from) && !is_default(name);
+      complain(name.position,
+               fmt::format("a route takes its claims from one policy, not from \"{}\" and \"{}\"", claims_from->value,
+                           name.value),
+               only_first_is_default
+                   ? fmt::format("\"{}\" is from [defaults], which do not apply with public = true", claims_from->value)
+                   : "");
     }
+    if (gateway::gives_claims(type) && claims_from == nullptr) claims_from = &name;
     check_templates(name, policy, has_claims, path);
   }
 }
