@@ -15,6 +15,9 @@ namespace sluice::app {
 namespace {
 
 using gateway::jwt::Revocation;
+using gateway::jwt::Revocations;
+
+constexpr double longest_s = 1000.0 * 366 * 24 * 3600;
 
 // Seconds of the Unix epoch, maybe with a fraction.
 std::optional<double> parse_time(std::string_view text) {
@@ -54,6 +57,9 @@ std::expected<Order, std::string> parse(std::string_view text, double now_s) {
     } else {
       return std::unexpected("The query has a parameter that is unknown or repeated: " + std::string(name));
     }
+  }
+  if (until && (*until + Revocations::longest_leeway_s <= now_s || *until > now_s + longest_s)) {
+    return std::unexpected("\"exp\" is past, or too far away for seconds of the Unix epoch.");
   }
   if (order.entries.empty()) return std::unexpected("The query names no token: ?jti=ID, or ?sub=SUBJECT");
   for (Revocation& entry : order.entries) {

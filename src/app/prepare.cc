@@ -268,6 +268,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     if (jwt.revocations) {
       if (auto added = plan->add_revocations(jwt.revocations->value, previous); !added) {
         errors.list.push_back({.position = jwt.revocations->position, .message = added.error()});
+      } else if (plan->revocations_at(jwt.revocations->value)->is_new() && previous == nullptr) {
+        plan->warnings.push_back("policy " + policy.name.value +
+                                 ": the file of revocations does not exist yet, so nothing is revoked");
       }
     }
     if (jwt.jwks_url) {

@@ -20,11 +20,11 @@ bool is_port(const char* p, const char* end) {
   return true;
 }
 
-// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims. Includes IPv4 addresses. An escape or an empty label is refused:
-// it would be another spelling of a host, which routes and the servers behind them may read differently.
+// reg-name (RFC 3986, 3.2.2): unreserved, sub-delims. Includes IPv4 addresses. An escape, an empty label, "," and ";"
+// are refused: routes and the servers behind them may read them differently, for example as a list of hosts.
 bool is_registered_name(std::string_view name) {
   return !name.contains("..") && std::ranges::all_of(name, [](char c) {
-    return !h1::EndsPlainName::test(&c) || std::string_view("_~!$&'()*+,;=").contains(c);
+    return !h1::EndsPlainName::test(&c) || std::string_view("_~!$&'()*+=").contains(c);
   });
 }
 

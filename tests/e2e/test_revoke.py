@@ -42,6 +42,7 @@ def ask(server, path="/who", client=None, **claims):
 
 def test_a_revoked_token_is_refused_by_every_core_at_once(sluice, tmp_path):
     server = sluice(CONFIG, server="cores = 2")
+    assert "the file of revocations does not exist yet" in server.log
     clients = [server.connect() for _ in range(8)]
     for number in range(20):
         claims = {"sub": "ada", "jti": f"a b'{number}\u00e4"}
@@ -92,6 +93,24 @@ def test_several_at_once_and_after_a_restart(sluice):
     assert ask(server, sub="ada", iat=1).status == 401
 
 
+def test_a_revocation_outlives_the_leeway(sluice):
+    claims = {"jti": "a", "exp": int(time.time()) + 1}
+    server = sluice(CONFIG)
+    assert ask(server, **claims).status == 200
+    assert revoke(server, f"?jti=a&exp={claims['exp']}").status == 200
+    wait_until(lambda: time.time() > claims["exp"] + 1)
+    assert revoke(server, "?jti=b").status == 200, "it writes the file anew"
+    server.stop()
+    server = sluice(CONFIG)
+    assert [ask(server, **{**claims, "jti": jti}).status for jti in "abc"] == [401, 401, 200]
+
+
+def test_ids_that_are_numbers(sluice):
+    server = sluice(CONFIG)
+    assert revoke(server, "?jti=42&sub=77").status == 200
+    assert [ask(server, **claims).status for claims in ({"jti": 42}, {"sub": 77}, {"jti": 43, "sub": 78})] == [401, 401, 200]
+
+
 def test_a_reload_keeps_and_adds(sluice):
     server = sluice(CONFIG, server="cores = 2")
 
@@ -102,7 +121,7 @@ def test_a_reload_keeps_and_adds(sluice):
 
     assert revoke(server, "?jti=a").status == 200
     server.file.write_text(server.file.read_text().replace('type = "jwt"', 'type = "jwt"\nleeway = "10s"') +
-                           policy("other") + ROUTE.format(path="other", policy="other") +
+                           policy("other", "./revoked.jsonl") + ROUTE.format(path="other", policy="other") +
                            policy("apart", "apart.jsonl") + ROUTE.format(path="apart", policy="apart") +
                            policy("none", None) + ROUTE.format(path="none", policy="none"))
     reload()
@@ -117,9 +136,10 @@ def test_a_reload_keeps_and_adds(sluice):
 
 
 @pytest.mark.parametrize("query, status, says", [
-    ("", 400, "?jti=ID"), ("?exp=1", 400, "?jti=ID"), ("?jti=", 400, "cannot be read"), ("?jti=%ff", 400, "cannot be read"),
+    ("", 400, "?jti=ID"), ("?exp=4000000000", 400, "?jti=ID"), ("?jti=", 400, "cannot be read"), ("?jti=%ff", 400, "cannot be read"),
     ("?jti=%4", 400, "cannot be read"), ("?jti=a&other=1", 400, "other"), ("?jti=a&exp=1&exp=2", 400, "exp"),
     ("?jti=a&exp=soon", 400, "Unix epoch"), ("?jti=a&exp=inf", 400, "Unix epoch"), ("?jti=a&before=1", 400, "before"),
+    ("?jti=a&exp=5", 400, "past"), ("?jti=a&exp=1900000000000", 400, "too far away"),
     ("?sub=a&before=x", 400, "Unix epoch"), ("?jti=a&policy=nobody", 404, "No such policy")])
 def test_orders_that_are_refused(sluice, tmp_path, query, status, says):
     server = sluice(CONFIG)

@@ -150,6 +150,11 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks, &jwt.revocations}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);
     }
+    // Policies with the same file share it, also if they write its path in different ways.
+    if (jwt.revocations) {
+      std::string& path = jwt.revocations->value;
+      path = std::filesystem::path(path).lexically_normal().string();
+    }
     if (!jwt.jwks_ca.value.empty()) jwt.jwks_ca.value = from_folder(folder, jwt.jwks_ca.value);
   }
   for (auto& upstream : options.upstreams) {

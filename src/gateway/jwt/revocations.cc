@@ -46,9 +46,13 @@ bool sync_folder_of(const std::string& path) {
   return synced;
 }
 
-const http::Claim* text_of(const http::Claims& claims, std::string_view name) {
+bool has_effect(const Revocation& entry, double now_s) { return now_s < entry.until_s + Revocations::longest_leeway_s; }
+
+// An id or a subject. Some issuers write them as numbers.
+const http::Claim* name_in(const http::Claims& claims, std::string_view name) {
+  using Kind = http::Claim::Kind;
   const http::Claim* const claim = claims.find(name);
-  return claim != nullptr && claim->kind == http::Claim::Kind::string ? claim : nullptr;
+  return claim != nullptr && (claim->kind == Kind::string || claim->kind == Kind::number) ? claim : nullptr;
 }
 
 }  // namespace
@@ -60,8 +64,8 @@ std::optional<Revocation> Revocation::parse(std::string_view line) {
   std::optional<double> before;
   std::optional<double> until;
   if (!read_date(*members, "before", before) || !read_date(*members, "exp", until)) return std::nullopt;
-  const http::Claim* const id = text_of(*members, "jti");
-  const http::Claim* const subject = text_of(*members, "sub");
+  const http::Claim* const id = name_in(*members, "jti");
+  const http::Claim* const subject = name_in(*members, "sub");
   if ((id == nullptr) == (subject == nullptr) || (subject == nullptr) == before.has_value()) return std::nullopt;
   if (members->all().size() != 1U + (before ? 1 : 0) + (until ? 1 : 0)) return std::nullopt;
   if (id != nullptr) entry.id = id->text;
@@ -91,6 +95,7 @@ std::expected<std::shared_ptr<Revocations>, std::string> Revocations::read(std::
     if (errno != ENOENT) return failed(name);
     const std::string folder = std::filesystem::absolute(name).parent_path().string();
     if (::access(folder.c_str(), W_OK | X_OK) != 0) return failed(folder);
+    made->is_new_ = true;
     return made;
   }
   if (::access(name.c_str(), W_OK) != 0) return failed(name);
@@ -100,7 +105,7 @@ std::expected<std::shared_ptr<Revocations>, std::string> Revocations::read(std::
     auto entry = Revocation::parse(line);
     if (!entry) return std::unexpected(fmt::format("{}: line {} is not a revocation", name, number));
     made->length_ += static_cast<std::int64_t>(line.size()) + 1;
-    if (entry->until_s > now_s) made->entries_.push_back(std::move(*entry));
+    if (has_effect(*entry, now_s)) made->entries_.push_back(std::move(*entry));
   }
   if (file.bad()) return failed(name);
   if (made->entries_.size() > most) {
@@ -156,7 +161,7 @@ std::expected<void, std::string> Revocations::prune(double now_s) {
   std::vector<Revocation> kept;
   std::string lines;
   for (const Revocation& entry : entries_) {
-    if (entry.until_s <= now_s) continue;
+    if (!has_effect(entry, now_s)) continue;
     kept.push_back(entry);
     lines += entry.text() + "\n";
   }
@@ -223,9 +228,9 @@ void Revocations::View::catch_up() {
 }
 
 bool Revocations::View::find(const http::Claims& claims) const {
-  if (const http::Claim* const id = text_of(claims, "jti"); id != nullptr && ids_.contains(id->text)) return true;
+  if (const http::Claim* const id = name_in(claims, "jti"); id != nullptr && ids_.contains(id->text)) return true;
   if (subjects_.empty()) return false;
-  const http::Claim* const subject = text_of(claims, "sub");
+  const http::Claim* const subject = name_in(claims, "sub");
   const auto found = subject != nullptr ? subjects_.find(subject->text) : subjects_.end();
   if (found == subjects_.end()) return false;
   std::optional<double> issued;

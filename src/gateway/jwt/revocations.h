@@ -25,7 +25,7 @@ struct Revocation {
   std::string id;       // the "jti" of the revoked token; empty: all tokens of the subject
   std::string subject;  // their "sub"
   double before_s = 0;  // they were issued before this time
-  double until_s = std::numeric_limits<double>::infinity();  // then the tokens have expired
+  double until_s = std::numeric_limits<double>::infinity();  // "exp" of the tokens
 
   // A line of the file, without the line break. Nothing if it is not one.
   [[nodiscard]] static std::optional<Revocation> parse(std::string_view line);
@@ -37,6 +37,8 @@ struct Revocation {
 class Revocations {
  public:
   static constexpr std::size_t most = 100'000;  // entries that have not expired
+  // An entry is kept for so long after the tokens' "exp", because policies accept them for their `leeway`.
+  static constexpr double longest_leeway_s = 3600;
 
   // Reads the file and leaves it as it is. There are no revocations if it does not exist. The error says what is wrong
   // with the file, or that it could not be written.
@@ -48,6 +50,8 @@ class Revocations {
   // none of them are in effect. May be called by any thread, and blocks.
   [[nodiscard]] std::expected<void, std::string> add(std::span<const Revocation> added, double now_s);
   [[nodiscard]] const std::string& path() const { return path_; }
+  // There was no file.
+  [[nodiscard]] bool is_new() const { return is_new_; }
   [[nodiscard]] std::size_t size() const;
 
   // One core's copy of the entries.
@@ -85,6 +89,7 @@ class Revocations {
   [[nodiscard]] std::expected<void, std::string> prune(double now_s);
 
   const std::string path_;
+  bool is_new_ = false;
   // For those who write; not held while a request is served.
   std::mutex writing_;
   int file_ = -1;             // open and locked after the first add()
