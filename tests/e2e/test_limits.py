@@ -213,8 +213,9 @@ def test_a_token_brings_its_own_rate(sluice):
         assert answers[4].get("ratelimit-policy") == '"limit";q=4;w=86400'
         for sub, plan in (("bob", {}), ("eve", {"rate": "many"}), ("dan", {"rate": 100}), ("joe", {"rate": "0/s"})):
             assert [ask(client, sub, plan=plan).status for _ in range(3)] == [200, 200, 429], (sub, plan)
-        # With another rate, used tokens stay used.
-        assert [ask(client, "ada", plan={"rate": "6/d"}).status for _ in range(3)] == [200, 200, 429]
+        # With another rate, used tokens stay used. A core may remember a refusal for a second.
+        until(lambda: ask(client, "ada", plan={"rate": "6/d"}).status == 200)
+        assert [ask(client, "ada", plan={"rate": "6/d"}).status for _ in range(2)] == [200, 429]
         assert ask(client, "max", plan={"rate": "1000000/d"}).status == 200
 
 
