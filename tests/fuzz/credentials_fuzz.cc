@@ -26,14 +26,15 @@ void look_for_key(In in, std::string_view text) {
   const Place place{.in = in, .name = "key"};
   const std::string target = "/path?" + std::string(text);
   const std::vector<http::Field> fields = {{"Cookie", text}, {"Key", text}, {"A", text}};
-  http::Request request;
+  ChangedRequests changes;  // outlives the exchange
+  http::Exchange exchange;
+  http::Request& request = exchange.request;
   request.target = target;
   request.query = std::string_view(target).substr(6);
   request.fields = fields;
   std::string scratch;
   const auto found = find_credential(place, request, scratch);
-  ChangedRequest changed;
-  if (found.count != Count::none) hide_credential(place, request, changed);
+  if (found.count != Count::none) hide_credential(place, false, exchange, changes);
   require(find_credential(place, request, scratch).count == Count::none, "a key is left");
   require(request.target.ends_with(request.query), "the query string is another one");
 }
