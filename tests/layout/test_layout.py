@@ -72,6 +72,13 @@ def test_links_lead_to_pages_and_headings():
     assert links > 100 and broken == []
 
 
+def test_the_example_of_the_frame_format_is_the_one_that_is_tested():
+    examples = re.findall(r"```hex\n(.*?)\n```", (ROOT / "docs/formats/frame.md").read_text(), re.S)
+    assert len(examples) == 2
+    tested = (SRC / "msg/frame_test.cc").read_text()
+    assert all(f'"{example}"' in tested for example in examples)
+
+
 def test_a_source_includes_its_own_header_first():
     wrong = []
     for path in SRC.rglob("*.cc"):
