@@ -117,12 +117,8 @@ core::Task<Connection::Next> Connection::run() {
   }
   work_->parser.set_secure(secure());
   deadline_ = reactor.now() + options.header_timeout;
-  // While the server drains, a request that has already arrived is still served.
-  if (server_.draining_) {
-    stream_.handle().may_read = true;
-    // A client that just completed its handshake still gets time to send the request.
-    if (woken_ == Woken::recalled) deadline_ = reactor.now();
-  }
+  // While the server drains, a request that has already arrived, if only in part, is still served.
+  if (server_.draining_) stream_.handle().may_read = true;
 
   bool goes_on = true;
   while (goes_on) {
