@@ -1,6 +1,9 @@
 #include "gateway/jwt/cache.h"
 
+#include <algorithm>
+#include <bit>
 #include <stdexcept>
+#include <utility>
 
 #include <openssl/rand.h>
 #include <xxhash.h>
@@ -9,6 +12,7 @@ namespace sluice::gateway::jwt {
 namespace {
 
 constexpr std::size_t entry_bytes = 320;  // an estimate: the entry and its nodes in the three containers
+constexpr std::size_t most_seen = 64 * 1024;
 
 }  // namespace
 
@@ -36,12 +40,20 @@ void Cache::add(std::string_view token, const Verified& verified) {
   if (max_tokens_ == 0 || bytes > max_bytes_) return;
   const Key key = key_of(token);
   if (by_token_.contains(key)) return;
-  while (entries_.size() >= max_tokens_ || bytes_ + bytes > max_bytes_) remove(std::prev(entries_.end()));
+  const auto full = [&] { return entries_.size() >= max_tokens_ || bytes_ + bytes > max_bytes_; };
+  if (full() && !came_before(key.hash)) return;
+  while (full()) remove(std::prev(entries_.end()));
   entries_.push_front({.token = std::string(token), .hash = key.hash, .verified = verified, .bytes = bytes});
   const auto entry = entries_.begin();
   entry->by_end = by_end_.emplace(verified.ends_s, entry);
   by_token_.emplace(Key{.hash = entry->hash, .token = entry->token}, entry);
   bytes_ += bytes;
+}
+
+bool Cache::came_before(std::uint64_t hash) {
+  if (seen_.empty()) seen_.resize(std::bit_ceil(std::min(max_tokens_, most_seen)));
+  std::uint64_t& last = seen_[hash & (seen_.size() - 1)];
+  return std::exchange(last, hash) == hash;
 }
 
 void Cache::clear() {

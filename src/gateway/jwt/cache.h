@@ -7,13 +7,16 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "gateway/jwt/verifier.h"
 
 namespace sluice::gateway::jwt {
 
 // Tokens that one core has verified, by their text, most recently used first. Holds at most `max_tokens` and
-// `max_bytes`; beyond these, the least recently used token is evicted. Expired tokens are removed by the next look-up.
+// `max_bytes`. A full cache adds a token only when it comes a second time, and evicts the least recently used one:
+// tokens that are used once neither displace others nor cost an insertion. Expired tokens are removed by the next
+// look-up.
 class Cache {
  public:
   Cache(std::size_t max_tokens, std::size_t max_bytes);
@@ -52,6 +55,8 @@ class Cache {
   };
 
   [[nodiscard]] Key key_of(std::string_view token) const;
+  // Whether a token with this hash has come lately. Remembers it.
+  [[nodiscard]] bool came_before(std::uint64_t hash);
   void remove(Entries::iterator entry);
 
   const std::size_t max_tokens_;
@@ -61,6 +66,7 @@ class Cache {
   Entries entries_;
   std::unordered_map<Key, Entries::iterator, Hash> by_token_;  // its keys are views of the entries' tokens
   ByEnd by_end_;
+  std::vector<std::uint64_t> seen_;  // hashes of tokens that came while the cache was full, by their lowest bits
 };
 
 }  // namespace sluice::gateway::jwt

@@ -47,17 +47,27 @@ TEST(Cache, TheOneThatWasNotUsedForTheLongestTimeMakesRoom) {
   Cache cache(3, 1 << 20);
   for (const char* token : {"a", "b", "c"}) cache.add(token, until(10));
   EXPECT_NE(cache.find("a", 1), nullptr);
-  cache.add("d", until(10));
+  for (int time = 0; time < 2; ++time) cache.add("d", until(10));
   EXPECT_EQ(cache.size(), 3u);
   EXPECT_EQ(cache.find("b", 1), nullptr);
   for (const char* token : {"a", "c", "d"}) EXPECT_NE(cache.find(token, 1), nullptr) << token;
+}
+
+TEST(Cache, TokensThatComeOnceDisplaceNone) {
+  Cache cache(3, 1 << 20);
+  for (const char* token : {"a", "b", "c"}) cache.add(token, until(10));
+  for (int i = 0; i < 100; ++i) cache.add("once " + std::to_string(i), until(10));
+  for (const char* token : {"a", "b", "c"}) EXPECT_NE(cache.find(token, 1), nullptr) << token;
+  EXPECT_EQ(cache.find("a", 10), nullptr);  // all three have expired: there is room again
+  cache.add("d", until(20));
+  EXPECT_NE(cache.find("d", 11), nullptr);
 }
 
 TEST(Cache, Bytes) {
   constexpr std::size_t most = 20'000;
   Cache cache(1000, most);
   for (int i = 0; i < 100; ++i) {
-    cache.add(std::to_string(i) + std::string(3000, 'x'), until(10));
+    for (int time = 0; time < 2; ++time) cache.add(std::to_string(i) + std::string(3000, 'x'), until(10));
     EXPECT_LE(cache.bytes(), most);
     EXPECT_NE(cache.find(std::to_string(i) + std::string(3000, 'x'), 1), nullptr);
   }
