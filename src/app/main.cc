@@ -2,6 +2,8 @@
 #include <exception>
 #include <utility>
 
+#include <malloc.h>
+
 #include "app/cli.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
@@ -21,6 +23,14 @@
 namespace {
 
 using namespace sluice::app;  // NOLINT: the program's own namespace
+
+// Makes malloc() map large blocks, such as the 19 MiB of each password check, and return them to the system when they
+// are freed. By default, its threshold grows to the largest block that was ever freed, and such blocks then remain in
+// the heaps of their threads.
+void return_large_blocks() {
+  mallopt(M_MMAP_THRESHOLD, 4 * 1024 * 1024);
+  mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
+}
 
 int run(Command command) {
   switch (command.action) {
@@ -94,6 +104,7 @@ int run(Command command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  return_large_blocks();
   try {
     return run(parse_command_line(argc, argv));
   } catch (const std::exception& error) {
