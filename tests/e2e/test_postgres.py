@@ -402,9 +402,11 @@ def test_an_outage_is_logged_once(sluice, own_postgres):
 def test_a_write_whose_columns_have_changed_is_carried_out_once(sluice, postgres):
     postgres.psql("DROP TABLE IF EXISTS once; CREATE TABLE once (id serial PRIMARY KEY, v text, m text); "
                   "CREATE TYPE once_a AS ENUM ('a'); CREATE TYPE once_b AS ENUM ('a')")
+    # A write is retried until the catalog has answered a question about the new types.
     server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n[[endpoint]]\npath = "/once"\n'
-                    'post = "INSERT INTO once (v) VALUES (:v) RETURNING id, v, m"\n'
-                    '[[endpoint]]\npath = "/all"\npost = "INSERT INTO once (v) VALUES (:v) RETURNING *"\n')
+                    'post = { sql = "INSERT INTO once (v) VALUES (:v) RETURNING id, v, m", retries = 10 }\n'
+                    '[[endpoint]]\npath = "/all"\n'
+                    'post = { sql = "INSERT INTO once (v) VALUES (:v) RETURNING *", retries = 10 }\n')
     written = 0
     for change in ("ALTER COLUMN m TYPE once_a USING m::once_a", "ALTER COLUMN m TYPE text",
                    "ALTER COLUMN m TYPE once_b USING m::once_b", "ADD COLUMN more once_a", "DROP COLUMN more"):
