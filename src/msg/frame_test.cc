@@ -273,7 +273,8 @@ TEST(AppendError, WithAndWithoutCorrelation) {
 }
 
 TEST(ParseError, CodeAndText) {
-  const auto own = parse_error(bytes("\x00\x00\x03\xe8price"s));
+  const std::string body = "\x00\x00\x03\xe8price"s;
+  const auto own = parse_error(bytes(body));
   ASSERT_TRUE(own);
   EXPECT_EQ(own->code, ErrorCode{1000});
   EXPECT_EQ(own->text, "price");
