@@ -1,0 +1,146 @@
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "msg/flatbuffer.h"
+#include "msg/frame.h"
+#include "msg/test_messages.fbs.h"
+
+namespace sluice::msg {
+namespace {
+
+constexpr int frames = 16;  // in one buffer
+
+std::string stream_of(std::size_t body_size, std::uint8_t flags) {
+  const std::string body(body_size, 'x');
+  Buffer out;
+  for (int i = 0; i < frames; ++i) append_frame(out, {.id = 7, .flags = flags, .body = std::as_bytes(std::span(body))});
+  return std::string(out.view());
+}
+
+void count(benchmark::State& state) {
+  state.SetItemsProcessed(state.iterations() * frames);
+  state.SetBytesProcessed(state.iterations() * frames * state.range(0));
+}
+
+// Header and body, into a buffer that has room.
+void encode(benchmark::State& state) {
+  const std::string body(static_cast<std::size_t>(state.range(0)), 'x');
+  const Frame frame{.id = 7, .flags = correlated_flag, .correlation = 1, .body = std::as_bytes(std::span(body))};
+  Buffer out;
+  for (auto _ : state) {
+    for (int i = 0; i < frames; ++i) append_frame(out, frame);
+    benchmark::DoNotOptimize(out.data());
+    benchmark::ClobberMemory();
+    out.clear();
+  }
+  count(state);
+}
+BENCHMARK(encode)->Arg(64)->Arg(512)->Arg(4096)->Arg(16384);
+
+// The header alone: the body is shared and written beside it.
+void encode_header(benchmark::State& state) {
+  const std::string body(64, 'x');
+  Frame frame{.id = 7, .flags = correlated_flag, .body = std::as_bytes(std::span(body))};
+  for (auto _ : state) {
+    ++frame.correlation;
+    const EncodedHeader header(frame);
+    benchmark::DoNotOptimize(header.view().data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(encode_header);
+
+// Decodes bytes that are in the buffer already. All bodies are aligned, so the bytes stay as they are.
+void decode_aligned(benchmark::State& state) {
+  const std::string stream = stream_of(static_cast<std::size_t>(state.range(0)), correlated_flag);
+  Buffer input(stream.size());
+  std::memcpy(input.reserve(stream.size()), stream.data(), stream.size());
+  FrameDecoder decoder(largest_body);
+  for (auto _ : state) {
+    input.commit(stream.size());
+    while (const auto frame = *decoder.next(input)) benchmark::DoNotOptimize(frame->body.data());
+  }
+  count(state);
+}
+BENCHMARK(decode_aligned)->Arg(64)->Arg(512)->Arg(4096)->Arg(16384);
+
+// Half of the bodies are moved by 4 bytes. The bytes are copied into the buffer first, as a read does.
+void copy_and_decode(benchmark::State& state) {
+  const std::string stream = stream_of(static_cast<std::size_t>(state.range(0)), 0);
+  Buffer input(stream.size());
+  FrameDecoder decoder(largest_body);
+  for (auto _ : state) {
+    input.append(stream);
+    while (const auto frame = *decoder.next(input)) benchmark::DoNotOptimize(frame->body.data());
+  }
+  count(state);
+}
+BENCHMARK(copy_and_decode)->Arg(64)->Arg(512)->Arg(4096)->Arg(16384);
+
+void build(flatbuffers::FlatBufferBuilder& builder) {
+  builder.Clear();
+  const auto user = builder.CreateString("ada.lovelace");
+  const auto token = builder.CreateString("0123456789abcdef0123456789abcdef");
+  const auto roles = builder.CreateVectorOfStrings({"reader", "writer", "administrator"});
+  builder.Finish(test::CreateLoginRequest(builder, user, token, roles));
+}
+
+void flatbuffer_build(benchmark::State& state) {
+  flatbuffers::FlatBufferBuilder builder;
+  for (auto _ : state) {
+    build(builder);
+    benchmark::DoNotOptimize(builder.GetBufferPointer());
+  }
+  state.counters["bytes"] = builder.GetSize();
+}
+BENCHMARK(flatbuffer_build);
+
+void flatbuffer_verify(benchmark::State& state) {
+  flatbuffers::FlatBufferBuilder builder;
+  build(builder);
+  const auto body = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  for (auto _ : state) benchmark::DoNotOptimize(verified<test::LoginRequest>(body));
+}
+BENCHMARK(flatbuffer_verify);
+
+// Reads each field of a message that was verified.
+void flatbuffer_read(benchmark::State& state) {
+  flatbuffers::FlatBufferBuilder builder;
+  build(builder);
+  const auto body = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  const auto* request = verified<test::LoginRequest>(body);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(request);
+    std::size_t bytes = request->user()->size() + request->token()->size();
+    for (const auto* role : *request->roles()) bytes += role->size();
+    benchmark::DoNotOptimize(bytes);
+  }
+}
+BENCHMARK(flatbuffer_read);
+
+// All of it, in a frame.
+void flatbuffer_build_frame_decode_verify_read(benchmark::State& state) {
+  flatbuffers::FlatBufferBuilder builder;
+  Buffer buffer;
+  FrameDecoder decoder(largest_body);
+  for (auto _ : state) {
+    build(builder);
+    append_frame(buffer, {.id = 1,
+                          .flags = correlated_flag,
+                          .correlation = 1,
+                          .body = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))});
+    while (const auto frame = *decoder.next(buffer)) {
+      const auto* const request = verified<test::LoginRequest>(frame->body);
+      std::size_t bytes = request->user()->size() + request->token()->size();
+      for (const auto* role : *request->roles()) bytes += role->size();
+      benchmark::DoNotOptimize(bytes);
+    }
+  }
+}
+BENCHMARK(flatbuffer_build_frame_decode_verify_read);
+
+}  // namespace
+}  // namespace sluice::msg
