@@ -17,8 +17,9 @@ inline constexpr std::uint32_t deepest_table = 16;  // the root is 1
 // deepest_table or are more than `most_tables`. Every field can be read safely then, but the text of a string may
 // not be UTF-8. `body` is aligned to 8 bytes, as a FrameDecoder returns it.
 //
-// Tables may share one vector, and each of them verifies its strings or tables again. This takes up to `most_tables` *
-// body.size() / 4 steps, so messages with large bodies need a low limit.
+// A malicious peer can let all tables share one vector of strings, which each of them verifies again, in up to
+// `most_tables` * body.size() / 4 steps: about 5 s for 1,000 tables and 16 MiB, 0.02 s for 64 KiB. Where a schema has
+// vectors of strings in tables that repeat, the limit of the body or `most_tables` must be low.
 template <class T>
 [[nodiscard]] const T* verified(std::span<const std::byte> body, std::uint32_t most_tables = 1'000) {
   SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(body.data()) % 8 == 0);

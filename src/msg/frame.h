@@ -30,6 +30,9 @@ struct Frame {
 
   [[nodiscard]] bool is_correlated() const { return (flags & correlated_flag) != 0; }
   [[nodiscard]] bool is_error() const { return (flags & error_flag) != 0; }
+  [[nodiscard]] std::optional<std::uint32_t> correlation_id() const {
+    return is_correlated() ? std::optional(correlation) : std::nullopt;
+  }
 };
 
 // Codes in error frames. Codes from 1000 on belong to the application.

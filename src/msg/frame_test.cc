@@ -83,6 +83,7 @@ TEST(FrameDecoder, AWholeFrame) {
     EXPECT_EQ((*frame)->id, 0xdeadbeef);
     EXPECT_EQ((*frame)->flags, flags);
     EXPECT_EQ((*frame)->correlation, flags != 0 ? 0xcafef00d : 0u);
+    EXPECT_EQ((*frame)->correlation_id(), flags != 0 ? std::optional(0xcafef00d) : std::nullopt);
     EXPECT_EQ(text_of((*frame)->body), "payload");
     EXPECT_TRUE(is_aligned(**frame));
     const auto none = decoder.next(input);
