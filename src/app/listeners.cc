@@ -85,7 +85,7 @@ core::Address Listeners::claim_also(const std::string& text) {
   return *claimed;
 }
 
-std::expected<std::vector<http::Listening>, config::Diagnostic> Listeners::claim(const Plan& plan) {
+std::expected<std::vector<net::Listening>, config::Diagnostic> Listeners::claim(const Plan& plan) {
   forget_claimed();
   List left = served_;
   for (const auto& listen : plan.options.server.listen) {
@@ -129,8 +129,8 @@ void Listeners::serve_claimed(const ServerOptions& options) {
   if (options.tls && options.tls->redirect_port.value != 0) https_port_ = options.tls->redirect_port.value;
 }
 
-std::vector<http::Listening> Listeners::addresses_of(const List& list) {
-  std::vector<http::Listening> addresses;
+std::vector<net::Listening> Listeners::addresses_of(const List& list) {
+  std::vector<net::Listening> addresses;
   for (const Claimed& one : list) addresses.push_back(one.listening);
   return addresses;
 }

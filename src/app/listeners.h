@@ -13,7 +13,7 @@
 #include "app/config/source.h"
 #include "app/plan.h"
 #include "core/address.h"
-#include "http/server.h"
+#include "net/acceptor.h"
 #include "net/tls/context.h"
 
 namespace sluice::app {
@@ -38,7 +38,7 @@ class SocketFiles {
 
 // The addresses and certificates that every core listens with.
 struct ListenerSet {
-  std::vector<http::Listening> addresses;
+  std::vector<net::Listening> addresses;
   std::uint16_t https_port = 443;  // the target port if requests without TLS are redirected
   std::shared_ptr<const net::tls::ServerContext> tls;
   std::shared_ptr<const net::tls::TicketKeys> tickets;
@@ -56,7 +56,7 @@ class Listeners {
   [[nodiscard]] core::Address claim_also(const std::string& text);
 
   // Claims those addresses of the plan that are not served yet. After an error, no address is claimed.
-  [[nodiscard]] std::expected<std::vector<http::Listening>, config::Diagnostic> claim(const Plan& plan);
+  [[nodiscard]] std::expected<std::vector<net::Listening>, config::Diagnostic> claim(const Plan& plan);
   void forget_claimed();
   // Precondition: claim() has succeeded for this plan. Reads the certificate files again, as they may be newer.
   void serve_claimed(const Plan& plan);
@@ -69,11 +69,11 @@ class Listeners {
  private:
   struct Claimed {
     std::string configured;
-    http::Listening listening;
+    net::Listening listening;
   };
   using List = std::vector<Claimed>;
 
-  [[nodiscard]] static std::vector<http::Listening> addresses_of(const List& list);
+  [[nodiscard]] static std::vector<net::Listening> addresses_of(const List& list);
   // Removes the socket files of addresses that are in `gone` and not in `stay`.
   void remove_files(const List& gone, const List& stay);
   void serve_claimed(const ServerOptions& options);

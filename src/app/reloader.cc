@@ -230,7 +230,7 @@ std::optional<std::string> Reloader::try_reload() {
 }
 
 std::optional<std::string> Reloader::build(const std::shared_ptr<const Plan>& next,
-                                           const std::vector<http::Listening>& addresses) {
+                                           const std::vector<net::Listening>& addresses) {
   auto built = on_every_core([next, addresses](Worker& worker) -> std::optional<std::string> {
     if (worker.draining()) return "the server is ending";
     worker.build_next(next);

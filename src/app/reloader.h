@@ -81,7 +81,7 @@ class Reloader {
   template <class Fn>
   [[nodiscard]] std::optional<std::string> on_first_core(Fn what);
   [[nodiscard]] std::optional<std::string> build(const std::shared_ptr<const Plan>& next,
-                                                 const std::vector<http::Listening>& addresses);
+                                                 const std::vector<net::Listening>& addresses);
   // Destroys plans that no core uses any more, and the shared parts of databases. A core must not do that, because the
   // destructor of a shared part waits for a thread.
   void forget_plans();

@@ -120,7 +120,7 @@ std::string url_of(const core::Address& address, bool secure = false) {
          (is_wildcard ? "localhost:" + std::to_string(address.port()) : address.text());
 }
 
-void print_banner(const Plan& plan, unsigned cores, const std::vector<http::Listening>& addresses,
+void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Listening>& addresses,
                   const std::optional<core::Address>& admin) {
   const auto count = [](std::size_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
@@ -134,7 +134,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<http::List
              (options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ") +
                  (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
              count(cores, "core"));
-  for (const http::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
+  for (const net::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
   fmt::print(out, "  io       {}\n", name_of(plan.io.back_end));
   std::fflush(out);

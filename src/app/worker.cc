@@ -127,8 +127,8 @@ core::Task<void> Worker::give_memory_back() {
   }
 }
 
-void Worker::bind(std::span<const http::Listening> addresses) {
-  for (const http::Listening& one : addresses) {
+void Worker::bind(std::span<const net::Listening> addresses) {
+  for (const net::Listening& one : addresses) {
     // Only one listener can bind the path of a unix socket.
     if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
     const auto bound = server_.bind(one.address);

@@ -59,7 +59,7 @@ class Worker final : http::Observer, http::Handler {
     server_.set_tls(std::move(context), std::move(tickets));
   }
   // Binds the addresses that are not bound yet. Throws std::system_error if it cannot.
-  void bind(std::span<const http::Listening> addresses);
+  void bind(std::span<const net::Listening> addresses);
   // From now on listens on these addresses. Precondition: they are bound. Throws std::system_error if it cannot listen.
   void listen(const ListenerSet& listeners);
   // Sets the keys, by policy of the plan, for requests from now on. Does nothing if another plan is served.

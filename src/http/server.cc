@@ -4,8 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "core/next_turn.h"
-#include "core/sleep.h"
 #include "http/h1/connection.h"
 #include "http/h1/response.h"
 #include "http/h2/engine.h"
@@ -15,11 +13,10 @@ namespace {
 
 constexpr std::size_t most_spare_workspaces = 128;
 constexpr std::size_t spare_buffer_bytes = 128 * 1024;  // a larger buffer is freed after its request
-constexpr Duration accept_pause = 50ms;
-constexpr std::size_t accepts_per_turn = 32;  // then the accepted connections are served first
-constexpr Duration accept_share_pause = 1ms;
-constexpr int last_turns =
-    4;  // turns without a waiting client before a listener closes, because io_uring reports clients late
+
+net::AcceptorOptions acceptor_options(const ServerOptions& options) {
+  return {.descriptors = options.descriptors, .trouble = options.trouble};
+}
 
 }  // namespace
 
@@ -29,17 +26,6 @@ std::vector<std::string> alpn_protocols(bool http1, bool http2) {
   if (http1) offered.emplace_back("http/1.1");
   return offered;
 }
-
-struct Server::Listener {
-  enum class State : std::uint8_t { bound, listening, ending };
-
-  explicit Listener(core::Reactor& reactor) : stream(reactor) {}
-  net::Stream stream;
-  core::Address address;
-  bool secure = false;
-  State state = State::bound;
-  core::TaskGroup::Member* task = nullptr;  // runs accept()
-};
 
 struct Server::Shared {
   h1::DateCache date;
@@ -54,12 +40,13 @@ Server::Server(core::Reactor& reactor, Handler& dispatcher, ServerOptions option
       options_(std::move(options)),
       observer_(observer),
       bodies_(reactor, options_.body_memory, counters_.bodies),
-      shared_(std::make_unique<Shared>()) {
+      shared_(std::make_unique<Shared>()),
+      acceptor_(reactor, *this, acceptor_options(options_)) {
   spare_workspaces_.reserve(most_spare_workspaces);
 }
 
 Server::~Server() {
-  accepting_.cancel();
+  acceptor_.stop();
   cut();
 }
 
@@ -70,133 +57,39 @@ void Server::cut() {
 
 Result<core::Address> Server::listen(const core::Address& address, bool secure) {
   SLUICE_ASSERT(!secure || tls_context_ != nullptr);
-  auto bound = bind(address);
-  if (!bound) return bound;
-  Listener& listener = *listeners_.back();
-  listener.secure = secure;
-  if (auto started = start(listener); !started) {
-    listeners_.pop_back();
-    return std::unexpected(started.error());
+  return acceptor_.listen(address, secure);
+}
+
+Result<void> Server::listen_on(std::span<const net::Listening> wanted) {
+  SLUICE_ASSERT(tls_context_ != nullptr || std::ranges::none_of(wanted, &net::Listening::secure));
+  return acceptor_.listen_on(wanted);
+}
+
+core::Handle& Server::next_handle() {
+  if (!prepared_) prepared_ = std::make_unique<h1::Connection>(*this);
+  return prepared_->handle();
+}
+
+void Server::accepted(const core::Address& peer, bool secure) {
+  ++counters_.accepted;
+  if (!admit(*prepared_)) return prepared_.reset();
+  prepared_->begin(peer);
+  if (options_.proxy_protocol && options_.proxy_protocol->trusts(peer.ip())) prepared_->begin_with_proxy_header();
+  if (secure) prepared_->begin_with_tls(tls_context_);
+  open(std::move(prepared_));
+}
+
+void Server::dropped(net::Acceptor::Dropped why) noexcept {
+  if (why == net::Acceptor::Dropped::no_memory) {
+    ++counters_.out_of_memory;
+  } else {
+    ++counters_.accepted;
+    ++counters_.refused;
   }
-  return bound;
-}
-
-Result<core::Address> Server::bind(const core::Address& address) {
-  for (const auto& listener : listeners_) {
-    if (listener->state != Listener::State::ending && listener->address.text() == address.text()) return address;
-  }
-  auto listener = std::make_unique<Listener>(reactor_);
-  core::Handle& handle = listener->stream.handle();
-  if (auto bound = reactor_.bind(handle, address, core::ListenOptions().reuse_port); !bound) {
-    return std::unexpected(bound.error());
-  }
-  const auto bound = reactor_.local_address(handle);
-  if (!bound) return bound;
-  listener->address = *bound;
-  listeners_.push_back(std::move(listener));
-  return bound;
-}
-
-Result<void> Server::listen_on(std::span<const Listening> wanted) {
-  Result<void> result;
-  if (draining_) return result;
-  const auto find = [&](const Listener& listener) {
-    return std::ranges::find(wanted, listener.address.text(), [](const Listening& one) { return one.address.text(); });
-  };
-  std::erase_if(listeners_, [&](const auto& listener) {
-    return listener->state == Listener::State::bound && find(*listener) == wanted.end();
-  });
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    Listener& listener = *listeners_[i];
-    if (listener.state == Listener::State::ending) continue;
-    const auto found = find(listener);
-    if (found == wanted.end()) {
-      end(listener);
-      continue;
-    }
-    SLUICE_ASSERT(!found->secure || tls_context_ != nullptr);
-    listener.secure = found->secure;
-    if (listener.state == Listener::State::listening) continue;
-    if (auto started = start(listener); !started) result = started;
-  }
-  return result;
-}
-
-Result<void> Server::start(Listener& listener) {
-  auto started = reactor_.start_listening(listener.stream.handle(), core::ListenOptions().backlog);
-  if (!started) return started;
-  listener.state = Listener::State::listening;
-  accepting_.spawn(accept(listener), &listener.task);
-  return {};
-}
-
-// The accepting task may be waiting for a client. It is replaced by a task that ends when no client is waiting.
-void Server::end(Listener& listener) {
-  core::TaskGroup::cancel(*listener.task);
-  listener.state = Listener::State::ending;
-  accepting_.spawn(accept(listener), &listener.task);
-}
-
-core::Task<void> Server::accept(Listener& listener) {
-  std::unique_ptr<h1::Connection> next;
-  core::Handle& handle = listener.stream.handle();
-  core::TurnShare turn(reactor_, accepts_per_turn);
-  const bool ending = listener.state == Listener::State::ending;
-  for (int idle_turns = 0; idle_turns < last_turns;) {
-    if (!handle.may_read && !ending) (void)co_await listener.stream.readable(never);
-    if (turn.spend(1)) co_await core::Sleep(reactor_, reactor_.now() + accept_share_pause);
-    bool puts_off = false;
-    bool is_idle = false;
-    try {
-      if (!next) next = std::make_unique<h1::Connection>(*this);
-      core::Address peer;
-      const auto accepted = reactor_.accept(handle, next->handle(), &peer);
-      if (!accepted) {
-        const int error = accepted.error().detail;
-        if (error == ECONNABORTED || error == EINTR || error == EPROTO) continue;  // the client has already left
-        if (error == EMFILE || error == ENFILE) tell_of_descriptors();
-        puts_off = true;
-      } else if (*accepted) {
-        ++counters_.accepted;
-        if (next->handle().fd >= options_.descriptors) {
-          ++counters_.refused;
-          tell_of_descriptors();
-          next.reset();
-          puts_off = true;
-        } else if (!admit(*next)) {
-          next.reset();
-        } else {
-          next->begin(peer);
-          if (options_.proxy_protocol && options_.proxy_protocol->trusts(peer.ip())) next->begin_with_proxy_header();
-          if (listener.secure) next->begin_with_tls(tls_context_);
-          open(std::move(next));
-        }
-      } else {
-        is_idle = true;
-      }
-    } catch (const std::bad_alloc&) {
-      ++counters_.out_of_memory;
-      next.reset();
-      puts_off = true;
-    }
-    if (puts_off) {
-      // Retry after a pause, because such an error persists for a while.
-      handle.may_read = false;
-      (void)co_await listener.stream.readable(reactor_.now() + accept_pause);
-      handle.may_read = true;
-    }
-    idle_turns = is_idle && ending ? idle_turns + 1 : 0;
-    if (idle_turns != 0) co_await core::NextTurn(reactor_);
-  }
-  std::erase_if(listeners_, [&](const auto& one) { return one.get() == &listener; });
-}
-
-void Server::tell_of_descriptors() {
-  if (options_.trouble != nullptr) options_.trouble->met("there are no file descriptors left for connections");
+  prepared_.reset();
 }
 
 bool Server::admit(h1::Connection& connection) {
-  if (options_.trouble != nullptr) options_.trouble->got_through();
   if (counters_.open < options_.connections) return true;
   if (options_.makes_room) {
     make_room();
@@ -267,8 +160,8 @@ void Server::close(h1::Connection& connection) {
 void Server::drain() {
   if (draining_) return;
   draining_ = true;
-  accepting_.cancel();
-  listeners_.clear();
+  acceptor_.stop();
+  prepared_.reset();
   // drain() may close the connection and thereby remove it from the list.
   for (h1::Connection* connection = newest_; connection != nullptr;) {
     h1::Connection* next = connection->next_;
@@ -298,6 +191,7 @@ void Server::set_options(ServerOptions options) {
   const bool new_limits = options.header_limit != options_.header_limit ||
                           options.target_limit != options_.target_limit || options.field_limit != options_.field_limit;
   options_ = std::move(options);
+  acceptor_.set_options(acceptor_options(options_));
   bodies_.set_limit(options_.body_memory);
   if (http2_) http2_->follow_options();
   if (new_limits) spare_workspaces_.clear();

@@ -21,6 +21,7 @@
 #include "http/exchange.h"
 #include "http/handler.h"
 #include "http/request.h"
+#include "net/acceptor.h"
 #include "net/tls/context.h"
 
 namespace sluice::http {
@@ -78,12 +79,6 @@ struct ServerOptions {
   std::shared_ptr<const TrustedProxies> proxy_protocol = nullptr;
 };
 
-// Where a server listens, and whether with TLS.
-struct Listening {
-  core::Address address;
-  bool secure = false;
-};
-
 // The protocols that a server with these options offers by ALPN, the preferred one first.
 [[nodiscard]] std::vector<std::string> alpn_protocols(bool http1, bool http2);
 
@@ -97,7 +92,7 @@ class Engine;
 }  // namespace h2
 
 // The HTTP server of one core: its listeners, its connections and their shared state.
-class Server {
+class Server final : net::Acceptor::Owner {
  public:
   struct Counters {
     std::uint64_t accepted = 0;
@@ -124,15 +119,10 @@ class Server {
   Server(const Server&) = delete;
   ~Server();  // closes all open connections
 
-  // Starts to accept at once. Several cores may listen on the same address. `secure` means TLS and requires set_tls()
-  // before.
+  // See net::Acceptor. `secure` means TLS and requires set_tls() before.
   [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
-  // Binds the address unless it is already bound. Clients cannot connect to it until listen_on() includes it.
-  [[nodiscard]] Result<core::Address> bind(const core::Address& address);
-  // From now on the server listens on exactly these addresses, which must all be bound. A removed address still accepts
-  // the clients already in its queue. Returns an error if listening on an address fails; the server still listens on
-  // the others.
-  [[nodiscard]] Result<void> listen_on(std::span<const Listening> wanted);
+  [[nodiscard]] Result<core::Address> bind(const core::Address& address) { return acceptor_.bind(address); }
+  [[nodiscard]] Result<void> listen_on(std::span<const net::Listening> wanted);
 
   // Applies to new requests; open connections stay open. Header limits apply from the next request of an HTTP/1.1
   // connection, and to new HTTP/2 connections. `most_body` is never lowered because bodies may be in transit.
@@ -161,12 +151,10 @@ class Server {
 
  private:
   friend class h1::Connection;
-  struct Listener;
 
-  Result<void> start(Listener& listener);
-  void end(Listener& listener);
-  core::Task<void> accept(Listener& listener);
-  void tell_of_descriptors();
+  core::Handle& next_handle() override;
+  void accepted(const core::Address& peer, bool secure) override;
+  void dropped(net::Acceptor::Dropped why) noexcept override;
   // Returns false if the connection must be closed at once.
   [[nodiscard]] bool admit(h1::Connection& connection);
   void make_room();
@@ -194,9 +182,9 @@ class Server {
   h1::Connection* newest_ = nullptr;  // list of all connections; the server owns them
   struct Shared;
   std::unique_ptr<Shared> shared_;
-  std::unique_ptr<h2::Engine> http2_;  // created for the first HTTP/2 connection
-  std::vector<std::unique_ptr<Listener>> listeners_;
-  core::TaskGroup accepting_;
+  std::unique_ptr<h2::Engine> http2_;         // created for the first HTTP/2 connection
+  std::unique_ptr<h1::Connection> prepared_;  // for the next client
+  net::Acceptor acceptor_;
   core::TaskGroup running_;  // a task for each connection that is not idle
 };
 

@@ -170,7 +170,7 @@ class World {
     EXPECT_TRUE(odd_server_.listen(*core::Address::parse("127.0.0.1:9002")));
     plan_ = plan(0, "0");
     worker.emplace(core, plan_, threads_);
-    const std::vector<http::Listening> listening = {{*core::Address::parse(address), false}};
+    const std::vector<net::Listening> listening = {{*core::Address::parse(address), false}};
     worker->bind(listening);
     worker->listen({.addresses = listening, .tls = {}, .tickets = {}});
   }

@@ -498,7 +498,7 @@ TEST_F(ChangingServer, AnAddedAddressIsListenedOnOnlyWhenTheServerIsTold) {
   EXPECT_TRUE(run_until([&] { return early->ended; }));
   EXPECT_FALSE(early->connected);
 
-  const Listening both[] = {{first}, {added}};
+  const net::Listening both[] = {{first}, {added}};
   ASSERT_TRUE(server->listen_on(both));
   for (const core::Address& to : {first, added}) {
     auto line = connect_to(to);
@@ -511,7 +511,7 @@ TEST_F(ChangingServer, AnAddressThatIsNotListenedOnIsLetGoOf) {
   const core::Address bound = *server->bind(*core::Address::parse("127.0.0.1:0"));
   core::Handle other;
   EXPECT_FALSE(reactor->bind(other, bound, false));
-  const Listening first[] = {{address}};
+  const net::Listening first[] = {{address}};
   ASSERT_TRUE(server->listen_on(first));
   EXPECT_TRUE(reactor->bind(other, bound, false));
   reactor->close(other);
@@ -526,7 +526,7 @@ TEST_F(ChangingServer, ARemovedAddressServesThoseThatWaitThere) {
   std::vector<std::unique_ptr<Line>> waiting;
   for (int i = 0; i < 100; ++i) waiting.push_back(connect_to(removed));  // more than the server accepts in one turn
   EXPECT_EQ(server->counters().accepted, 1u);
-  const Listening rest[] = {{kept}};
+  const net::Listening rest[] = {{kept}};
   ASSERT_TRUE(server->listen_on(rest));
   for (const auto& line : waiting) {
     ASSERT_TRUE(line->connected);
