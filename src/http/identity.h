@@ -21,7 +21,11 @@ struct Identity {
   double expires_s = std::numeric_limits<double>::infinity();
 };
 
-// Null if no policy has authenticated the sender.
+// These return null if no policy has authenticated the sender.
+[[nodiscard]] inline std::shared_ptr<const Claims> shared_claims_of(const Exchange& exchange) {
+  const auto* const identity = exchange.attributes.find<Identity>();
+  return identity != nullptr ? identity->claims : nullptr;
+}
 [[nodiscard]] inline const Claims* claims_of(const Exchange& exchange) {
   const auto* const identity = exchange.attributes.find<Identity>();
   return identity != nullptr ? identity->claims.get() : nullptr;

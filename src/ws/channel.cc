@@ -391,11 +391,13 @@ CloseCode Channel::account() {
   return CloseCode::none;
 }
 
+void Channel::cut() {
+  lose();
+  duplex_.cut();
+}
+
 void Channel::abandon() {
-  if (!receiving_) {
-    lose();
-    return duplex_.cut();
-  }
+  if (!receiving_) return cut();
   decoder_.release();
   held_ = 0;
   refuse(CloseCode::try_again_later);

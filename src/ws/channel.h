@@ -105,6 +105,10 @@ class Channel {
   // not read what is sent, so the connection is cut and waiting sends fail. Resumes no coroutine.
   void abandon();
 
+  // Cuts the connection: nothing more is received or sent, and waiting calls fail in the loop's next turn. Resumes no
+  // coroutine.
+  void cut();
+
   // The peer's code if it closed first, otherwise ours. `none` while the conversation is open; `abnormal` if the
   // connection was lost.
   [[nodiscard]] CloseCode close_code() const { return code_; }

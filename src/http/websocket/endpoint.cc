@@ -62,6 +62,10 @@ class Endpoint::Conversation final : public Upgrade {
       : endpoint_(std::move(endpoint)),
         peer_(exchange.request.peer),
         protocol_(std::move(handshake.protocol)),
+        path_(exchange.request.path),
+        query_(exchange.request.query),
+        claims_(shared_claims_of(exchange)),
+        secure_(exchange.request.secure),
         deflate_(handshake.deflate),
         expires_s_(expires_s_of(exchange)),
         next_(endpoint_->newest_) {
@@ -87,7 +91,12 @@ class Endpoint::Conversation final : public Upgrade {
     core::TaskGroup ending;
     const Instant end = expiry(expires_s_, duplex.reactor());
     if (end != never) ending.spawn(end_at(channel, duplex.reactor(), end));
-    const Opening opening{.peer = peer_, .protocol = protocol_};
+    const Opening opening{.peer = peer_,
+                          .protocol = protocol_,
+                          .path = path_,
+                          .query = query_,
+                          .claims = claims_.get(),
+                          .secure = secure_};
     co_await endpoint_->service_.converse(channel, opening);
     ending.cancel();
     co_await channel.close();
@@ -108,6 +117,10 @@ class Endpoint::Conversation final : public Upgrade {
   const std::shared_ptr<Endpoint> endpoint_;
   std::string peer_;
   std::string protocol_;
+  std::string path_;
+  std::string query_;
+  std::shared_ptr<const Claims> claims_;
+  bool secure_;
   std::optional<ws::DeflateParameters> deflate_;
   const double expires_s_;  // of the client's credentials
   ws::Channel* channel_ = nullptr;

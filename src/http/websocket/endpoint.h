@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/task.h"
+#include "http/claims.h"
 #include "http/server.h"
 #include "http/websocket/handshake.h"
 #include "ws/channel.h"
@@ -15,6 +16,10 @@ namespace sluice::http::websocket {
 struct Opening {
   std::string_view peer;      // the client's address, without its port
   std::string_view protocol;  // the agreed subprotocol; empty: none
+  std::string_view path;      // of the handshake's request, decoded
+  std::string_view query;     // of the handshake's request, as it was sent, without '?'
+  const Claims* claims;       // about the client; null if no policy has authenticated it
+  bool secure;                // over TLS
 };
 
 // The application behind WebSocket conversations. Belongs to one core and serves any number of conversations at a time.
