@@ -1,0 +1,130 @@
+#include "msg/channel_session.h"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include "msg/sessions.h"
+
+namespace sluice::msg {
+namespace {
+
+ws::CloseCode close_code_of(Ended why) {
+  return why == Ended::by_server ? ws::CloseCode::going_away : ws::CloseCode::protocol_error;
+}
+
+}  // namespace
+
+ChannelSession::ChannelSession(Sessions& sessions, ws::Channel& channel, Handshake handshake)
+    : Session(sessions, sessions.next_id()), channel_(&channel), handshake_(std::move(handshake)) {
+  peer_ = handshake_.peer;
+}
+
+core::Task<void> run_session(Sessions& sessions, ws::Channel& channel, Handshake handshake) {
+  if (!sessions.admits(handshake.peer)) {
+    ++sessions.counting().refused;
+    co_await channel.close(ws::CloseCode::try_again_later);
+    co_return;
+  }
+  auto* const made = new ChannelSession(sessions, channel, std::move(handshake));
+  const SessionRef session(*made);
+  ++sessions.counting().accepted;
+  sessions.add(*made);
+  struct Detach {
+    ChannelSession& session;
+    ~Detach() { session.detach(); }
+  } detach{*made};
+  sessions.set_open(*made);
+  try {
+    co_await made->receive();
+  } catch (const std::bad_alloc&) {
+    ++sessions.counting().out_of_memory;
+    made->cut(Ended::lost);
+  }
+}
+
+core::Task<void> ChannelSession::receive() {
+  Sessions::Counters& counters = sessions_.counting();
+  FrameDecoder decoder(sessions_.options().most_body);
+  Buffer input;
+  while (channel_ != nullptr) {
+    const auto message = co_await channel_->receive();
+    if (!message) {
+      cut(channel_->closed_by_peer() ? Ended::by_peer : Ended::lost);
+      co_return;
+    }
+    if (!open()) continue;  // waits for the peer's answer to the close frame
+    counters.bytes_in += message->data.size();
+    if (message->kind == ws::Message::Kind::binary) {
+      input.append(message->data);
+      co_await handle_frames(decoder, input);
+      if (input.empty()) {
+        sessions_.give_back(std::exchange(input, {}));
+        continue;
+      }
+    }
+    if (open()) {
+      ++counters.bad_frames;
+      send_error({}, ErrorCode::bad_frame, "A message must be binary and consist of whole frames.");
+      close(Ended::refused);
+    }
+  }
+}
+
+core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& input) {
+  while (open()) {
+    const auto next = decoder.next(input);
+    if (!next) {
+      ++sessions_.counting().bad_frames;
+      send_error(Frame{.id = decoder.refusal().id},
+                 next.error().code == Errc::limit ? ErrorCode::too_large : ErrorCode::bad_frame,
+                 decoder.refusal().text());
+      close(Ended::refused);
+      co_return;
+    }
+    if (!*next) co_return;
+    if (auto waits = pass(**next)) co_await std::move(waits);
+    co_await Room(*this);
+  }
+}
+
+void ChannelSession::turn_end() {
+  if (channel_ == nullptr) return;
+  if (state() == State::ended) return channel_->cut();
+  if (writing_ == nullptr && !outbox_.empty()) {
+    spawn([this] { return write(); }, writing_);
+  } else if (writing_ == nullptr && state() == State::ending && !handling_) {
+    channel_->drain(close_code_of(why_ended()));
+  }
+}
+
+core::Task<void> ChannelSession::write() {
+  const Place place{writing_};
+  const SessionRef self(*this);
+  while (!outbox_.empty()) {
+    Outbox now = std::move(outbox_);
+    in_flight_ = now.size();
+    std::array<iovec, 1> part;
+    Outbox::Position at;
+    for (auto some = now.gather(at, part); !some.empty(); some = now.gather(at, part)) {
+      std::string_view bytes(static_cast<const char*>(part[0].iov_base), part[0].iov_len);
+      while (!bytes.empty()) {
+        const std::size_t size = first_frame_size(bytes);
+        if (!co_await channel_->send(ws::Message::Kind::binary, bytes.substr(0, size))) co_return;
+        bytes.remove_prefix(size);
+      }
+    }
+    in_flight_ = 0;
+    sessions_.give_back(std::move(now.bytes()));
+    written();
+  }
+  if (state() == State::ending) mark();
+}
+
+void ChannelSession::detach() noexcept {
+  if (writing_ != nullptr) core::TaskGroup::cancel(*writing_);
+  channel_ = nullptr;
+  cut(Ended::lost);
+}
+
+}  // namespace sluice::msg

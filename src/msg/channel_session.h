@@ -1,0 +1,36 @@
+#pragma once
+
+#include "core/task.h"
+#include "msg/session.h"
+#include "ws/channel.h"
+
+namespace sluice::msg {
+
+// Runs a session over a WebSocket, until it ends. Each binary message of the client holds one or more whole frames; the
+// service sends each frame in a binary message of its own. `channel` and `sessions` outlive the task.
+[[nodiscard]] core::Task<void> run_session(Sessions& sessions, ws::Channel& channel, Handshake handshake);
+
+class ChannelSession final : public Session {
+ public:
+  ChannelSession(Sessions& sessions, ws::Channel& channel, Handshake handshake);
+
+  [[nodiscard]] bool secure() const override { return handshake_.secure; }
+  [[nodiscard]] const Handshake* handshake() const override { return &handshake_; }
+
+ private:
+  friend core::Task<void> run_session(Sessions& sessions, ws::Channel& channel, Handshake handshake);
+  ~ChannelSession() override = default;
+  void turn_end() override;
+
+  core::Task<void> receive();
+  core::Task<void> handle_frames(FrameDecoder& decoder, Buffer& input);
+  core::Task<void> write();
+  // The channel is about to be destroyed.
+  void detach() noexcept;
+
+  ws::Channel* channel_;  // null after its end
+  const Handshake handshake_;
+  core::TaskGroup::Member* writing_ = nullptr;
+};
+
+}  // namespace sluice::msg

@@ -1,0 +1,139 @@
+#include "msg/session.h"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "msg/sessions.h"
+
+namespace sluice::msg {
+namespace {
+
+struct Handling {
+  explicit Handling(bool& set) : flag(set) { flag = true; }
+  Handling(const Handling&) = delete;
+  ~Handling() { flag = false; }
+  bool& flag;
+};
+
+}  // namespace
+
+Session::Session(Sessions& sessions, std::uint64_t id) : sessions_(sessions), id_(id) {}
+
+bool Session::admits() {
+  if (state_ != State::open && !(state_ == State::ending && handling_)) return false;
+  if (queued() < sessions_.options().most_queued && !is_full_) [[likely]]
+    return true;
+  ++sessions_.counting().dropped;
+  if (sessions_.options().slow_receiver == SlowReceiver::close) {
+    cut(Ended::slow);
+  } else {
+    is_full_ = true;
+    ++missed_;
+  }
+  return false;
+}
+
+bool Session::send(const Frame& frame) {
+  if (frame.body.size() > largest_body || !admits()) return false;
+  if (outbox_.bytes().capacity() == 0) outbox_.bytes() = sessions_.take_buffer();
+  const std::size_t before = outbox_.size();
+  outbox_.append(frame);
+  count(outbox_.size() - before);
+  return true;
+}
+
+bool Session::send(const Payload& payload) {
+  if (!admits()) return false;
+  if (outbox_.bytes().capacity() == 0 && payload->size() <= Outbox::copied_bytes) {
+    outbox_.bytes() = sessions_.take_buffer();
+  }
+  const std::size_t before = outbox_.size();
+  outbox_.append(payload);
+  count(outbox_.size() - before);
+  return true;
+}
+
+bool Session::send_error(const Frame& about, ErrorCode code, std::string_view text) {
+  if (about.is_error() || !admits()) return false;
+  if (outbox_.bytes().capacity() == 0) outbox_.bytes() = sessions_.take_buffer();
+  const std::size_t before = outbox_.size();
+  outbox_.append_error(about, code, text);
+  count(outbox_.size() - before);
+  return true;
+}
+
+void Session::count(std::size_t bytes) {
+  Sessions::Counters& counters = sessions_.counting();
+  ++counters.frames_out;
+  counters.bytes_out += bytes;
+  mark();
+}
+
+bool Session::has_room() const noexcept { return queued() <= sessions_.options().most_queued / 2 || !open(); }
+
+void Session::written() {
+  if (std::exchange(is_full_, false)) mark_gap();
+  if (waits_for_room_) std::exchange(waits_for_room_, nullptr).resume();
+}
+
+void Session::mark_gap() {
+  const std::uint32_t missed = std::exchange(missed_, 0);
+  std::array<std::byte, 4> body{};
+  for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<std::byte>(missed >> (24 - 8 * i));
+  send(Frame{.id = gap_id, .body = body});
+}
+
+core::Task<void> Session::pass(const Frame& frame) {
+  try {
+    const Handling handling(handling_);
+    core::Task<void> task = sessions_.dispatch(*this, frame);
+    return task ? wait_for(std::move(task), frame) : std::move(task);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    handler_failed(frame, error);
+    return {};
+  }
+}
+
+core::Task<void> Session::wait_for(core::Task<void> handler, Frame frame) {
+  try {
+    const Handling handling(handling_);
+    co_await std::move(handler);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    handler_failed(frame, error);
+  }
+}
+
+void Session::handler_failed(const Frame& frame, const std::exception& error) {
+  ++sessions_.counting().failed_handlers;
+  log_error(fmt::format("the handler of message {} failed: {}", frame.id, error.what()));
+  send_error(frame, ErrorCode::internal, "The message could not be handled.");
+}
+
+void Session::close(Ended why) {
+  if (state_ >= State::ending) return;
+  set_state(state_ == State::opening ? State::ended : State::ending, why);
+}
+
+void Session::cut(Ended why) {
+  if (state_ != State::ended) set_state(State::ended, state_ == State::ending ? why_ : why);
+}
+
+void Session::set_state(State state, Ended why) {
+  SLUICE_ASSERT(state > state_);
+  state_ = state;
+  why_ = why;
+  mark();
+}
+
+void Session::mark() { sessions_.mark(*this); }
+
+}  // namespace sluice::msg

@@ -1,0 +1,202 @@
+#pragma once
+
+#include <any>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "core/slab.h"
+#include "core/task.h"
+#include "msg/frame.h"
+#include "msg/outbox.h"
+#include "msg/payload.h"
+
+namespace sluice::msg {
+
+class Sessions;
+
+// Message ids from first_reserved_id on belong to the protocol (docs/formats/frame.md).
+inline constexpr std::uint32_t first_reserved_id = 0xFFFFFF00;
+inline constexpr std::uint32_t ping_id = 0xFFFFFF00;  // answered with the same frame if it is correlated
+inline constexpr std::uint32_t gap_id = 0xFFFFFF01;   // body: how many frames were dropped before this one, as a u32
+
+// Why a session has ended.
+enum class Ended : std::uint8_t {
+  by_peer,    // the peer ended its side
+  by_server,  // close(), or a drain
+  idle,       // the peer was silent for too long
+  refused,    // an invalid frame, or one that did not arrive in time
+  slow,       // the peer read too slowly
+  lost,       // the connection failed
+};
+
+// The facts about a session that began with a WebSocket handshake.
+struct Handshake {
+  std::string peer;                                              // the client's address, without its port
+  bool secure = false;                                           // over TLS
+  std::string path;                                              // of the request, decoded
+  std::string query;                                             // as it was sent, without '?'
+  std::string protocol;                                          // the agreed subprotocol; empty: none
+  std::vector<std::pair<std::string, std::string>> claims = {};  // path and text of each claim about the client
+};
+
+// A client's conversation on one core: frames come in through the Dispatcher and go out through the functions below.
+// Referred to by SessionRef; valid after its end, when everything sent is dropped.
+class Session : public core::SlabAllocated {
+ public:
+  enum class State : std::uint8_t {
+    opening,  // accepted; the TLS handshake is not complete
+    open,
+    ending,  // no frames are read any more; a waiting handler still ends, and what is queued is written
+    ended,
+  };
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Unique over the cores of a process and over its restarts on one machine.
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool open() const { return state_ == State::open; }
+  [[nodiscard]] const std::string& peer() const { return peer_; }  // the client's address, without its port
+  [[nodiscard]] virtual bool secure() const = 0;                   // over TLS
+  // Null if the session did not begin with a WebSocket handshake.
+  [[nodiscard]] virtual const Handshake* handshake() const { return nullptr; }
+  [[nodiscard]] std::size_t queued() const { return outbox_.size() + in_flight_; }  // bytes that are not written yet
+
+  // Queue a frame. All frames of one turn of the loop leave in one write. They return false, and drop the frame, if the
+  // session does not send any more, its queue is full (SessionOptions::most_queued), or the body is larger than
+  // largest_body.
+  bool send(const Frame& frame);
+  bool send(const Payload& payload);
+  bool send(std::uint32_t id, std::span<const std::byte> body) { return send(Frame{.id = id, .body = body}); }
+  bool send(std::uint32_t id, std::string_view body) { return send(id, bytes_of(body)); }
+  // Answers `to`, with its correlation id if it has one.
+  bool reply(const Frame& to, std::uint32_t id, std::span<const std::byte> body) {
+    return send(Frame{.id = id,
+                      .flags = static_cast<std::uint8_t>(to.flags & correlated_flag),
+                      .correlation = to.correlation,
+                      .body = body});
+  }
+  bool reply(const Frame& to, std::uint32_t id, std::string_view body) { return reply(to, id, bytes_of(body)); }
+  // Answers `about` with an error frame. An error frame is never answered.
+  bool send_error(const Frame& about, ErrorCode code, std::string_view text);
+
+  // Reads no more frames, lets a waiting handler end, writes what is queued, and ends the connection.
+  void close(Ended why = Ended::by_server);
+  // Ends the connection at the end of this turn: cancels a waiting handler, and drops what is queued.
+  void cut(Ended why);
+
+  // For the application; dropped when the session ends, after Service::closed().
+  std::any data;
+
+ protected:
+  Session(Sessions& sessions, std::uint64_t id);
+  virtual ~Session() = default;
+
+  // Called at the end of a turn in which something was queued, or the state has changed. open or ending: starts to
+  // write unless a write is running. ended: releases the connection and cancels its tasks.
+  virtual void turn_end() = 0;
+
+  [[nodiscard]] Ended why_ended() const { return why_; }
+  void set_state(State state, Ended why);
+  void mark();
+  // Starts a task of the session; `place` refers to it until it ends. Without memory for it, the session ends.
+  template <class Make>
+  void spawn(Make make, core::TaskGroup::Member*& place) noexcept;
+  // Lets the handler of this frame run. Returns the rest of its work if it waits, otherwise an empty Task.
+  [[nodiscard]] core::Task<void> pass(const Frame& frame);
+  // Called when what was taken from the outbox has been written: ends a gap, and wakes the reader.
+  void written();
+
+  // `co_await Room(*this)` waits while more than half of the queue's limit waits to be written, so that a client that
+  // does not read its answers is not read either.
+  class Room {
+   public:
+    explicit Room(Session& session) : session_(session) {}
+    Room(const Room&) = delete;
+    ~Room() {
+      if (waiting_) session_.waits_for_room_ = nullptr;
+    }
+    [[nodiscard]] bool await_ready() const noexcept { return session_.has_room(); }
+    void await_suspend(std::coroutine_handle<> caller) noexcept {
+      session_.waits_for_room_ = caller;
+      waiting_ = true;
+    }
+    void await_resume() noexcept { waiting_ = false; }
+
+   private:
+    Session& session_;
+    bool waiting_ = false;
+  };
+
+  Sessions& sessions_;
+  Outbox outbox_;
+  std::size_t in_flight_ = 0;  // bytes that a running write has taken
+  std::string peer_;
+  // Of a task that spawn() started: set to null when the task ends or is cancelled.
+  struct Place {
+    core::TaskGroup::Member*& place;
+    ~Place() { place = nullptr; }
+  };
+  bool handling_ = false;  // a handler runs or waits
+
+ private:
+  friend class Sessions;
+  friend class SessionRef;
+
+  // Whether a frame may be queued now. If the queue is full, does what SessionOptions::slow_receiver says.
+  [[nodiscard]] bool admits();
+  // Called after a frame of this size was queued.
+  void count(std::size_t bytes);
+  [[nodiscard]] bool has_room() const noexcept;
+  void mark_gap();
+  core::Task<void> wait_for(core::Task<void> handler, Frame frame);
+  void handler_failed(const Frame& frame, const std::exception& error);
+
+  const std::uint64_t id_;
+  std::uint32_t references_ = 0;
+  std::uint32_t missed_ = 0;  // frames dropped since the queue was full
+  std::size_t index_ = 0;     // in Sessions::all_
+  Session* next_marked_ = nullptr;
+  std::coroutine_handle<> waits_for_room_;
+  State state_ = State::opening;
+  Ended why_ = Ended::lost;
+  bool marked_ = false;
+  bool was_open_ = false;
+  bool is_full_ = false;  // SlowReceiver::mark_gaps: nothing is queued until everything has been written
+};
+
+// A counted reference to a session. Of one core: neither the count nor the session may be used by another.
+class SessionRef {
+ public:
+  SessionRef() = default;
+  explicit SessionRef(Session& session) : session_(&session) { ++session.references_; }
+  SessionRef(const SessionRef& other) : session_(other.session_) {
+    if (session_ != nullptr) ++session_->references_;
+  }
+  SessionRef(SessionRef&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  SessionRef& operator=(SessionRef other) noexcept {
+    std::swap(session_, other.session_);
+    return *this;
+  }
+  ~SessionRef() {
+    if (session_ != nullptr && --session_->references_ == 0) delete session_;
+  }
+
+  explicit operator bool() const { return session_ != nullptr; }
+  Session& operator*() const { return *session_; }
+  Session* operator->() const { return session_; }
+
+ private:
+  Session* session_ = nullptr;
+};
+
+}  // namespace sluice::msg

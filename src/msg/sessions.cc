@@ -1,0 +1,141 @@
+#include "msg/sessions.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace sluice::msg {
+namespace {
+
+constexpr std::size_t most_spare_buffers = 16 * 1024;
+constexpr std::size_t new_buffer_bytes = 1024;
+constexpr std::size_t spare_buffer_bytes = 64 * 1024;  // a larger buffer is freed
+
+}  // namespace
+
+// The ids of a core begin with the time in microseconds, and no core begins a session in each microsecond. So a process
+// that starts later has greater ids. The lowest eight bits are the core.
+Sessions::Sessions(core::Reactor& reactor, unsigned core, Dispatcher& dispatcher, Observer* observer,
+                   const SessionOptions& options)
+    : reactor_(reactor),
+      dispatcher_(dispatcher),
+      observer_(observer),
+      options_(options),
+      id_(static_cast<std::uint64_t>(reactor.wall_clock_ns() / 1000) << 8 | core) {
+  SLUICE_ASSERT(core < 256);
+}
+
+Sessions::~Sessions() { cut(); }
+
+void Sessions::cut() {
+  for (Session* session : all_) session->cut(Ended::by_server);
+  turn_end();
+  tasks_.cancel();
+}
+
+Session* Sessions::find(std::uint64_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+void Sessions::broadcast(const Payload& payload) {
+  for (Session* session : all_) session->send(payload);
+}
+
+bool Sessions::admits(const std::string& peer) const {
+  if (all_.size() >= options_.sessions) return false;
+  if (options_.sessions_per_address == 0) return true;
+  const auto found = per_address_.find(peer);
+  return found == per_address_.end() || found->second < options_.sessions_per_address;
+}
+
+void Sessions::add(Session& session) {
+  all_.reserve(all_.size() + 1);  // from here on, only the maps can throw
+  by_id_.emplace(session.id(), &session);
+  if (options_.sessions_per_address != 0) {
+    try {
+      ++per_address_[session.peer()];
+    } catch (...) {
+      by_id_.erase(session.id());
+      throw;
+    }
+  }
+  session.index_ = all_.size();
+  all_.push_back(&session);
+  ++session.references_;
+  counters_.open = all_.size();
+}
+
+void Sessions::set_open(Session& session) {
+  session.set_state(Session::State::open, Ended::lost);
+  session.was_open_ = true;
+  if (observer_ != nullptr) observer_->opened(session);
+}
+
+void Sessions::remove(Session& session) {
+  by_id_.erase(session.id());
+  if (options_.sessions_per_address != 0) {
+    const auto found = per_address_.find(session.peer());
+    if (--found->second == 0) per_address_.erase(found);
+  }
+  all_[session.index_] = all_.back();
+  all_[session.index_]->index_ = session.index_;
+  all_.pop_back();
+  counters_.open = all_.size();
+  if (--session.references_ == 0) delete &session;
+}
+
+core::Task<void> Sessions::dispatch(Session& session, const Frame& frame) {
+  ++counters_.frames_in;
+  if (frame.id < first_reserved_id) [[likely]]
+    return dispatcher_.dispatch(session, frame);
+  if (frame.id == ping_id) {
+    if (frame.is_correlated()) session.reply(frame, ping_id, frame.body);
+  } else {
+    session.send_error(frame, ErrorCode::unknown_message, "This message id is reserved.");
+  }
+  return {};
+}
+
+Buffer Sessions::take_buffer() {
+  if (spare_.empty()) return Buffer(new_buffer_bytes);
+  Buffer taken = std::move(spare_.back());
+  spare_.pop_back();
+  return taken;
+}
+
+void Sessions::give_back(Buffer&& buffer) {
+  if (buffer.capacity() == 0 || buffer.capacity() > spare_buffer_bytes || spare_.size() >= most_spare_buffers) {
+    buffer.release();
+    return;
+  }
+  buffer.clear();
+  spare_.push_back(std::move(buffer));
+}
+
+void Sessions::mark(Session& session) {
+  if (session.marked_) return;
+  session.marked_ = true;
+  session.next_marked_ = nullptr;
+  *last_marked_ = &session;
+  last_marked_ = &session.next_marked_;
+  reactor_.at_turn_end(hook_);
+}
+
+// A session may be marked again, and others may be marked, while this runs.
+void Sessions::turn_end() noexcept {
+  while (first_marked_ != nullptr) {
+    Session& session = *first_marked_;
+    first_marked_ = session.next_marked_;
+    if (first_marked_ == nullptr) last_marked_ = &first_marked_;
+    session.marked_ = false;
+    session.turn_end();
+    if (session.state() != Session::State::ended || session.marked_) continue;
+    if (observer_ != nullptr && session.was_open_) observer_->closed(session, session.why_);
+    session.data.reset();
+    remove(session);
+  }
+  arena_.reset();
+}
+
+}  // namespace sluice::msg

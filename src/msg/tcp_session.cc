@@ -1,0 +1,187 @@
+#include "msg/tcp_session.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <utility>
+
+#include "base/assert.h"
+#include "core/next_turn.h"
+#include "msg/sessions.h"
+
+namespace sluice::msg {
+namespace {
+
+constexpr std::size_t read_bytes = 16 * 1024;
+constexpr std::size_t turn_bytes = 64 * 1024;  // of frames of one session in a turn of the loop
+constexpr std::size_t parts_per_write = 16;
+constexpr Duration lingering_time = 2s;
+constexpr std::size_t lingering_bytes = 256 * 1024;
+
+}  // namespace
+
+TcpSession::TcpSession(Sessions& sessions, net::tls::CoreState& tls)
+    : Session(sessions, sessions.next_id()), Watch(stream_), tls_(tls), stream_(sessions.reactor()) {}
+
+TcpSession::~TcpSession() { SLUICE_ASSERT(!watching() && reading_ == nullptr && writing_ == nullptr); }
+
+void TcpSession::begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context) {
+  peer_ = std::move(peer);
+  tls_context_ = std::move(context);
+  stream_.set_slowest(sessions_.options().slowest_client);
+  heard_ = sessions_.reactor().now();
+  sessions_.add(*this);
+  serve();
+}
+
+void TcpSession::serve() {
+  spawn([this] { return run(); }, reading_);
+}
+
+void TcpSession::woken(Woken why) {
+  const SessionOptions& options = sessions_.options();
+  const Instant now = sessions_.reactor().now();
+  if (why != Woken::late) return serve();
+  if (now - heard_ >= options.idle_timeout) return close(Ended::idle);
+  if (!std::exchange(pinged_, true)) send(Frame{.id = ping_id});
+  if (!watch(heard_ + options.idle_timeout)) serve();
+}
+
+core::Task<void> TcpSession::run() {
+  const Place place{reading_};
+  const SessionRef self(*this);
+  const SessionOptions& options = sessions_.options();
+  try {
+    if (state() == State::opening) {
+      if (tls_context_ && !co_await shake_hands()) co_return;
+      if (state() == State::opening) sessions_.set_open(*this);
+    }
+    // Watching fails if bytes have arrived meanwhile.
+    while (co_await read_frames()) {
+      if (watch(heard_ + std::min(options.heartbeat, options.idle_timeout))) co_return;
+    }
+  } catch (const std::bad_alloc&) {
+    ++sessions_.counting().out_of_memory;
+    cut(Ended::lost);
+  }
+  if (!open()) mark();  // the session may have waited for this
+}
+
+core::Task<bool> TcpSession::shake_hands() {
+  const Instant deadline = sessions_.reactor().now() + sessions_.options().handshake_timeout;
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), tls_, deadline);
+  if (done) co_return true;
+  if (stream_.tls()->has_received()) ++sessions_.counting().failed_handshakes;
+  cut(Ended::lost);
+  co_return false;
+}
+
+core::Task<bool> TcpSession::read_frames() {
+  core::Reactor& reactor = sessions_.reactor();
+  Sessions::Counters& counters = sessions_.counting();
+  struct Input {
+    Sessions& sessions;
+    Buffer buffer = sessions.take_buffer();
+    ~Input() { sessions.give_back(std::move(buffer)); }
+  } input{sessions_};
+  FrameDecoder decoder(sessions_.options().most_body);
+  core::TurnShare turn(reactor, turn_bytes);
+  Instant deadline = never;  // of an incomplete frame
+  while (open()) {
+    const auto next = decoder.next(input.buffer);
+    if (!next) {
+      ++counters.bad_frames;
+      const bool too_large = next.error().code == Errc::limit;
+      send_error(Frame{.id = decoder.refusal().id}, too_large ? ErrorCode::too_large : ErrorCode::bad_frame,
+                 decoder.refusal().text());
+      close(Ended::refused);
+      break;
+    }
+    if (*next) {
+      deadline = never;
+      const std::size_t size = header_size + (*next)->body.size();
+      if (auto waits = pass(**next)) co_await std::move(waits);
+      co_await Room(*this);
+      if (turn.spend(size)) co_await turn.next_turn();
+      continue;
+    }
+    if (input.buffer.empty()) {
+      deadline = never;
+    } else if (deadline == never) {
+      deadline = reactor.now() + sessions_.options().frame_timeout;
+    }
+    net::Stream::Read reading =
+        stream_.read(input.buffer, std::max(read_bytes, decoder.needed()), deadline, decoder.needed());
+    if (!reading.attempt()) {
+      if (input.buffer.empty()) co_return true;
+      (void)co_await reading;
+    }
+    const auto got = reading.await_resume();
+    if (!got) {
+      const bool late = got.error().code == Errc::timed_out;
+      if (late && open()) ++counters.bad_frames;
+      cut(late ? Ended::refused : Ended::lost);
+      break;
+    }
+    if (*got == 0) {
+      close(input.buffer.empty() ? Ended::by_peer : Ended::lost);
+      break;
+    }
+    counters.bytes_in += *got;
+    heard_ = reactor.now();
+    pinged_ = false;
+  }
+  co_return false;
+}
+
+void TcpSession::turn_end() {
+  if (state() == State::ended || (state() == State::ending && !handling_)) {
+    unwatch();
+    if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);
+  }
+  if (state() == State::ended) {
+    if (writing_ != nullptr) core::TaskGroup::cancel(*writing_);
+    stream_.close();
+    return;
+  }
+  if (writing_ != nullptr || (outbox_.empty() && !finishes())) return;
+  spawn([this] { return write(); }, writing_);
+}
+
+core::Task<void> TcpSession::write() {
+  const Place place{writing_};
+  const SessionRef self(*this);
+  std::array<iovec, parts_per_write> parts;
+  while (!outbox_.empty()) {
+    Outbox now = std::move(outbox_);
+    in_flight_ = now.size();
+    Outbox::Position at;
+    for (auto some = now.gather(at, parts); !some.empty(); some = now.gather(at, parts)) {
+      const auto done = co_await stream_.write(some, sessions_.options().write_timeout);
+      if (!done) {
+        cut(done.error().code == Errc::timed_out ? Ended::slow : Ended::lost);
+        co_return;
+      }
+    }
+    in_flight_ = 0;
+    sessions_.give_back(std::move(now.bytes()));
+    written();
+  }
+  if (finishes()) co_await finish();
+}
+
+core::Task<void> TcpSession::finish() {
+  if (co_await stream_.end(sessions_.options().write_timeout)) {
+    const Instant deadline = sessions_.reactor().now() + lingering_time;
+    Buffer dropped;
+    for (std::size_t bytes = 0; bytes < lingering_bytes;) {
+      dropped.clear();
+      const auto got = co_await stream_.read(dropped, read_bytes, deadline);
+      if (!got || *got == 0) break;
+      bytes += *got;
+    }
+  }
+  cut(why_ended());
+}
+
+}  // namespace sluice::msg

@@ -1,0 +1,220 @@
+#include "services/host.h"
+
+#include <csignal>
+#include <deque>
+#include <exception>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <system_error>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/alarm.h"
+#include "core/bound_socket.h"
+#include "core/core.h"
+#include "core/sleep.h"
+#include "http/server.h"
+#include "msg/server.h"
+#include "services/websocket.h"
+
+namespace sluice::services {
+namespace {
+
+constexpr Duration drain_check = 5ms;
+
+core::Address claimed(const std::string& text) {
+  const auto address = core::Address::parse(text);
+  if (!address) throw std::invalid_argument("\"" + text + "\" is not an address to listen on");
+  const auto claimed = core::claim(*address);
+  if (!claimed) throw std::system_error(claimed.error().detail, std::generic_category(), "cannot listen on " + text);
+  return *claimed;
+}
+
+std::shared_ptr<const net::tls::ServerContext> context_of(const net::tls::ServerOptions& options) {
+  if (options.certificates.empty()) throw std::invalid_argument("TLS needs a certificate");
+  auto made = net::tls::ServerContext::make(options);
+  if (made) return std::move(*made);
+  const auto& [index, file, text] = made.error();
+  const auto& pair = options.certificates[index];
+  using File = net::tls::Problem::File;
+  throw std::invalid_argument((file == File::key  ? pair.key
+                               : file == File::ca ? options.client_ca
+                                                  : pair.certificate) +
+                              ": " + text);
+}
+
+}  // namespace
+
+struct Host::Shared {
+  // Makes a core drain. Allocated at start, because there may be no memory at shutdown.
+  struct Drain : core::Letter {
+    Drain() : Letter([](core::Letter& letter) noexcept { static_cast<Drain&>(letter).alarm->ring(); }) {}
+    core::Alarm* alarm = nullptr;
+  };
+
+  std::vector<net::Listening> addresses;  // for frames
+  std::vector<net::Listening> websocket_addresses;
+  std::shared_ptr<const net::tls::ServerContext> tls;
+  std::shared_ptr<const net::tls::ServerContext> websocket_tls;  // offers HTTP by ALPN
+  std::shared_ptr<const net::tls::TicketKeys> tickets;
+  std::vector<msg::Context*> contexts;
+  std::deque<Drain> drains;
+  std::optional<core::BlockingPool> threads;
+  pthread_t main{};
+};
+
+// One core: its services, sessions and listeners.
+class Host::PerCore final : msg::Sessions::Observer {
+ public:
+  PerCore(core::Core& core, const HostOptions& options, Shared& shared);
+  PerCore(const PerCore&) = delete;
+  ~PerCore() = default;
+
+  void set_up(const std::vector<std::function<void(msg::Context&)>>& make);
+
+ private:
+  void opened(msg::Session& session) override {
+    for (const auto& entry : context_.services()) entry.service->opened(session);
+  }
+  void closed(msg::Session& session, msg::Ended why) override {
+    for (const auto& entry : context_.services()) entry.service->closed(session, why);
+  }
+  template <class AnyServer>
+  void listen(AnyServer& server, const std::vector<net::Listening>& addresses);
+  core::Task<void> end_when_told();
+
+  core::Core& core_;
+  const HostOptions& options_;
+  Shared& shared_;
+  msg::Dispatcher dispatcher_;
+  msg::Sessions sessions_;
+  msg::Context context_;
+  core::Alarm told_to_end_;
+  WebSocketSite site_;
+  http::Server http_;
+  msg::Server server_;
+};
+
+Host::PerCore::PerCore(core::Core& core, const HostOptions& options, Shared& shared)
+    : core_(core),
+      options_(options),
+      shared_(shared),
+      sessions_(core.reactor(), core.index(), dispatcher_, this, options.sessions),
+      context_(core, sessions_, *shared.threads, shared.contexts),
+      told_to_end_(core.reactor()),
+      site_(sessions_, options.websocket),
+      http_(core.reactor(), site_, {.connections = options.sessions.sessions}),
+      server_(sessions_, {}) {
+  shared.contexts[core.index()] = &context_;
+  shared.drains[core.index()].alarm = &told_to_end_;
+  server_.set_tls(shared.tls, shared.tickets);
+  http_.set_tls(shared.websocket_tls, shared.tickets);
+}
+
+void Host::PerCore::set_up(const std::vector<std::function<void(msg::Context&)>>& make) {
+  for (const auto& make_service : make) make_service(context_);
+  for (const auto& entry : context_.services()) entry.service->configure(context_);
+  for (const auto& entry : context_.services()) entry.service->wire(dispatcher_);
+  listen(server_, shared_.addresses);
+  listen(http_, shared_.websocket_addresses);
+  for (const auto& entry : context_.services()) entry.service->start();
+  core_.tasks().spawn(end_when_told());
+}
+
+template <class AnyServer>
+void Host::PerCore::listen(AnyServer& server, const std::vector<net::Listening>& addresses) {
+  for (const net::Listening& one : addresses) {
+    // Only one listener can bind the path of a unix socket.
+    if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
+    if (const auto listening = server.listen(one.address, one.secure); !listening) {
+      throw std::system_error(listening.error().detail, std::generic_category(),
+                              "cannot listen on " + one.address.text());
+    }
+  }
+}
+
+core::Task<void> Host::PerCore::end_when_told() {
+  core::Reactor& reactor = core_.reactor();
+  (void)co_await told_to_end_.wait(never);
+  const Instant end = reactor.now() + options_.grace;
+  (void)http_.listen_on({});
+  server_.drain(options_.grace / 2);
+  while (!server_.drained() && reactor.now() < end) co_await core::Sleep(reactor, reactor.now() + drain_check);
+  sessions_.cut();
+  http_.drain();
+  for (auto& entry : std::views::reverse(context_.services())) entry.service->stop();
+  core_.stop();
+}
+
+Host::Host(HostOptions options) : options_(std::move(options)), shared_(std::make_unique<Shared>()) {
+  if (options_.websocket.path.value.empty()) options_.websocket.path.value = "/";
+}
+
+Host::~Host() = default;
+
+int Host::run() {
+  try {
+    serve();
+    return 0;
+  } catch (const std::exception& error) {
+    log_error(error.what());
+    return 1;
+  }
+}
+
+void Host::serve() {
+  Shared& shared = *shared_;
+  shared.main = pthread_self();
+  for (const auto& text : options_.listen) shared.addresses.push_back({claimed(text), false});
+  for (const auto& text : options_.listen_tls) shared.addresses.push_back({claimed(text), true});
+  for (const auto& text : options_.listen_websocket) shared.websocket_addresses.push_back({claimed(text), false});
+  for (const auto& text : options_.listen_websocket_tls) shared.websocket_addresses.push_back({claimed(text), true});
+  if (!options_.listen_tls.empty()) shared.tls = context_of(options_.tls);
+  if (!options_.listen_websocket_tls.empty()) {
+    net::tls::ServerOptions tls = options_.tls;
+    tls.alpn = http::alpn_protocols(true, true);
+    shared.websocket_tls = context_of(tls);
+  }
+  shared.tickets = net::tls::TicketKeys::make();
+
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &signals, &before);  // inherited by the threads of the cores
+
+  core::Cores cores({.count = options_.cores, .back_end = options_.back_end});
+  shared.contexts.resize(cores.size());
+  for (unsigned i = 0; i < cores.size(); ++i) shared.drains.emplace_back();
+  shared.threads.emplace(cores.size(), 1024);
+  cores.start([&](core::Core& core) {
+    PerCore per_core(core, options_, shared);
+    per_core.set_up(make_);
+    core.run();
+  });
+  std::vector<net::Listening> all = shared.addresses;
+  all.insert(all.end(), shared.websocket_addresses.begin(), shared.websocket_addresses.end());
+  if (options_.ready) {
+    std::vector<std::string> texts;
+    for (const net::Listening& one : all) texts.push_back(one.address.text());
+    options_.ready(texts);
+  }
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  for (unsigned i = 0; i < cores.size(); ++i) (void)cores.core(i).mailbox().post(shared.drains[i]);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);  // a second signal ends the process at once
+  cores.join();
+  for (const net::Listening& one : all) {
+    if (one.address.family() == AF_UNIX) ::unlink(one.address.text().substr(std::string_view("unix:").size()).c_str());
+  }
+}
+
+void Host::stop() { pthread_kill(shared_->main, SIGTERM); }
+
+}  // namespace sluice::services
