@@ -23,7 +23,7 @@
 
 namespace sluice::msg {
 
-// What a service may use: its core, the sessions of that core, and the other services, here and on other cores. It
+// Gives a service access to its core, the sessions of that core, and the other services, here and on other cores. It
 // belongs to one core.
 class Context {
  public:

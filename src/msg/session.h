@@ -141,7 +141,7 @@ class Session : public core::SlabAllocated {
   Outbox outbox_;
   std::size_t in_flight_ = 0;  // bytes that a running write has taken
   std::string peer_;
-  // Of a task that spawn() started: set to null when the task ends or is cancelled.
+  // Sets the `place` of spawn() to null when its task ends or is cancelled.
   struct Place {
     core::TaskGroup::Member*& place;
     ~Place() { place = nullptr; }
@@ -174,7 +174,7 @@ class Session : public core::SlabAllocated {
   bool is_full_ = false;  // SlowReceiver::mark_gaps: nothing is queued until everything has been written
 };
 
-// A counted reference to a session. Of one core: neither the count nor the session may be used by another.
+// A counted reference to a session. Only the session's core may use it.
 class SessionRef {
  public:
   SessionRef() = default;

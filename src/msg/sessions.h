@@ -19,7 +19,7 @@
 
 namespace sluice::msg {
 
-// What happens to a receiver whose queue is full.
+// The consequence for a receiver whose queue is full.
 enum class SlowReceiver : std::uint8_t {
   close,      // its session ends
   mark_gaps,  // frames are dropped until the queue has been written; then a gap frame says how many
