@@ -31,6 +31,9 @@ std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net
     if (!resolver) resolver.emplace();
     source->resolver = &*resolver;
   }
+  for (const auto& revocations : plan.revocations) {
+    if (auto held = revocations->hold(); !held) return std::move(held.error());
+  }
   for (std::size_t i = 0; i < plan.databases.size(); ++i) {
     const auto& [name, options] = plan.options.databases[i];
     Plan::Database& database = *plan.databases[i];

@@ -22,7 +22,8 @@ struct OpenedDatabase {
 [[nodiscard]] sql::Result<OpenedDatabase> open_database(Loop& loop, const Options& options,
                                                         const Named<sql::DatabaseOptions>& database);
 
-// Opens the shared parts of every database that are not open yet. `resolver`: created when it is needed. Returns the
+// Opens the shared parts of every database that are not open yet, and the files of revocations. `resolver`: created
+// when it is needed. Returns the
 // error, or nothing if all are open.
 [[nodiscard]] std::optional<std::string> open_shared_parts(const Plan& plan, std::optional<net::Resolver>& resolver);
 

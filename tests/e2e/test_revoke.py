@@ -145,7 +145,7 @@ def test_orders_that_are_refused(sluice, tmp_path, query, status, says):
     server = sluice(CONFIG)
     answer = revoke(server, query)
     assert answer.status == status and says in answer.body.decode(), answer.body
-    assert not (tmp_path / "revoked.jsonl").exists()
+    assert (tmp_path / "revoked.jsonl").read_text() == ""
 
 
 def test_who_may_not_revoke(sluice):
@@ -166,8 +166,53 @@ def test_a_file_that_cannot_be_read_refuses_the_start(tmp_path):
         assert "sluice.toml:6" in run.stderr, run.stderr
 
 
+def test_only_one_process_has_the_file(sluice, tmp_path):
+    text = '[server]\nlisten = ["127.0.0.1:0"]\n'
+
+    def run(command, config):
+        (tmp_path / "second.toml").write_text(text + config)
+        return subprocess.run([SLUICE, command, "second.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    def reload():
+        with http1.Connection(first.admin_port) as admin:
+            admin.send("POST /reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return admin.read()
+
+    first = sluice(CONFIG)
+    for jti in "ab":  # the first revocation replaces the file
+        second = run("serve", CONFIG)
+        assert second.returncode == 1 and "revoked.jsonl: another process uses it" in second.stderr, second.stderr
+        assert run("check", CONFIG).returncode == 0
+        assert revoke(first, f"?jti={jti}").status == 200
+        assert reload().status == 200
+    other = sluice(policy("auth", "other.jsonl") + ROUTE.format(path="who", policy="auth"))
+    before = first.file.read_text()
+    first.file.write_text(before + policy("more", "other.jsonl") + ROUTE.format(path="more", policy="more"))
+    refused = reload()
+    assert refused.status == 422 and b"other.jsonl: another process uses it" in refused.body, refused.body
+    other.stop()
+    assert reload().status == 200, "the other process has ended"
+    first.file.write_text(before)
+    assert reload().status == 200
+    assert [ask(first, jti=jti).status for jti in "abc"] == [401, 401, 200]
+
+
+def test_a_file_that_somebody_else_changes_takes_no_revocations(sluice, tmp_path):
+    server = sluice(CONFIG)
+    assert revoke(server, "?jti=a").status == 200
+    with open(tmp_path / "revoked.jsonl", "a") as file:
+        file.write('{"jti":"b"}\n')
+    answer = revoke(server, "?jti=c")
+    assert answer.status == 500 and b"restart the server" in answer.body, answer.body
+    server.stop()
+    server = sluice(CONFIG)
+    assert revoke(server, "?jti=c").status == 200
+    assert [ask(server, jti=jti).status for jti in "abcd"] == [401, 401, 401, 200]
+
+
 def test_a_file_that_cannot_be_written_revokes_nothing(sluice, tmp_path):
     server = sluice(CONFIG)
+    (tmp_path / "revoked.jsonl").unlink()
     (tmp_path / "revoked.jsonl").mkdir()
     answer = revoke(server, "?jti=a")
     assert answer.status == 500 and "Nothing is revoked" in answer.body.decode()

@@ -48,7 +48,8 @@ struct Options {
       .about =
           "A request must carry a signed token, as `Authorization: Bearer ...` or where `from` says. Without a valid "
           "one it is answered 401.",
-      .gives_claims = true};
+      .gives_claims = true,
+      .instead = "a policy may have several keys (in \"jwks\"), issuers and audiences"};
 
   // Where the keys come from: exactly one of these five is set. After loading, paths are relative to the working
   // directory.
@@ -196,8 +197,8 @@ struct Options {
             {.check = check_name});
     v.field("revocations", &Self::revocations,
             "A file in which Sluice keeps the tokens that are revoked with `POST /jwt/revoke` on the admin listener. A "
-            "token without `jti` and without `sub` cannot be revoked in this way. Sluice creates the file at the first "
-            "revocation.",
+            "token without `jti` and without `sub` cannot be revoked in this way. Sluice creates the file if it does "
+            "not exist. Only one process may use it.",
             {.check = check_name});
     v.field("realm", &Self::realm, "The realm in the `WWW-Authenticate` field of a 401.", {.check = check_realm});
     v.field("token_limit", &Self::token_limit, "The longest token.", {.min = 256_B, .max = 60_KiB});

@@ -131,9 +131,13 @@ std::expected<void, std::string> Revocations::open() {
     ::close(file);
     return why;
   };
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0) return refuse(std::unexpected(path_ + ": another process writes to it"));
+  const bool is_locked = ::flock(file, LOCK_EX | LOCK_NB) == 0;
   struct stat status{};
   if (::fstat(file, &status) != 0) return refuse(failed(path_));
+  // Without a name: the other process has just replaced the file.
+  if (!is_locked || status.st_nlink == 0) {
+    return refuse(std::unexpected(path_ + ": another process uses it; each needs a file of its own"));
+  }
   std::string rest(static_cast<std::size_t>(std::max<std::int64_t>(status.st_size - length_, 0)), '\0');
   const ssize_t read = ::pread(file, rest.data(), rest.size(), length_);
   if (read < 0) return refuse(failed(path_));
@@ -144,6 +148,13 @@ std::expected<void, std::string> Revocations::open() {
   if (::ftruncate(file, length_) != 0 || !sync_folder_of(path_)) return refuse(failed(path_));
   file_ = file;
   return {};
+}
+
+bool Revocations::is_current() const {
+  struct stat own{};
+  struct stat named{};
+  return ::fstat(file_, &own) == 0 && ::stat(path_.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
+         own.st_ino == named.st_ino && own.st_size == length_;
 }
 
 std::expected<void, std::string> Revocations::append(std::string_view lines) {
@@ -184,9 +195,15 @@ std::expected<void, std::string> Revocations::prune(double now_s) {
   return {};
 }
 
+std::expected<void, std::string> Revocations::hold() {
+  const std::lock_guard writing(writing_);
+  return file_ < 0 ? open() : std::expected<void, std::string>();
+}
+
 std::expected<void, std::string> Revocations::add(std::span<const Revocation> added, double now_s) {
   constexpr std::size_t step = 1000;
   const std::lock_guard writing(writing_);
+  if (file_ >= 0 && !is_current()) ::close(std::exchange(file_, -1));
   if (file_ < 0) {
     if (auto opened = open(); !opened) return opened;
   }
@@ -200,9 +217,15 @@ std::expected<void, std::string> Revocations::add(std::span<const Revocation> ad
   }
   std::string lines;
   for (const Revocation& entry : added) lines += entry.text() + "\n";
+  // After append() nothing may fail, so the memory is taken before.
+  std::vector<Revocation> fresh(added.begin(), added.end());
+  if (const std::size_t size = entries_.size() + fresh.size(); size > entries_.capacity()) {
+    const std::lock_guard lock(mutex_);
+    entries_.reserve(std::max(size, 2 * entries_.capacity()));
+  }
   if (auto written = append(lines); !written) return written;
   const std::lock_guard lock(mutex_);
-  entries_.insert(entries_.end(), added.begin(), added.end());
+  std::ranges::move(fresh, std::back_inserter(entries_));
   version_.fetch_add(1, std::memory_order_release);
   return {};
 }

@@ -46,6 +46,8 @@ class Revocations {
   Revocations(const Revocations&) = delete;
   ~Revocations();
 
+  // Locks the file for add(), and creates it if it does not exist. Fails if another process has it. Blocks.
+  [[nodiscard]] std::expected<void, std::string> hold();
   // Returns after the entries are on disk and every request from now on finds them. The error is for the operator; then
   // none of them are in effect. May be called by any thread, and blocks.
   [[nodiscard]] std::expected<void, std::string> add(std::span<const Revocation> added, double now_s);
@@ -84,6 +86,8 @@ class Revocations {
   explicit Revocations(std::string path) : path_(std::move(path)) {}
 
   [[nodiscard]] std::expected<void, std::string> open();
+  // Whether the open file still has the name, and nobody else has written to it.
+  [[nodiscard]] bool is_current() const;
   [[nodiscard]] std::expected<void, std::string> append(std::string_view lines);
   // Replaces the file by one without expired entries, and removes them from `entries_`.
   [[nodiscard]] std::expected<void, std::string> prune(double now_s);
@@ -92,7 +96,7 @@ class Revocations {
   bool is_new_ = false;
   // For those who write; not held while a request is served.
   std::mutex writing_;
-  int file_ = -1;             // open and locked after the first add()
+  int file_ = -1;             // open and locked; -1 before hold(), and after an error
   std::int64_t length_ = 0;   // of the complete lines in the file
   std::size_t prune_at_ = 0;  // number of entries
   // For the copies; held for a short time.

@@ -148,7 +148,7 @@ TEST_F(RevocationsTest, OnlyOneMayWrite) {
   const auto second = read().value();
   ASSERT_TRUE(first->add(std::vector<Revocation>{{.id = "a"}}, now));
   EXPECT_EQ(second->add(std::vector<Revocation>{{.id = "b"}}, now).error(),
-            path_.string() + ": another process writes to it");
+            path_.string() + ": another process uses it; each needs a file of its own");
 }
 
 TEST_F(RevocationsTest, AFileThatAnotherHasChangedIsNotOverwritten) {
