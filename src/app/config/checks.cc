@@ -112,7 +112,8 @@ void Checks::check_use(const std::vector<Located<std::string>>& use, std::string
       }
     } else if (!is_first &&
                !gateway::kind_of(type).may_repeat) {  // with two, it is unclear which claims or origins apply
-      complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)));
+      complain(name.position, fmt::format("a route uses one policy of type \"{}\" at most", name_of_value(type)),
+               std::string(gateway::kind_of(type).instead));
     } else if (is_first && gateway::gives_claims(type) && claims_from != nullptr) {
       const bool only_first_is_default = is_default(*claims_from) && !is_default(name);
       complain(name.position,

@@ -999,7 +999,7 @@ TEST(Errors, CorsPolicies) {
       "connect\n");
   EXPECT_EQ(policy(origins, "[policy.more]\ntype = \"cors\"\n" + origins +
                                 "[[files]]\npath = \"/\"\nroot = \"r\"\nuse = [\"web\", \"more\"]\n"),
-            "10:15 a route uses one policy of type \"cors\" at most\n");
+            "10:15 a route uses one policy of type \"cors\" at most | a policy may have several \"origins\"\n");
 }
 
 TEST(Errors, Policies) {
@@ -1079,7 +1079,9 @@ TEST(Errors, Policies) {
   EXPECT_EQ(use("\"auth\""), "");
   EXPECT_EQ(use("\"auht\""), "4:8 there is no [policy.auht] | did you mean \"auth\"?\n");
   EXPECT_EQ(use("\"auth\", \"auth\""), "4:16 \"auth\" comes twice\n");
-  EXPECT_EQ(use("\"auth\", \"more\""), "4:16 a route uses one policy of type \"jwt\" at most\n");
+  EXPECT_EQ(use("\"auth\", \"more\""),
+            "4:16 a route uses one policy of type \"jwt\" at most | "
+            "a policy may have several keys (in \"jwks\"), issuers and audiences\n");
   EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\nuse = [\"a\"]\n"),
             "9:8 there is no [policy.a]\n");
   EXPECT_EQ(messages_of("[[websocket]]\npath = \"/a\"\nhandler = \"echo\"\nuse = [\"a\"]\n"),

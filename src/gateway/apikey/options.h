@@ -35,7 +35,8 @@ struct KeyOptions {
 struct Options {
   static constexpr PolicyKind kind{.name = "api-key",
                                    .about = "A request must carry a known key. Without one it is answered 401.",
-                                   .gives_claims = true};
+                                   .gives_claims = true,
+                                   .instead = "a policy may have several \"keys\""};
 
   Located<std::string> header{"X-API-Key"};
   std::optional<Located<std::string>> query;

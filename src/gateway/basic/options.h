@@ -30,7 +30,8 @@ struct Options {
       .about =
           "A request must carry a user's name and password, `Authorization: Basic ...`. Without valid ones it is "
           "answered 401, and browsers then ask the user for them.",
-      .gives_claims = true};
+      .gives_claims = true,
+      .instead = "a policy may have several \"users\""};
 
   std::vector<Named<UserOptions>> users;
   Located<std::string> realm{"sluice"};

@@ -21,6 +21,7 @@ struct Options {
           "requests that are not from a browser always pass. The policy is applied before all others, wherever it "
           "stands in `use`.",
       .is_guard = false,
+      .instead = "a policy may have several \"origins\"",
       .is_first = true};
 
   std::vector<Located<std::string>> origins;
