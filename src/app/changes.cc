@@ -104,6 +104,8 @@ class Changes::Source final : public sql::ChangeSink {
                    label("http_route", feed.plan->options.path));
   }
 
+  // No deadline: the listener reads no more changes until this is done, and a core that missed some would leave a gap
+  // that its clients do not see.
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
     for (unsigned i = 0; i < workers_.size(); ++i) {
       if (i == core_.index()) {
@@ -111,7 +113,7 @@ class Changes::Source final : public sql::ChangeSink {
         continue;
       }
       auto take = [worker = workers_[i], deliveries] { worker->deliver(*deliveries); };
-      (void)co_await core_.mesh().post(i, std::move(take));  // a core that is ending has no clients any more
+      (void)co_await core_.mesh().post(i, never, std::move(take));  // fails only if that core is ending: no clients
     }
   }
 

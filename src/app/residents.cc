@@ -153,7 +153,9 @@ class Residents::Listener final : public sql::ChangeSink {
 
 namespace {
 
-// Sends a task for a table to all cores, one core after another, so that each gets its tasks in order.
+// Sends a task for a table to all cores, one core after another, so that each gets its tasks in order. No deadline: the
+// table's refresher waits for it, so a core is sent one task of a table at a time, and a core that missed one would
+// answer from an old version.
 template <class Tell>
 core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell tell) {
   for (unsigned i = 0; i < workers.size(); ++i) {
@@ -168,7 +170,8 @@ core::Task<void> tell(core::Core& core, std::span<Worker* const> workers, Tell t
       there();
       continue;
     }
-    (void)co_await core.mesh().post(i, std::move(there));  // a core that is ending answers no requests any more
+    // Fails only if that core is ending. It answers no more requests.
+    (void)co_await core.mesh().post(i, never, std::move(there));
   }
 }
 

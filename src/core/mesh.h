@@ -175,10 +175,10 @@ class MeshPort {
     return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
   }
 
-  // bool accepted = co_await port.post(core, fn): like try_post, but waits while the ring is full. Returns false if
-  // that core is ending.
+  // Result<void> accepted = co_await port.post(core, deadline, fn): like try_post, but waits while the ring is full.
+  // Errc::closed: that core is ending. Errc::timed_out: the deadline passed first; `fn` never runs.
   template <class Fn>
-  [[nodiscard]] auto post(unsigned core, Fn fn);
+  [[nodiscard]] auto post(unsigned core, Instant deadline, Fn fn);
 
   // Runs `fn` on that core and returns its result; a Task or an Async is awaited there. Errc::closed: that core is
   // ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. Errc::system with ENOMEM: that
@@ -337,22 +337,26 @@ struct MeshPort::Posted {
 };
 
 template <class Fn>
-class MeshPort::PostAwaiter : Pending {
+class MeshPort::PostAwaiter : Pending, Timer {
  public:
-  PostAwaiter(MeshPort& port, unsigned core, Fn&& fn)
-      : Pending(push_it, done_it), port_(port), core_(core), fn_(std::move(fn)) {}
+  PostAwaiter(MeshPort& port, unsigned core, Instant deadline, Fn&& fn)
+      : Pending(push_it, done_it), Timer(expire), port_(port), core_(core), deadline_(deadline), fn_(std::move(fn)) {}
   ~PostAwaiter() {
     if (linked) port_.unlink(*this);
   }
   bool await_ready() {
-    accepted_ = port_.try_push(core_, std::move(fn_));
-    return accepted_ || !port_.open(core_);
+    if (port_.try_push(core_, std::move(fn_))) {
+      result_ = {};
+      return true;
+    }
+    return !port_.open(core_);
   }
-  void await_suspend(std::coroutine_handle<> caller) noexcept {
+  void await_suspend(std::coroutine_handle<> caller) {
     caller_ = caller;
     port_.wait_for_room(core_, *this);
+    port_.reactor_.timers().schedule(*this, deadline_);
   }
-  bool await_resume() const noexcept { return accepted_; }
+  Result<void> await_resume() const noexcept { return result_; }
 
  private:
   static bool push_it(Pending& pending, Ring& ring) {
@@ -360,15 +364,23 @@ class MeshPort::PostAwaiter : Pending {
   }
   static void done_it(Pending& pending, bool accepted) noexcept {
     auto& self = static_cast<PostAwaiter&>(pending);
-    self.accepted_ = accepted;
+    self.port_.reactor_.timers().cancel(self);
+    if (accepted) self.result_ = {};
+    self.caller_.resume();
+  }
+  static void expire(Timer& timer) noexcept {
+    auto& self = static_cast<PostAwaiter&>(timer);
+    self.port_.unlink(self);
+    self.result_ = fail(Errc::timed_out);
     self.caller_.resume();
   }
 
   MeshPort& port_;
   const unsigned core_;
+  const Instant deadline_;
   Fn fn_;
   std::coroutine_handle<> caller_;
-  bool accepted_ = false;
+  Result<void> result_ = fail(Errc::closed);
 };
 
 template <class Fn>
@@ -505,8 +517,8 @@ struct MeshPort::Request {
 };
 
 template <class Fn>
-auto MeshPort::post(unsigned core, Fn fn) {
-  return PostAwaiter<Posted<Fn>>(*this, core, Posted<Fn>{std::move(fn)});
+auto MeshPort::post(unsigned core, Instant deadline, Fn fn) {
+  return PostAwaiter<Posted<Fn>>(*this, core, deadline, Posted<Fn>{std::move(fn)});
 }
 
 template <class Fn>

@@ -61,7 +61,7 @@ void one_way_posts(benchmark::State& state) {
       MeshPort& port = cores.core(0).mesh();
       for (std::uint64_t i = 0; i < posts; ++i) {
         auto message = [this] { ran.store(ran.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); };
-        if (!port.try_post(1, message)) co_await port.post(1, message);
+        if (!port.try_post(1, message)) co_await port.post(1, never, message);
       }
       co_await port.call(1, never, [] {});
       done.set_value();

@@ -112,7 +112,7 @@ TEST(Mesh, a_full_ring_makes_the_sender_wait_and_keeps_the_order) {
   std::vector<int> log;
   int accepted = 0;
   const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted) -> Task<void> {
-    if (co_await port.post(1, [&log, value] { log.push_back(value); })) ++accepted;
+    if (co_await port.post(1, never, [&log, value] { log.push_back(value); })) ++accepted;
   };
   for (int i = 0; i < 11; ++i) pair.a_tasks().spawn(post(pair.a(), log, i, accepted));
   EXPECT_EQ(accepted, 4);
@@ -124,12 +124,38 @@ TEST(Mesh, a_full_ring_makes_the_sender_wait_and_keeps_the_order) {
   EXPECT_EQ(log, (std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
+TEST(Mesh, a_post_that_finds_no_room_before_its_deadline_never_runs) {
+  SimulatedPair pair(1);
+  std::vector<int> log;
+  std::vector<std::optional<Result<void>>> out(4);
+  const Instant deadline = pair.a_now() + 1s;
+  const auto post = [](MeshPort& port, Instant deadline, std::vector<int>& log, int value,
+                       std::optional<Result<void>>& out) -> Task<void> {
+    out = co_await port.post(1, deadline, [&log, value] { log.push_back(value); });
+  };
+  for (int i = 0; i < 4; ++i) {
+    const Instant until = i == 2 ? never : i == 3 ? deadline + 1s : deadline;
+    pair.a_tasks().spawn(post(pair.a(), until, log, i, out[static_cast<std::size_t>(i)]));
+  }
+  EXPECT_EQ(pair.a_timers(), 2u) << "a post that is accepted at once needs no timer";
+  EXPECT_TRUE(out[0]->has_value());
+  pair.pass(deadline);
+  EXPECT_EQ(out[1]->error().code, Errc::timed_out);
+  EXPECT_FALSE(out[2]);
+  EXPECT_FALSE(out[3]);
+  pair.settle();
+  EXPECT_TRUE(out[2]->has_value());
+  EXPECT_TRUE(out[3]->has_value());
+  EXPECT_EQ(pair.a_timers(), 0u);
+  EXPECT_EQ(log, (std::vector{0, 2, 3}));
+}
+
 TEST(Mesh, a_sender_that_waits_for_room_may_be_destroyed) {
   Pair pair(1);
   std::vector<int> log;
   int accepted = 0;
   const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted) -> Task<void> {
-    if (co_await port.post(1, [&log, value] { log.push_back(value); })) ++accepted;
+    if (co_await port.post(1, never, [&log, value] { log.push_back(value); })) ++accepted;
   };
   TaskGroup given_up;
   pair.a_tasks().spawn(post(pair.a(), log, 0, accepted));
@@ -328,7 +354,7 @@ TEST(Mesh, an_ending_core_runs_what_it_had_accepted_and_answers_the_rest_closed)
   int accepted = 0;
   int refused = 0;
   const auto post = [](MeshPort& port, std::vector<int>& log, int value, int& accepted, int& refused) -> Task<void> {
-    ++(co_await port.post(1, [&log, value] { log.push_back(value); }) ? accepted : refused);
+    ++(co_await port.post(1, never, [&log, value] { log.push_back(value); }) ? accepted : refused);
   };
   for (int i = 0; i < 6; ++i) pair.a_tasks().spawn(post(pair.a(), log, i, accepted, refused));
 
@@ -449,7 +475,7 @@ TEST(Mesh, a_sender_that_sleeps_for_want_of_room_is_woken_when_there_is_some) {
   MeshPort b(mesh, 1, b_reactor);
   TaskGroup tasks;
   int ran = 0;
-  const auto post = [](MeshPort& port, int& ran) -> Task<void> { co_await port.post(1, [&ran] { ++ran; }); };
+  const auto post = [](MeshPort& port, int& ran) -> Task<void> { co_await port.post(1, never, [&ran] { ++ran; }); };
   tasks.spawn(post(a, ran));
   tasks.spawn(post(a, ran));
   a_reactor.turn(never);

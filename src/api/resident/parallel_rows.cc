@@ -51,8 +51,9 @@ struct EncodeThere {
       const auto chunk = helping->claim();
       if (!chunk) co_return;
       helping->encode(*chunk, true);
-      // The post fails if that core is shutting down. Nobody waits then.
-      if (helping->is_awaited(*chunk)) (void)co_await here.post(home, Wake{helping.work()});
+      // No deadline: each helper sends one Wake at a time, and without it the answer would not continue. The post fails
+      // if that core is shutting down. No answer waits then.
+      if (helping->is_awaited(*chunk)) (void)co_await here.post(home, never, Wake{helping.work()});
     }
   }
 };

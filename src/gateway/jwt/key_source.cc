@@ -167,7 +167,8 @@ Task<void> KeySource::run() {
     is_fetching_ = false;
     for (unsigned core = 0; core < mesh_.size(); ++core) {
       auto message = ending();
-      (void)co_await mesh_.post(core, std::move(message));
+      // A core that has no room for so long gets these keys when it asks, or after the next fetch.
+      (void)co_await mesh_.post(core, reactor_.now() + shared_->options.jwks_timeout.value, std::move(message));
     }
     if (fault_.empty()) {
       pauses.reset();
