@@ -17,7 +17,8 @@ core::Task<void> Context::broadcast_later(Context& context, unsigned core, Paylo
   auto send = [contexts = &context.contexts_, payload = std::move(payload)](core::MeshPort& there) {
     (*contexts)[there.core()]->sessions_.broadcast(payload);
   };
-  (void)co_await context.core_.mesh().post(core, std::move(send));
+  const Instant deadline = context.core_.reactor().now() + longest_wait;
+  (void)co_await context.core_.mesh().post(core, deadline, std::move(send));
 }
 
 }  // namespace sluice::msg

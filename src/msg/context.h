@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -68,10 +69,11 @@ class Context {
   [[nodiscard]] bool try_post(unsigned core, Fn fn) {
     return core_.mesh().try_post(core, at<T>(std::move(fn)));
   }
-  // bool accepted = co_await context.post<T>(core, fn): waits while the ring is full.
+  // Result<void> accepted = co_await context.post<T>(core, deadline, fn): waits while the ring is full. Errors as for
+  // core::MeshPort::post().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
-  [[nodiscard]] auto post(unsigned core, Fn fn) {
-    return core_.mesh().post(core, at<T>(std::move(fn)));
+  [[nodiscard]] auto post(unsigned core, Instant deadline, Fn fn) {
+    return core_.mesh().post(core, deadline, at<T>(std::move(fn)));
   }
   // Result<R> result = co_await context.call<T>(core, deadline, fn): returns what fn(service) returns; a Task is
   // awaited there. Errors as for core::MeshPort::call().
@@ -79,8 +81,8 @@ class Context {
   [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn) {
     return core_.mesh().call(core, deadline, at<T>(std::move(fn)));
   }
-  // Calls a copy of fn(service) on every core, and here at once. Cores that are ending are left out; the others get it
-  // when their ring has room.
+  // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room. Cores that
+  // are ending, or have no room for `longest_wait`, are left out.
   template <std::derived_from<Service> T, std::copy_constructible Fn>
   void on_every_core(Fn fn) {
     for (unsigned other = 0; other < cores(); ++other) {
@@ -88,7 +90,8 @@ class Context {
     }
     fn(*find<T>());
   }
-  // Sends one frame to all sessions of all cores. It is encoded once.
+  // Sends one frame to all sessions of all cores, except of cores that on_every_core() would leave out. It is encoded
+  // once.
   void broadcast(const Frame& frame) { broadcast(make_payload(frame)); }
   void broadcast(Payload payload);
 
@@ -104,6 +107,9 @@ class Context {
   [[nodiscard]] std::vector<Entry>& services() { return services_; }
 
  private:
+  // Each message that waits for room is a task, so a core that is stuck may not collect them without a limit.
+  static constexpr Duration longest_wait = std::chrono::seconds(5);
+
   template <class T, class Fn>
   auto at(Fn fn) {
     return [contexts = &contexts_, fn = std::move(fn)](core::MeshPort& there) mutable {
@@ -119,7 +125,7 @@ class Context {
   }
   template <class T, class Fn>
   static core::Task<void> post_later(Context& context, unsigned core, Fn fn) {
-    (void)co_await context.post<T>(core, std::move(fn));
+    (void)co_await context.post<T>(core, context.core_.reactor().now() + longest_wait, std::move(fn));
   }
   static core::Task<void> broadcast_later(Context& context, unsigned core, Payload payload);
 
