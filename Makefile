@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build test bench bench-http bench-export bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies format bootstrap-build bootstrap-test bootstrap-bench
+.PHONY: run build install test bench bench-http bench-export bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -12,6 +12,11 @@ bootstrap-build bootstrap-test bootstrap-bench: bootstrap-%:
 build: bootstrap-build
 	@cmake --preset release >/dev/null
 	@ninja -C build/release sluice films_generate
+
+# The program, and the library for C++ programs. PREFIX says where (/usr/local).
+install: build
+	@ninja -C build/release sluice_services
+	cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
 
 # Serves the film database: from SQLite, or DATABASE=postgres://user@host/name; FILMS says how many (20000).
 run: build

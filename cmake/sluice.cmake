@@ -117,7 +117,7 @@ function(sluice_module name)
       sluice_batches(${name} sources)
     endif()
     add_library(sluice_${name} STATIC ${sources})
-    target_link_libraries(sluice_${name} PRIVATE sluice_options)
+    target_link_libraries(sluice_${name} PRIVATE $<BUILD_INTERFACE:sluice_options>)
     target_link_libraries(sluice_${name} ${ARGN})
     # Not optimised, a module compiles in half the time: those that do little for each request, and all where threads are
     # looked for.

@@ -1,0 +1,121 @@
+"""The installed library, as projects outside of the tree use it: examples/services, and a schema of its own."""
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from cluster import free_port
+from conftest import ROOT, SLUICE
+from frames import Client, Frame
+
+BUILD = pathlib.Path(SLUICE).parent
+pytestmark = pytest.mark.timeout(600)  # it compiles
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def of_this_build(*names):
+    """-DNAME=VALUE for variables of this build."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    return [f"-D{name}=" + re.search(rf"^{name}:\w+=(.*)$", cache, re.M)[1] for name in names]
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", BUILD, "--prefix", folder / "first")
+    shutil.move(folder / "first", folder / "moved")  # a package may be unpacked anywhere
+    return folder / "moved"
+
+
+@pytest.fixture(scope="module")
+def built(prefix, tmp_path_factory):
+    """built(source): the folder with the programs of this project."""
+    def build(source):
+        folder = tmp_path_factory.mktemp("built")
+        run("cmake", "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+            *of_this_build("CMAKE_CXX_COMPILER", "CMAKE_EXE_LINKER_FLAGS"))
+        run("cmake", "--build", folder)
+        return folder
+    return build
+
+
+@pytest.fixture(scope="module")
+def examples(built, tmp_path_factory):
+    source = tmp_path_factory.mktemp("services")
+    shutil.copytree(ROOT / "examples/services", source, dirs_exist_ok=True)
+    return built(source)
+
+
+def test_the_program(prefix):
+    assert run(prefix / "bin/sluice", "--version").startswith("sluice ")
+
+
+def test_headers_of_tests_are_not_installed(prefix):
+    headers = list(prefix.rglob("*.h"))
+    assert prefix / "include/sluice/services/host.h" in headers
+    assert not [header for header in headers if "gtest" in header.read_text()]
+
+
+def test_echo(examples):
+    port = free_port()
+    with subprocess.Popen([examples / "echo", f"127.0.0.1:{port}"]) as echo:
+        try:
+            end = time.monotonic() + 20
+            while True:
+                try:
+                    client = Client(("127.0.0.1", port))
+                    break
+                except ConnectionRefusedError:
+                    assert time.monotonic() < end and echo.poll() is None
+                    time.sleep(0.02)
+            with client:
+                assert client.call(7, b"hello", 42) == Frame(7, b"hello", 42)
+        finally:
+            echo.terminate()
+    assert echo.returncode == 0
+
+
+def test_a_query_as_csj(examples, postgres):
+    query = "SELECT n AS id, repeat('x', n % 100) || E'\\n' AS text, NULLIF(n % 2, 0) AS odd FROM generate_series(1, 20000) n"
+    lines = run(examples / "stream_csj", postgres.url(), query).splitlines()
+    assert lines[0] == '"id","text","odd"'
+    assert lines[1:] == [f'{n},"{"x" * (n % 100)}\\n",{1 if n % 2 else "null"}' for n in range(1, 20001)]
+
+
+@pytest.mark.parametrize("url, query, text", [(None, "SELECT nothing", 'column "nothing" does not exist'),
+                                              (None, "SELECT 1 / (3 - n) FROM generate_series(1, 3) n", "division by zero"),
+                                              ("mysql://localhost", "SELECT 1", "postgres://")])
+def test_errors_of_a_query(examples, postgres, url, query, text):
+    done = subprocess.run([examples / "stream_csj", url or postgres.url(), query], capture_output=True, text=True)
+    assert done.returncode == 1 and text in done.stderr
+
+
+def test_a_schema(built, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("""
+cmake_minimum_required(VERSION 3.25)
+project(login LANGUAGES CXX)
+find_package(sluice 0.1 REQUIRED)
+add_executable(login login.cc)
+target_link_libraries(login PRIVATE sluice::msg)
+sluice_flatbuffers(TARGET login SCHEMAS login.fbs)
+""")
+    (tmp_path / "login.fbs").write_text("table Login { name: string (required); }\n")
+    (tmp_path / "login.cc").write_text("""
+#include "login.fbs.h"
+#include "msg/flatbuffer.h"
+
+int main() {
+  alignas(8) std::byte body[64] = {};
+  return sluice::msg::verified<Login>(body) == nullptr ? 0 : 1;
+}
+""")
+    run(built(tmp_path) / "login")
