@@ -7,9 +7,10 @@
 namespace sluice::msg {
 namespace {
 
-constexpr std::size_t most_spare_buffers = 16 * 1024;
+constexpr std::size_t most_spare_bytes = 16 * 1024 * 1024;
+constexpr std::size_t most_spare_inputs = 16;
 constexpr std::size_t new_buffer_bytes = 1024;
-constexpr std::size_t spare_buffer_bytes = 64 * 1024;  // a larger buffer is freed
+constexpr std::size_t longest_spare_buffer = 256 * 1024;
 
 }  // namespace
 
@@ -101,16 +102,31 @@ Buffer Sessions::take_buffer() {
   if (spare_.empty()) return Buffer(new_buffer_bytes);
   Buffer taken = std::move(spare_.back());
   spare_.pop_back();
+  spare_bytes_ -= taken.capacity();
   return taken;
 }
 
 void Sessions::give_back(Buffer&& buffer) {
-  if (buffer.capacity() == 0 || buffer.capacity() > spare_buffer_bytes || spare_.size() >= most_spare_buffers) {
-    buffer.release();
-    return;
+  if (buffer.capacity() == 0 || buffer.capacity() > longest_spare_buffer ||
+      spare_bytes_ + buffer.capacity() > most_spare_bytes) {
+    return buffer.release();
   }
   buffer.clear();
+  spare_bytes_ += buffer.capacity();
   spare_.push_back(std::move(buffer));
+}
+
+Buffer Sessions::take_input() {
+  if (spare_inputs_.empty()) return Buffer(input_bytes);
+  Buffer taken = std::move(spare_inputs_.back());
+  spare_inputs_.pop_back();
+  return taken;
+}
+
+void Sessions::give_back_input(Buffer&& buffer) {
+  if (buffer.capacity() != input_bytes || spare_inputs_.size() >= most_spare_inputs) return buffer.release();
+  buffer.clear();
+  spare_inputs_.push_back(std::move(buffer));
 }
 
 void Sessions::mark(Session& session) {

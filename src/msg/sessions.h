@@ -99,6 +99,10 @@ class Sessions {
   [[nodiscard]] core::Task<void> dispatch(Session& session, const Frame& frame);
   [[nodiscard]] Buffer take_buffer();
   void give_back(Buffer&& buffer);
+  // Buffers that frames are read into. Only sessions that are busy have one.
+  static constexpr std::size_t input_bytes = 64 * 1024;
+  [[nodiscard]] Buffer take_input();
+  void give_back_input(Buffer&& buffer);
   [[nodiscard]] core::TaskGroup& tasks() { return tasks_; }
   [[nodiscard]] Counters& counting() { return counters_; }
 
@@ -131,6 +135,8 @@ class Sessions {
   Hook hook_{*this};
   core::Arena arena_;
   std::vector<Buffer> spare_;
+  std::size_t spare_bytes_ = 0;  // their capacity
+  std::vector<Buffer> spare_inputs_;
   core::TaskGroup tasks_;
 };
 

@@ -12,8 +12,8 @@
 namespace sluice::msg {
 namespace {
 
-constexpr std::size_t read_bytes = 16 * 1024;
-constexpr std::size_t turn_bytes = 64 * 1024;  // of frames of one session in a turn of the loop
+constexpr std::size_t short_rest_bytes = 16 * 1024;  // a longer rest of a frame stays in the buffer that it came in
+constexpr std::size_t turn_bytes = 256 * 1024;       // of frames of one session in a turn of the loop
 constexpr std::size_t parts_per_write = 16;
 constexpr Duration lingering_time = 2s;
 constexpr std::size_t lingering_bytes = 256 * 1024;
@@ -81,8 +81,8 @@ core::Task<bool> TcpSession::read_frames() {
   Sessions::Counters& counters = sessions_.counting();
   struct Input {
     Sessions& sessions;
-    Buffer buffer = sessions.take_buffer();
-    ~Input() { sessions.give_back(std::move(buffer)); }
+    Buffer buffer = sessions.take_input();
+    ~Input() { sessions.give_back_input(std::move(buffer)); }
   } input{sessions_};
   FrameDecoder decoder(sessions_.options().most_body);
   core::TurnShare turn(reactor, turn_bytes);
@@ -110,10 +110,16 @@ core::Task<bool> TcpSession::read_frames() {
     } else if (deadline == never) {
       deadline = reactor.now() + sessions_.options().frame_timeout;
     }
-    net::Stream::Read reading =
-        stream_.read(input.buffer, std::max(read_bytes, decoder.needed()), deadline, decoder.needed());
+    // The buffer grows with what has arrived, and not to the size that a header claims.
+    const std::size_t least = std::min(decoder.needed(), std::max(input.buffer.size(), Sessions::input_bytes));
+    net::Stream::Read reading = stream_.read(input.buffer, std::max(Sessions::input_bytes, least), deadline, least);
     if (!reading.attempt()) {
       if (input.buffer.empty()) co_return true;
+      if (input.buffer.size() <= short_rest_bytes && input.buffer.capacity() >= Sessions::input_bytes) {
+        Buffer rest(input.buffer.size() + std::min(decoder.needed(), short_rest_bytes));
+        rest.append(input.buffer.view());
+        sessions_.give_back_input(std::exchange(input.buffer, std::move(rest)));
+      }
       (void)co_await reading;
     }
     const auto got = reading.await_resume();
@@ -176,7 +182,7 @@ core::Task<void> TcpSession::finish() {
     Buffer dropped;
     for (std::size_t bytes = 0; bytes < lingering_bytes;) {
       dropped.clear();
-      const auto got = co_await stream_.read(dropped, read_bytes, deadline);
+      const auto got = co_await stream_.read(dropped, lingering_bytes / 16, deadline);
       if (!got || *got == 0) break;
       bytes += *got;
     }
