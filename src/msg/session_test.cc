@@ -25,6 +25,7 @@ constexpr std::uint32_t login_id = 101;
 constexpr std::uint32_t slow_id = 102;
 constexpr std::uint32_t close_id = 103;
 constexpr std::uint32_t throw_id = 104;
+constexpr std::uint32_t large_login_id = 105;
 
 // A received frame that owns its body.
 struct Received {
@@ -101,10 +102,11 @@ class SessionTest : public testing::Test, public Sessions::Observer {
   void start(const SessionOptions& options = {}) {
     sessions_ = std::make_unique<Sessions>(reactor_, 0, dispatcher_, this, options);
     dispatcher_.on(echo_id, [](Session& session, const Frame& frame) { session.reply(frame, echo_id, frame.body); });
-    dispatcher_.on<test::LoginRequest>(
-        login_id, [](Session& session, const test::LoginRequest& login, const Frame& frame) {
-          session.reply(frame, login_id, login.user() == nullptr ? std::string_view{} : login.user()->string_view());
-        });
+    const auto log_in = [](Session& session, const test::LoginRequest& login, const Frame& frame) {
+      session.reply(frame, login_id, login.user()->string_view());
+    };
+    dispatcher_.on<test::LoginRequest>(login_id, log_in);
+    dispatcher_.on<test::LoginRequest>(large_login_id, log_in, {.most_body = 100'000});
     dispatcher_.on(slow_id, [this](Session& session, const Frame& frame) { return slow(session, frame); });
     dispatcher_.on(close_id, [](Session& session, const Frame& frame) {
       session.reply(frame, close_id, "bye");
@@ -205,9 +207,18 @@ TEST_F(SessionTest, AFlatBufferIsVerified) {
   client.send(Frame{.id = login_id, .body = bytes_of(valid)});
   client.send(Frame{.id = login_id, .body = bytes_of(valid.substr(0, valid.size() - 5))});
   pass(10ms);
-  ASSERT_EQ(client.received.size(), 2u);
+  const std::string long_name(70'000, 'a');
+  builder.Clear();
+  builder.Finish(test::CreateLoginRequestDirect(builder, long_name.c_str(), "secret"));
+  const std::string large(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+  client.send(Frame{.id = login_id, .body = bytes_of(large)});
+  client.send(Frame{.id = large_login_id, .body = bytes_of(large)});
+  pass(10ms);
+  ASSERT_EQ(client.received.size(), 4u);
   EXPECT_EQ(client.received[0].body, "ada");
   EXPECT_TRUE(client.received[1].is_error);
+  EXPECT_TRUE(client.received[2].is_error);
+  EXPECT_EQ(client.received[3].body, long_name);
   EXPECT_EQ(parse_error(bytes_of(client.received[1].body))->code, ErrorCode::bad_payload);
 }
 
