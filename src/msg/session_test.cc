@@ -211,9 +211,9 @@ TEST_F(SessionTest, AFlatBufferIsVerified) {
   builder.Clear();
   builder.Finish(test::CreateLoginRequestDirect(builder, long_name.c_str(), "secret"));
   const std::string large(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
-  client.send(Frame{.id = login_id, .body = bytes_of(large)});
-  client.send(Frame{.id = large_login_id, .body = bytes_of(large)});
-  pass(10ms);
+  client.send(Client::encoded({.id = login_id, .body = bytes_of(large)}) +
+              Client::encoded({.id = large_login_id, .body = bytes_of(large)}));
+  pass(100ms);
   ASSERT_EQ(client.received.size(), 4u);
   EXPECT_EQ(client.received[0].body, "ada");
   EXPECT_TRUE(client.received[1].is_error);
