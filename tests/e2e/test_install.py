@@ -1,4 +1,5 @@
-"""The installed library, as projects outside of the tree use it: examples/services, and a schema of its own."""
+"""The installed library, as projects outside of the tree use it: the guide's, examples/services, and one with a schema."""
+import os
 import pathlib
 import re
 import shutil
@@ -8,10 +9,13 @@ import time
 
 import pytest
 
+from browser import Chromium
 from cluster import free_port
 from conftest import ROOT, SLUICE
 from frames import Client, Frame
+from test_pages import BLOCK, Reader
 
+GUIDE = ROOT / "docs/guide/services.md"
 BUILD = pathlib.Path(SLUICE).parent
 pytestmark = pytest.mark.timeout(600)  # it compiles
 
@@ -22,10 +26,16 @@ def run(*command, **options):
     return done.stdout
 
 
-def of_this_build(*names):
-    """-DNAME=VALUE for variables of this build."""
-    cache = (BUILD / "CMakeCache.txt").read_text()
-    return [f"-D{name}=" + re.search(rf"^{name}:\w+=(.*)$", cache, re.M)[1] for name in names]
+def of_this_build(name):
+    """A variable in the cache of this build."""
+    return re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """With the compiler and the linker of this build."""
+    return {**os.environ, "CMAKE_GENERATOR": "Ninja", "CXX": of_this_build("CMAKE_CXX_COMPILER"),
+            "LDFLAGS": of_this_build("CMAKE_EXE_LINKER_FLAGS")}
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +47,11 @@ def prefix(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def built(prefix, tmp_path_factory):
+def built(prefix, environment, tmp_path_factory):
     """built(source): the folder with the programs of this project."""
     def build(source):
         folder = tmp_path_factory.mktemp("built")
-        run("cmake", "-S", source, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-            *of_this_build("CMAKE_CXX_COMPILER", "CMAKE_EXE_LINKER_FLAGS"))
+        run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", env=environment)
         run("cmake", "--build", folder)
         return folder
     return build
@@ -119,3 +128,38 @@ int main() {
 }
 """)
     run(built(tmp_path) / "login")
+
+
+def test_the_guide_works_as_pasted(prefix, environment, tmp_path):
+    (tmp_path / "sluice").symlink_to(prefix)
+    reader = Reader(tmp_path, None)
+    reader.environment |= {**environment, "HOME": str(tmp_path)}
+    browser = page = None
+    try:
+        for what, name, language, text in BLOCK.findall(GUIDE.read_text()):
+            if name:
+                reader.write(name, text, what == "append")
+            elif language == "sh":
+                reader.run(text)
+            elif language == "js" and page is None:
+                browser = Chromium(tmp_path)
+                page = browser.open(f"http://127.0.0.1:{reader.ports[9002]}/")
+                page.run("shown = new Promise(done => console.log = done); 0")
+                page.run(text)
+                page.run("new Promise((done, failed) => { socket.onclose = failed; socket.readyState == 1 ? done() : "
+                         "socket.onopen = () => done(); })")
+            elif language == "js":
+                page.run(text)
+                assert f"\n```\n{page.run('shown')}\n```\n" in GUIDE.read_text()
+        assert page
+    finally:
+        if browser:
+            browser.close()
+        ended = reader.end()
+    assert ended == [0, 0, 0]
+
+
+def test_the_guide_shows_the_examples():
+    shown = {name: text for _, name, _, text in BLOCK.findall(GUIDE.read_text())}
+    for name in ("echo.cc", "broadcast.cc"):
+        assert shown[name] == (ROOT / "examples/services" / name).read_text()

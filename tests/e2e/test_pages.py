@@ -9,9 +9,9 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import time
-import urllib.request
 
 import pytest
 
@@ -25,7 +25,7 @@ BLOCK = re.compile(r"^(?:<!-- (\w+)(?:: (\S+))? -->\n)?```(\w+)\n(.*?)^```$", re
 class Reader:
     def __init__(self, folder, url):
         self.folder, self.url, self.started = folder, url, []
-        self.ports = {port: free_port() for port in (3001, 3002, 3003, 3004, 8080, 8081, 9000)}
+        self.ports = {port: free_port() for port in (3001, 3002, 3003, 3004, 8080, 8081, 9000, 9001, 9002, 9003)}
         (folder / "bin").mkdir()
         (folder / "bin/sluice").symlink_to(pathlib.Path(SLUICE).resolve())
         self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
@@ -70,23 +70,21 @@ class Reader:
     def start(self, command):
         self.started.append(subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment))
         named = [int(number) for number in re.findall(r"\d+", command)]
-        port = next((port for port in self.ports.values() if port in named), self.ports[8080])
         end = time.monotonic() + 30
-        while time.monotonic() < end:
-            assert self.started[-1].poll() is None, f"{command}: ended with {self.started[-1].returncode}"
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).close()
-                return
-            except urllib.error.HTTPError:
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError(f"{command}: does not answer")
+        for port in [port for port in self.ports.values() if port in named] or [self.ports[8080]]:
+            while True:
+                assert self.started[-1].poll() is None, f"{command}: ended with {self.started[-1].returncode}"
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < end, f"{command}: does not answer"
+                    time.sleep(0.05)
 
     def end(self):
         for each in self.started:
             each.send_signal(signal.SIGTERM)
-            each.wait(30)
+        return [each.wait(30) for each in self.started]
 
 
 @pytest.mark.parametrize("page, kind", [(README, "sqlite"), (TUTORIAL, "sqlite"), (TUTORIAL, "postgres"), (GATEWAY, "sqlite")],
