@@ -41,6 +41,7 @@ int main(int count, char** arguments) {
   options.listen = {count > 1 ? arguments[1] : "127.0.0.1:9000"};
   options.listen_websocket = {count > 2 ? arguments[2] : "127.0.0.1:9001"};
   options.websocket.path.value = "/room";
+  options.websocket.compression = sluice::ws::Compression::message;
   sluice::services::Host host(options);
   host.add<Room>();
   return host.run();

@@ -1,6 +1,5 @@
 #include "msg/channel_session.h"
 
-#include <array>
 #include <new>
 #include <utility>
 
@@ -16,7 +15,7 @@ ws::CloseCode close_code_of(Ended why) {
 }  // namespace
 
 ChannelSession::ChannelSession(Sessions& sessions, ws::Channel& channel, Handshake handshake)
-    : Session(sessions, sessions.next_id()), channel_(&channel), handshake_(std::move(handshake)) {
+    : Session(sessions, sessions.next_id(), 0), channel_(&channel), handshake_(std::move(handshake)) {
   peer_ = handshake_.peer;
 }
 
@@ -104,14 +103,16 @@ core::Task<void> ChannelSession::write() {
   while (!outbox_.empty()) {
     Outbox now = std::move(outbox_);
     in_flight_ = now.size();
-    std::array<iovec, 1> part;
     Outbox::Position at;
-    for (auto some = now.gather(at, part); !some.empty(); some = now.gather(at, part)) {
-      std::string_view bytes(static_cast<const char*>(part[0].iov_base), part[0].iov_len);
-      while (!bytes.empty()) {
-        const std::size_t size = first_frame_size(bytes);
-        if (!co_await channel_->send(ws::Message::Kind::binary, bytes.substr(0, size))) co_return;
-        bytes.remove_prefix(size);
+    for (auto part = now.next(at); !part.bytes.empty(); part = now.next(at)) {
+      if (part.payload != nullptr) {
+        if (!co_await channel_->send(sessions_.shared_message(*part.payload))) co_return;
+        continue;
+      }
+      while (!part.bytes.empty()) {
+        const std::size_t size = first_frame_size(part.bytes);
+        if (!co_await channel_->send(ws::Message::Kind::binary, part.bytes.substr(0, size))) co_return;
+        part.bytes.remove_prefix(size);
       }
     }
     in_flight_ = 0;

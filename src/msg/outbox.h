@@ -29,9 +29,13 @@ class Outbox {
   // Up to this size, copying a payload costs less than one more part of a gathered write.
   static constexpr std::size_t copied_bytes = 4096;
 
-  Outbox() = default;
+  // Shared frames of up to `most_copied` bytes are copied.
+  explicit Outbox(std::size_t most_copied = copied_bytes) : most_copied_(most_copied) {}
   Outbox(Outbox&& other) noexcept
-      : bytes_(std::move(other.bytes_)), shared_(std::move(other.shared_)), size_(std::exchange(other.size_, 0)) {
+      : most_copied_(other.most_copied_),
+        bytes_(std::move(other.bytes_)),
+        shared_(std::move(other.shared_)),
+        size_(std::exchange(other.size_, 0)) {
     other.shared_.clear();
   }
   Outbox& operator=(Outbox&&) = delete;
@@ -51,8 +55,9 @@ class Outbox {
     msg::append_error(bytes_, about.id, about.correlation_id(), code, text);
     size_ += bytes_.size() - before;
   }
+  [[nodiscard]] bool copies(const Buffer& payload) const { return payload.size() <= most_copied_; }
   void append(const Payload& payload) {
-    if (payload->size() <= copied_bytes) {
+    if (copies(*payload)) {
       bytes_.append(payload->view());
     } else {
       shared_.push_back({bytes_.size(), payload});
@@ -60,33 +65,35 @@ class Outbox {
     size_ += payload->size();
   }
 
-  // Where a gathered write continues.
+  // Where a walk through the outbox continues.
   struct Position {
     std::size_t bytes = 0;   // of `bytes`
     std::size_t shared = 0;  // index into `shared`
   };
-  // Fills `parts` with the next parts after `at`, and moves `at` behind them. Returns those that it has filled; empty:
-  // there is nothing left. They are valid until the outbox changes.
-  [[nodiscard]] std::span<iovec> gather(Position& at, std::span<iovec> parts) {
+  struct Part {
+    std::string_view bytes;            // whole frames; empty: there are no more
+    const Payload* payload = nullptr;  // set if they are one shared frame
+  };
+  // The next part; moves `at` behind it. Parts are valid until the outbox changes.
+  [[nodiscard]] Part next(Position& at) const {
+    const std::size_t end = at.shared < shared_.size() ? shared_[at.shared].before : bytes_.size();
+    if (at.bytes < end) {
+      const std::size_t begin = std::exchange(at.bytes, end);
+      return {bytes_.view().substr(begin, end - begin)};
+    }
+    if (at.shared == shared_.size()) return {};
+    const Payload& payload = shared_[at.shared++].payload;
+    return {payload->view(), &payload};
+  }
+  // Fills `parts` with the next parts, and returns those that it has filled; empty: there are no more.
+  [[nodiscard]] std::span<iovec> gather(Position& at, std::span<iovec> parts) const {
     std::size_t count = 0;
     while (count < parts.size()) {
-      const std::size_t end = at.shared < shared_.size() ? shared_[at.shared].before : bytes_.size();
-      if (at.bytes < end) {
-        parts[count++] = {bytes_.data() + at.bytes, end - at.bytes};
-        at.bytes = end;
-      } else if (at.shared < shared_.size()) {
-        const Buffer& payload = *shared_[at.shared++].payload;
-        parts[count++] = {const_cast<char*>(payload.data()), payload.size()};
-      } else {
-        break;
-      }
+      const Part part = next(at);
+      if (part.bytes.empty()) break;
+      parts[count++] = {const_cast<char*>(part.bytes.data()), part.bytes.size()};
     }
     return parts.first(count);
-  }
-  void clear() {
-    bytes_.clear();
-    shared_.clear();
-    size_ = 0;
   }
 
  private:
@@ -95,6 +102,7 @@ class Outbox {
     Payload payload;
   };
 
+  const std::size_t most_copied_;
   Buffer bytes_;
   std::vector<Shared> shared_;
   std::size_t size_ = 0;

@@ -22,7 +22,8 @@ struct Handling {
 
 }  // namespace
 
-Session::Session(Sessions& sessions, std::uint64_t id) : sessions_(sessions), id_(id) {}
+Session::Session(Sessions& sessions, std::uint64_t id, std::size_t most_copied)
+    : sessions_(sessions), outbox_(most_copied), id_(id) {}
 
 bool Session::admits() {
   if (state_ != State::open && !(state_ == State::ending && handling_)) return false;
@@ -49,7 +50,7 @@ bool Session::send(const Frame& frame) {
 
 bool Session::send(const Payload& payload) {
   if (!admits()) return false;
-  if (outbox_.bytes().capacity() == 0 && payload->size() <= Outbox::copied_bytes) {
+  if (outbox_.bytes().capacity() == 0 && outbox_.copies(*payload)) {
     outbox_.bytes() = sessions_.take_buffer();
   }
   const std::size_t before = outbox_.size();

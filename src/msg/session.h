@@ -98,7 +98,8 @@ class Session : public core::SlabAllocated {
   std::any data;
 
  protected:
-  Session(Sessions& sessions, std::uint64_t id);
+  // Shared frames of up to `most_copied` bytes are copied.
+  Session(Sessions& sessions, std::uint64_t id, std::size_t most_copied = Outbox::copied_bytes);
   virtual ~Session() = default;
 
   // Called at the end of a turn in which something was queued, or the state has changed. open or ending: starts to

@@ -1,5 +1,6 @@
 #include "msg/sessions.h"
 
+#include <tuple>
 #include <utility>
 
 #include "base/assert.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t most_spare_bytes = 16 * 1024 * 1024;
 constexpr std::size_t most_spare_inputs = 16;
+constexpr std::size_t most_shared_messages = 16;
 constexpr std::size_t new_buffer_bytes = 1024;
 constexpr std::size_t longest_spare_buffer = 256 * 1024;
 
@@ -98,6 +100,18 @@ core::Task<void> Sessions::dispatch(Session& session, const Frame& frame) {
   return {};
 }
 
+ws::SharedMessage& Sessions::shared_message(const Payload& payload) {
+  reactor_.at_turn_end(hook_);
+  for (auto& [of, message] : shared_messages_) {
+    if (of == payload) return message;
+  }
+  if (shared_messages_.size() >= most_shared_messages) shared_messages_.pop_front();
+  return shared_messages_
+      .emplace_back(std::piecewise_construct, std::forward_as_tuple(payload),
+                    std::forward_as_tuple(ws::Message::Kind::binary, payload->view()))
+      .second;
+}
+
 Buffer Sessions::take_buffer() {
   if (spare_.empty()) return Buffer(new_buffer_bytes);
   Buffer taken = std::move(spare_.back());
@@ -151,6 +165,7 @@ void Sessions::turn_end() noexcept {
     session.data.reset();
     remove(session);
   }
+  shared_messages_.clear();
   arena_.reset();
 }
 

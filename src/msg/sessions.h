@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -16,6 +18,7 @@
 #include "core/task.h"
 #include "msg/dispatcher.h"
 #include "msg/session.h"
+#include "ws/channel.h"
 
 namespace sluice::msg {
 
@@ -97,6 +100,9 @@ class Sessions {
   // The session begins to read frames.
   void set_open(Session& session);
   [[nodiscard]] core::Task<void> dispatch(Session& session, const Frame& frame);
+  // The payload as a message for WebSockets; the same one for all sessions that write it in this turn. Valid until the
+  // turn ends.
+  [[nodiscard]] ws::SharedMessage& shared_message(const Payload& payload);
   [[nodiscard]] Buffer take_buffer();
   void give_back(Buffer&& buffer);
   // Buffers that frames are read into. Only sessions that are busy have one.
@@ -134,6 +140,7 @@ class Sessions {
   Session** last_marked_ = &first_marked_;
   Hook hook_{*this};
   core::Arena arena_;
+  std::deque<std::pair<Payload, ws::SharedMessage>> shared_messages_;
   std::vector<Buffer> spare_;
   std::size_t spare_bytes_ = 0;  // their capacity
   std::vector<Buffer> spare_inputs_;

@@ -19,6 +19,8 @@ constexpr std::size_t spare_buffers = 64;
 constexpr std::size_t spare_buffer_bytes = 128 * 1024;
 constexpr unsigned reads_a_turn = 16;  // then the core serves other connections
 
+Opcode opcode_of(Message::Kind kind) { return kind == Message::Kind::text ? Opcode::text : Opcode::binary; }
+
 }  // namespace
 
 Buffer ChannelPool::take() {
@@ -290,19 +292,41 @@ bool Channel::compresses(std::string_view data) const {
 }
 
 void Channel::append_message(Message::Kind kind, std::string_view data) {
-  const Opcode opcode = kind == Message::Kind::text ? Opcode::text : Opcode::binary;
+  const Opcode opcode = opcode_of(kind);
   if (!compresses(data)) return append_frame(out_, opcode, data);
+  if (own_deflater_) return append_compressed(out_, opcode, data, *own_deflater_, true);
+  append_compressed(out_, opcode, data, pool_.codecs().deflater(agreed_->server_window_bits), false);
+}
+
+void Channel::append_compressed(Buffer& out, Opcode opcode, std::string_view data, Deflater& deflater, bool keep) {
   Buffer payload = pool_.take();
-  const bool keep = own_deflater_ != nullptr;
-  Deflater& deflater = keep ? *own_deflater_ : pool_.codecs().deflater(agreed_->server_window_bits);
   deflater.compress(data, payload, keep);
   // A message that does not shrink is sent uncompressed, unless the persistent dictionary already includes it.
   if (keep || payload.size() < data.size()) {
-    append_frame(out_, opcode, payload.view(), true);
+    append_frame(out, opcode, payload.view(), true);
   } else {
-    append_frame(out_, opcode, data);
+    append_frame(out, opcode, data);
   }
   pool_.give_back(std::move(payload));
+}
+
+core::Async<Result<void>> Channel::send(SharedMessage& message) {
+  const std::string_view data = message.data_;
+  if (!compresses(data) || own_deflater_ || closing()) return send(message.kind_, data);
+  Buffer& frame = message.frames_[agreed_->server_window_bits];
+  if (frame.empty()) {
+    append_compressed(frame, opcode_of(message.kind_), data, pool_.codecs().deflater(agreed_->server_window_bits),
+                      false);
+  }
+  if (frame.size() > copied_bytes || out_.size() >= output_bytes || first_turn_ != nullptr) {
+    return send_later(message.kind_, data);
+  }
+  ++pool_.counters_.messages_sent;
+  pool_.counters_.bytes_sent += data.size();
+  if (out_.capacity() == 0) out_ = pool_.take();
+  out_.append(frame.view());
+  ask_for_pump();
+  return Result<void>{};
 }
 
 core::Async<Result<void>> Channel::send(Message::Kind kind, std::string_view data) {
@@ -331,9 +355,7 @@ core::Task<Result<void>> Channel::send_later(Message::Kind kind, std::string_vie
     append_message(kind, data);
     co_await flush();
   } else {
-    append_header(out_, {.opcode = kind == Message::Kind::text ? Opcode::text : Opcode::binary,
-                         .fin = true,
-                         .payload_size = data.size()});
+    append_header(out_, {.opcode = opcode_of(kind), .fin = true, .payload_size = data.size()});
     {
       Writing writing(*this);
       Buffer head = std::exchange(out_, Buffer());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,19 @@ struct Message {
   enum class Kind : std::uint8_t { text, binary };
   Kind kind = Kind::binary;
   std::string_view data;
+};
+
+// A message for many channels of one core. It is compressed once for each size of window, and not once for each
+// channel. `data` must outlive it.
+class SharedMessage {
+ public:
+  SharedMessage(Message::Kind kind, std::string_view data) : kind_(kind), data_(data) {}
+
+ private:
+  friend class Channel;
+  const Message::Kind kind_;
+  const std::string_view data_;
+  std::array<Buffer, 16> frames_;  // whole frames, by the bits of the window; empty: not needed yet
 };
 
 // The limits of a conversation.
@@ -93,6 +107,10 @@ class Channel {
   // closing.
   [[nodiscard]] core::Async<Result<void>> send(Message::Kind kind, std::string_view data);
 
+  // The same for a message that goes to many channels. `message` may be destroyed before the call completes, but not
+  // its data.
+  [[nodiscard]] core::Async<Result<void>> send(SharedMessage& message);
+
   // Sends a close frame and waits for the peer's, at most for the close timeout. Messages that still arrive are
   // dropped. If another coroutine is in receive(), it does the waiting, and close() returns at once.
   [[nodiscard]] core::Task<void> close(CloseCode code = CloseCode::normal, std::string_view reason = {});
@@ -127,6 +145,8 @@ class Channel {
   core::Task<void> flush();
 
   void append_message(Message::Kind kind, std::string_view data);
+  // Compresses without a persistent dictionary.
+  void append_compressed(Buffer& out, Opcode opcode, std::string_view data, Deflater& deflater, bool keep);
   void append_control(Opcode opcode, std::string_view payload);
   [[nodiscard]] bool compresses(std::string_view data) const;
   void begin_close(CloseCode code, std::string_view reason);

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -222,6 +223,26 @@ def test_a_bad_message_ends_a_websocket(room, opcode, payload):
         else:
             say_over(browser, PING, correlation=3)
             assert heard_over(browser).correlation == 3
+
+
+def test_a_broadcast_is_compressed_for_those_who_want_it(room):
+    deflate = "Sec-WebSocket-Extensions: permessage-deflate"
+    with WebSocket(room.websocket_port, "/room", deflate) as one, WebSocket(room.websocket_port, "/room", deflate) as two, \
+            WebSocket(room.websocket_port, "/room") as plain, Client(room.address) as client:
+        for socket in (one, two, plain):
+            say_over(socket, PING, correlation=1)
+            assert heard_over(socket).correlation == 1
+        client.send(NAME, b"tcp")
+        for text in (b"x" * 3000, b"y" * 100_000, b"short"):
+            client.send(SAY, text)
+            for socket in (one, two):
+                frame = socket.frame()
+                packed = frame.rsv == 4  # RSV1
+                assert packed == (len(text) > 100)
+                payload = zlib.decompressobj(-15).decompress(frame.payload + b"\0\0\xff\xff") if packed else frame.payload
+                assert decode(payload) == Frame(SAY, b"tcp: " + text)
+            assert heard_over(plain) == Frame(SAY, b"tcp: " + text)
+            assert client.receive() == Frame(SAY, b"tcp: " + text)
 
 
 def test_other_requests_get_an_error(room):
