@@ -32,6 +32,18 @@ class Service:
     def log(self):
         return self.log_path.read_text(errors="replace")
 
+    def wait(self, address):
+        """Until it accepts clients there."""
+        end = time.monotonic() + 20
+        while True:
+            assert self.process.poll() is None, self.log
+            try:
+                with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as probe:
+                    return probe.connect(address)
+            except OSError:
+                assert time.monotonic() < end, self.log
+                time.sleep(0.02)
+
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         assert self.process.wait(20) == 0, self.log
@@ -48,16 +60,8 @@ def service(tmp_path):
         started = Service(tmp_path, name, listen or f"127.0.0.1:{port}", *arguments)
         running.append(started)
         started.address = listen.removeprefix("unix:") if listen else ("127.0.0.1", port)
-        end = time.monotonic() + 20
-        while True:
-            assert started.process.poll() is None, started.log
-            try:
-                with socket.socket(socket.AF_UNIX if listen else socket.AF_INET) as probe:
-                    probe.connect(started.address)
-                return started
-            except OSError:
-                assert time.monotonic() < end, started.log
-                time.sleep(0.02)
+        started.wait(started.address)
+        return started
 
     yield start
     for each in running:
@@ -183,6 +187,7 @@ def room(service):
     """The broadcast service, with the port of its WebSockets."""
     port = free_port()
     started = service("broadcast", f"127.0.0.1:{port}")
+    started.wait(("127.0.0.1", port))
     started.websocket_port = port
     return started
 
