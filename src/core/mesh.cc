@@ -1,5 +1,7 @@
 #include "core/mesh.h"
 
+#include <utility>
+
 #include "base/assert.h"
 
 namespace sluice::core {
@@ -11,8 +13,9 @@ namespace {
 void fence() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 }  // namespace
 
-Mesh::Mesh(unsigned count, std::size_t ring_capacity) : count_(count), stations_(std::make_unique<Station[]>(count)) {
-  SLUICE_ASSERT(count > 0);
+Mesh::Mesh(unsigned count, std::size_t ring_capacity, std::uint32_t most_calls)
+    : count_(count), most_calls_(most_calls), stations_(std::make_unique<Station[]>(count)) {
+  SLUICE_ASSERT(count > 0 && most_calls > 0);
   links_.reserve(std::size_t{count} * count);
   for (std::size_t index = 0; index < std::size_t{count} * count; ++index) {
     links_.push_back(std::make_unique<Link>(ring_capacity));
@@ -181,30 +184,24 @@ void MeshPort::end() noexcept {
   ended_ = true;
 }
 
-void MeshPort::enlist(Call& call) {
+void MeshPort::enlist(Call& call, unsigned core) {
   if (free_call_ == calls_.size()) {
     calls_.push_back({.next_free = static_cast<std::uint32_t>(calls_.size()) + 1});
   }
   CallSlot& slot = calls_[free_call_];
-  call.ticket = {.slot = free_call_, .generation = slot.generation};
+  call.ticket = free_call_;
   slot.call = &call;
+  slot.to = core;
   free_call_ = slot.next_free;
-}
-
-void MeshPort::forget(Call& call) noexcept {
-  CallSlot& slot = calls_[call.ticket.slot];
-  slot.call = nullptr;
-  ++slot.generation;
-  slot.next_free = free_call_;
-  free_call_ = call.ticket.slot;
+  ++peers_[core].calls;
 }
 
 MeshPort::Call* MeshPort::claim(Ticket ticket) noexcept {
-  const CallSlot& slot = calls_[ticket.slot];
-  if (slot.call == nullptr || slot.generation != ticket.generation) return nullptr;
-  Call* const call = slot.call;
-  forget(*call);
-  return call;
+  CallSlot& slot = calls_[ticket];
+  slot.next_free = free_call_;
+  free_call_ = ticket;
+  --peers_[slot.to].calls;
+  return std::exchange(slot.call, nullptr);
 }
 
 }  // namespace sluice::core

@@ -118,8 +118,9 @@ struct Awaited<Async<T>> {
 // constructed before any is used. The mesh and all reactors must outlive all ports.
 class Mesh {
  public:
-  // Each ring has room for `ring_capacity` messages of 64 bytes; a power of two.
-  explicit Mesh(unsigned count, std::size_t ring_capacity = 256);
+  // Each ring has room for `ring_capacity` messages of 64 bytes; a power of two. One core has at most `most_calls`
+  // calls to one core outstanding, which bounds the answers that wait there for room.
+  explicit Mesh(unsigned count, std::size_t ring_capacity = 256, std::uint32_t most_calls = 4096);
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
   ~Mesh();
@@ -146,6 +147,7 @@ class Mesh {
   void wake(unsigned core) noexcept;
 
   const unsigned count_;
+  const std::uint32_t most_calls_;
   std::vector<std::unique_ptr<Link>> links_;
   std::unique_ptr<Station[]> stations_;
   alignas(64) std::atomic<unsigned> endings_{0};  // the number of ending stations, in one word for polling
@@ -181,9 +183,10 @@ class MeshPort {
   [[nodiscard]] auto post(unsigned core, Instant deadline, Fn fn);
 
   // Runs `fn` on that core and returns its result; a Task or an Async is awaited there. Errc::closed: that core is
-  // ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. Errc::system with ENOMEM: that
-  // core had no memory for the call. Any other exception from `fn` ends the program. If the caller times out or is
-  // destroyed, the result is dropped: `fn` finishes if it has been sent, and never runs if it still waits for room.
+  // ending, or ended before `fn` was done. Errc::timed_out: the deadline passed first. Errc::limit: too many calls to
+  // that core are outstanding. Errc::system with ENOMEM: that core had no memory for the call. Any other exception from
+  // `fn` ends the program. If the caller times out or is destroyed, the result is dropped: `fn` never runs if it still
+  // waits for room; if it has been sent, it finishes, and the call is outstanding until its answer arrives.
   template <class Fn>
   [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn);
 
@@ -220,23 +223,22 @@ class MeshPort {
     bool linked = false;
   };
   struct Peer {
-    bool open = false;   // messages to it are accepted
-    bool dirty = false;  // this core has posted messages to it since the last flush
+    bool open = false;        // messages to it are accepted
+    bool dirty = false;       // this core has posted messages to it since the last flush
+    std::uint32_t calls = 0;  // outstanding, at most Mesh::most_calls_
     Pending* oldest = nullptr;
     Pending* newest = nullptr;
   };
 
-  // The other core names this core's call by a ticket, because the call may no longer exist when its answer arrives.
-  struct Ticket {
-    std::uint32_t slot = 0;
-    std::uint32_t generation = 0;
-  };
+  // The other core names this core's call by a ticket, the index of its slot, because the call may no longer exist when
+  // its answer arrives. The slot is taken until then.
+  using Ticket = std::uint32_t;
   struct Call {
-    Ticket ticket;
+    Ticket ticket = 0;
   };
   struct CallSlot {
-    Call* call = nullptr;
-    std::uint32_t generation = 0;
+    Call* call = nullptr;  // null: free, or the answer will be dropped
+    unsigned to = 0;
     std::uint32_t next_free = 0;
   };
 
@@ -291,9 +293,13 @@ class MeshPort {
   void refuse_waiting(unsigned core) noexcept;
   void acknowledge_endings() noexcept;
 
-  void enlist(Call& call);
-  void forget(Call& call) noexcept;
-  [[nodiscard]] Call* claim(Ticket ticket) noexcept;
+  [[nodiscard]] bool may_call(unsigned core) const {
+    return peers_[core].open && peers_[core].calls < mesh_.most_calls_;
+  }
+  void enlist(Call& call, unsigned core);
+  void abandon(const Call& call) noexcept { calls_[call.ticket].call = nullptr; }  // its answer will be dropped
+  // Frees the slot, and returns the call; null if it was abandoned.
+  Call* claim(Ticket ticket) noexcept;
 
   template <class Fn>
   static Task<void> keep_running(MeshPort& here, Fn fn) {
@@ -465,7 +471,8 @@ class MeshPort::ReplyTo {
  private:
   static constexpr Error out_of_memory{Errc::system, ENOMEM};
 
-  // If the ring is full and there is no memory to wait for room, sends no answer; the call then ends at its deadline.
+  // If the ring is full and there is no memory to wait for room, sends no answer; the call then ends at its deadline,
+  // and stays outstanding.
   void give(Error error) noexcept {
     MeshPort& here = *std::exchange(here_, nullptr);
     try {
@@ -538,16 +545,16 @@ class MeshPort::CallAwaiter : Answer<typename detail::Awaited<detail::Returned<F
     if (caller_ && !result_) give_up();
   }
 
-  bool await_ready() const noexcept { return !port_.open(core_); }
+  bool await_ready() const noexcept { return !port_.may_call(core_); }
   void await_suspend(std::coroutine_handle<> caller) {
-    port_.enlist(*this);
+    port_.enlist(*this, core_);
     caller_ = caller;
     request_.ticket = this->ticket;
     if (!port_.try_push(core_, std::move(request_))) port_.wait_for_room(core_, *this);
     port_.reactor_.timers().schedule(*this, deadline_);
   }
   Result<Value> await_resume() {
-    if (!result_) return fail(Errc::closed);
+    if (!result_) return fail(port_.open(core_) ? Errc::limit : Errc::closed);
     return std::move(*result_);
   }
 
@@ -556,17 +563,24 @@ class MeshPort::CallAwaiter : Answer<typename detail::Awaited<detail::Returned<F
     return ring.try_emplace(std::move(static_cast<CallAwaiter&>(pending).request_));
   }
   static void done_it(Pending& pending, bool accepted) noexcept {
-    if (!accepted) static_cast<CallAwaiter&>(pending).fail_with(Errc::closed);
+    if (accepted) return;
+    auto& self = static_cast<CallAwaiter&>(pending);
+    self.port_.claim(self.ticket);
+    self.settle(fail(Errc::closed));
   }
-  static void expire(Timer& timer) noexcept { static_cast<CallAwaiter&>(timer).fail_with(Errc::timed_out); }
+  static void expire(Timer& timer) noexcept {
+    auto& self = static_cast<CallAwaiter&>(timer);
+    self.give_up();
+    self.settle(fail(Errc::timed_out));
+  }
 
   void give_up() noexcept {
-    if (linked) port_.unlink(*this);
-    port_.forget(*this);
-  }
-  void fail_with(Errc why) noexcept {
-    give_up();
-    this->settle(fail(why));
+    if (linked) {
+      port_.unlink(*this);
+      port_.claim(this->ticket);
+    } else {
+      port_.abandon(*this);
+    }
   }
 
   const unsigned core_;

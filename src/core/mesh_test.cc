@@ -19,8 +19,9 @@ namespace {
 // Two cores that the test steps by hand, on its own thread.
 class Pair {
  public:
-  explicit Pair(std::size_t ring_capacity = 4, std::unique_ptr<Reactor> (*make)() = make_epoll_reactor)
-      : mesh_(2, ring_capacity), a_(mesh_, 0, make()), b_(mesh_, 1, make()) {}
+  explicit Pair(std::size_t ring_capacity = 4, std::unique_ptr<Reactor> (*make)() = make_epoll_reactor,
+                std::uint32_t most_calls = 4096)
+      : mesh_(2, ring_capacity, most_calls), a_(mesh_, 0, make()), b_(mesh_, 1, make()) {}
 
   MeshPort& a() { return a_.mesh(); }
   MeshPort& b() { return b_.mesh(); }
@@ -46,8 +47,10 @@ class Pair {
 // The same, but each core has a virtual clock.
 class SimulatedPair : public Pair {
  public:
-  explicit SimulatedPair(std::size_t ring_capacity)
-      : Pair(ring_capacity, +[]() -> std::unique_ptr<Reactor> { return std::make_unique<SimulatedReactor>(1); }) {}
+  explicit SimulatedPair(std::size_t ring_capacity, std::uint32_t most_calls = 4096)
+      : Pair(
+            ring_capacity, +[]() -> std::unique_ptr<Reactor> { return std::make_unique<SimulatedReactor>(1); },
+            most_calls) {}
   Instant a_now() { return core(0).reactor().now(); }
   std::size_t a_timers() { return core(0).reactor().timers().size(); }
   // Steps only A. Its timers fire at most a tick late.
@@ -258,7 +261,7 @@ TEST(Mesh, an_answer_for_a_caller_that_is_gone_is_dropped) {
     TaskGroup given_up;
     given_up.spawn(call(pair.a(), 1, [counted] { return ++*counted, counted; }, gone));
   }
-  // This call gets the same slot. It must not receive the late answer of the first call.
+  // This call must not receive the late answer of the first call.
   pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
   pair.settle();
   EXPECT_EQ(*counted, 1);
@@ -281,7 +284,7 @@ TEST(Mesh, a_call_ends_at_its_deadline_and_the_late_answer_is_dropped) {
   EXPECT_EQ(late->error().code, Errc::timed_out);
   EXPECT_TRUE(pair.a_tasks().empty());
   EXPECT_EQ(*counted, 0);
-  // This call gets the same slot. It must not receive the late answer of the first call.
+  // This call must not receive the late answer of the first call.
   pair.a_tasks().spawn(call(pair.a(), 1, [] { return 42; }, next));
   pair.settle();
   EXPECT_EQ(*counted, 1) << "what was sent runs";
@@ -311,6 +314,61 @@ TEST(Mesh, a_call_that_is_given_up_while_it_waits_for_room_never_runs) {
   EXPECT_EQ(out[0]->value(), 0);
   EXPECT_FALSE(out[2]);
   EXPECT_EQ(out[3]->value(), 3);
+}
+
+TEST(Mesh, a_call_beyond_the_limit_of_outstanding_calls_fails_at_once) {
+  SimulatedPair pair(2, 4);
+  const Instant deadline = pair.a_now() + 1s;
+  int ran = 0;
+  std::vector<std::optional<Result<int>>> out(5);
+  const auto ask = [&](unsigned core, std::optional<Result<int>>& out, Instant until = never) {
+    pair.a_tasks().spawn(call(pair.a(), core, [&ran] { return ++ran; }, out, until));
+  };
+  // Two are sent, two wait for room; the fifth is too many.
+  for (auto& each : out) ask(1, each, deadline);
+  EXPECT_FALSE(out[3]);
+  ASSERT_TRUE(out[4]);
+  EXPECT_EQ(out[4]->error().code, Errc::limit);
+  std::optional<Result<int>> elsewhere;
+  ask(0, elsewhere);
+  EXPECT_FALSE(elsewhere) << "each core has its own limit";
+
+  // The calls that were never sent make room for others. A call that was sent counts until its answer arrives.
+  pair.pass(deadline);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(out[i]->error().code, Errc::timed_out);
+  out.assign(5, std::nullopt);
+  for (auto& each : out) ask(1, each);
+  EXPECT_FALSE(out[1]);
+  for (std::size_t i = 2; i < 5; ++i) EXPECT_EQ(out[i]->error().code, Errc::limit);
+  pair.settle();
+  EXPECT_EQ(ran, 5);
+  EXPECT_TRUE(out[0]->has_value() && out[1]->has_value() && elsewhere->has_value());
+
+  out.assign(5, std::nullopt);
+  for (auto& each : out) ask(1, each);
+  EXPECT_EQ(out[4]->error().code, Errc::limit);
+  pair.settle();
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(out[i]->has_value());
+  EXPECT_EQ(ran, 9);
+}
+
+// A caller that gives up again and again without reading its answers.
+TEST(Mesh, a_caller_that_does_not_drain_cannot_make_the_other_core_keep_more_than_the_limit) {
+  Pair pair(2, make_epoll_reactor, 8);
+  int ran = 0;
+  for (int i = 0; i < 100; ++i) {
+    TaskGroup given_up;
+    std::vector<std::optional<Result<int>>> out(3);
+    for (auto& each : out) given_up.spawn(call(pair.a(), 1, [&ran] { return ++ran; }, each));
+    given_up.cancel();
+    pair.step_b();
+  }
+  EXPECT_EQ(ran, 8);
+  pair.settle();
+  std::optional<Result<int>> after;
+  pair.a_tasks().spawn(call(pair.a(), 1, [&ran] { return ++ran; }, after));
+  pair.settle();
+  EXPECT_EQ(after->value(), 9);
 }
 
 TEST(Mesh, an_answer_ends_the_deadline) {
