@@ -193,8 +193,54 @@ TEST_P(CoresThatWake, mesh_stress_with_an_end_in_the_middle) {
   }
 }
 
+// Each message makes the other core post the next one, and both cores sleep meanwhile.
+TEST_P(CoresThatWake, no_wake_up_for_a_post_is_lost) {
+  struct Ball {
+    int hops;
+    std::promise<void>* done;
+    void operator()(MeshPort& here) const {
+      if (hops == 0) return done->set_value();
+      ASSERT_TRUE(here.try_post(1 - here.core(), Ball{hops - 1, done}));
+    }
+  };
+  Cores cores({.count = 2, .back_end = back_end()});
+  std::promise<void> done;
+  cores.start([&](Core& core) {
+    if (core.index() == 0) EXPECT_TRUE(core.mesh().try_post(1, Ball{20'000, &done}));
+    core.run();
+  });
+  ASSERT_EQ(done.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+// Both cores sleep for want of room in a ring of one message, too. Some of them also wait for a deadline that never
+// comes.
+TEST_P(CoresThatWake, no_wake_up_for_room_is_lost) {
+  static constexpr int posts = 10'000;
+  Cores cores({.count = 2, .ring_capacity = 1, .back_end = back_end()});
+  std::promise<void> done[2];
+  cores.start([&](Core& core) {
+    int ran = 0;
+    static thread_local int* mine = nullptr;
+    mine = &ran;
+    const auto play = [](Core& core, std::promise<void>* done) -> Task<void> {
+      const unsigned other = 1 - core.index();
+      for (int i = 0; i < posts; ++i) {
+        const Instant deadline = i % 2 == 0 ? never : core.reactor().now() + 1h;
+        EXPECT_TRUE(co_await core.mesh().post(other, deadline, [done = &done[other]] {
+          if (++*mine == posts) done->set_value();
+        }));
+      }
+    };
+    core.tasks().spawn(play(core, done));
+    core.run();
+  });
+  for (auto& each : done) {
+    ASSERT_EQ(each.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  }
+}
+
 // Both cores sleep whenever they can, so a lost wake-up would stop the sequence of calls.
-TEST_P(CoresThatWake, no_wake_up_is_lost) {
+TEST_P(CoresThatWake, no_wake_up_for_a_call_is_lost) {
   Cores cores({.count = 2, .back_end = back_end()});
   std::promise<int> done;
   cores.start([&](Core& core) {
