@@ -1,8 +1,8 @@
 #include <array>
-#include <cstdlib>
 
 #include <benchmark/benchmark.h>
 
+#include "core/allocators_for_benches.h"
 #include "core/arena.h"
 
 namespace sluice::core {
@@ -22,15 +22,20 @@ void arena_request(benchmark::State& state) {
 }
 BENCHMARK(arena_request);
 
-void malloc_request(benchmark::State& state) {
+// The same with a free() for each block.
+template <class Allocator>
+void allocator_request(benchmark::State& state) {
+  if (!is_found<Allocator>(state)) return;
   std::array<void*, allocations> blocks{};
   for (auto _ : state) {
-    for (std::size_t i = 0; i < allocations; ++i) benchmark::DoNotOptimize(blocks[i] = std::malloc(bytes_of(i)));
-    for (void* block : blocks) std::free(block);
+    for (std::size_t i = 0; i < allocations; ++i)
+      benchmark::DoNotOptimize(blocks[i] = Allocator::allocate(bytes_of(i)));
+    for (std::size_t i = 0; i < allocations; ++i) Allocator::free(blocks[i], bytes_of(i));
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(allocations));
 }
-BENCHMARK(malloc_request);
+BENCHMARK(allocator_request<Malloc>);
+BENCHMARK(allocator_request<Mimalloc>);
 
 }  // namespace
 }  // namespace sluice::core

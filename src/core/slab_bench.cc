@@ -1,26 +1,24 @@
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include <benchmark/benchmark.h>
 
+#include "core/allocators_for_benches.h"
 #include "core/slab.h"
 
 namespace sluice::core {
 namespace {
 
 struct Slab {
+  static bool found() { return true; }
   static void* allocate(std::size_t bytes) { return slab_allocate(bytes); }
   static void free(void* block, std::size_t bytes) { slab_free(block, bytes); }
-};
-struct Malloc {
-  static void* allocate(std::size_t bytes) { return std::malloc(bytes); }
-  static void free(void* block, std::size_t) { std::free(block); }
 };
 
 // Allocates and frees one block, as for a short coroutine.
 template <class Allocator>
 void one_block(benchmark::State& state) {
+  if (!is_found<Allocator>(state)) return;
   const auto bytes = static_cast<std::size_t>(state.range(0));
   for (auto _ : state) {
     void* block = Allocator::allocate(bytes);
@@ -30,10 +28,12 @@ void one_block(benchmark::State& state) {
 }
 BENCHMARK(one_block<Slab>)->Arg(64)->Arg(512)->Arg(4096);
 BENCHMARK(one_block<Malloc>)->Arg(64)->Arg(512)->Arg(4096);
+BENCHMARK(one_block<Mimalloc>)->Arg(64)->Arg(512)->Arg(4096);
 
 // Replaces random ones of a thousand blocks of mixed sizes, as for the coroutine frames of many connections.
 template <class Allocator>
 void many_alive(benchmark::State& state) {
+  if (!is_found<Allocator>(state)) return;
   struct Block {
     void* at = nullptr;
     std::size_t bytes = 0;
@@ -53,6 +53,7 @@ void many_alive(benchmark::State& state) {
 }
 BENCHMARK(many_alive<Slab>);
 BENCHMARK(many_alive<Malloc>);
+BENCHMARK(many_alive<Mimalloc>);
 
 }  // namespace
 }  // namespace sluice::core
