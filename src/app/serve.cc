@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +19,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "app/admin.h"
@@ -34,6 +32,7 @@
 #include "base/log.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "core/descriptor_limit.h"
 #include "files/blob_folder.h"
 #include "net/resolver.h"
 
@@ -90,26 +89,12 @@ class ForcedEnd {
   std::thread thread_;
 };
 
-// Raises the limit on open files as far as the system allows, because every connection needs one. Logs if that is less
-// than `wanted`, the number that the configuration may need.
+// Logs if the system allows fewer open files than `wanted`, the number that the configuration may need.
 void raise_descriptor_limit(std::uint64_t wanted) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  if (limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= wanted) return;
-  log_error(fmt::format("the system allows {} open files; [server] connections, on every core, may need {}",
-                        limit.rlim_max, wanted));
-}
-
-// The limit on descriptors for client connections: databases, files, logs and the admin listener need some too.
-int descriptors_for_clients() {
-  constexpr rlim_t reserve = 256;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) return INT_MAX;
-  return static_cast<int>(limit.rlim_cur - std::min(reserve, limit.rlim_cur / 4));
+  const std::uint64_t allowed = core::raise_descriptor_limit();
+  if (allowed >= wanted) return;
+  log_error(fmt::format("the system allows {} open files; [server] connections, on every core, may need {}", allowed,
+                        wanted));
 }
 
 std::string url_of(const core::Address& address, bool secure = false) {
@@ -201,7 +186,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   Reloader reloader(file, plan, workers, cores, listeners);
   core::BlockingPool threads(2 * cores.size(), 1024 * cores.size());
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
-  const Descriptors descriptors{.most = descriptors_for_clients(), .trouble = &descriptor_trouble};
+  const Descriptors descriptors{.most = core::descriptors_for_clients(), .trouble = &descriptor_trouble};
   cores.start([&](core::Core& core) {
     Worker worker(core, plan, threads, descriptors);
     workers[core.index()] = &worker;

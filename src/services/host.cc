@@ -15,6 +15,7 @@
 #include "core/alarm.h"
 #include "core/bound_socket.h"
 #include "core/core.h"
+#include "core/descriptor_limit.h"
 #include "core/sleep.h"
 #include "http/server.h"
 #include "msg/server.h"
@@ -63,6 +64,7 @@ struct Host::Shared {
   std::vector<msg::Context*> contexts;
   std::deque<Drain> drains;
   std::optional<core::BlockingPool> threads;
+  TroubleLog trouble{"clients", "are accepted again", "attempts failed"};
   pthread_t main{};
 };
 
@@ -106,8 +108,11 @@ Host::PerCore::PerCore(core::Core& core, const HostOptions& options, Shared& sha
       context_(core, sessions_, *shared.threads, shared.contexts),
       told_to_end_(core.reactor()),
       site_(sessions_, options.websocket),
-      http_(core.reactor(), site_, {.connections = options.sessions.sessions}),
-      server_(sessions_, {}) {
+      http_(core.reactor(), site_,
+            {.connections = options.sessions.sessions,
+             .descriptors = core::descriptors_for_clients(),
+             .trouble = &shared.trouble}),
+      server_(sessions_, {.descriptors = core::descriptors_for_clients(), .trouble = &shared.trouble}) {
   shared.contexts[core.index()] = &context_;
   shared.drains[core.index()].alarm = &told_to_end_;
   server_.set_tls(shared.tls, shared.tickets);
@@ -180,6 +185,7 @@ void Host::serve() {
   }
   shared.tickets = net::tls::TicketKeys::make();
 
+  core::raise_descriptor_limit();
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);

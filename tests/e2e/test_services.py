@@ -22,10 +22,11 @@ NAME, SAY = 100, 101
 
 
 class Service:
-    def __init__(self, folder, name, *arguments):
+    def __init__(self, folder, name, *arguments, soft_descriptors=None):
+        limited = [] if soft_descriptors is None else ["prlimit", f"--nofile={soft_descriptors}:"]
         self.log_path = folder / f"{name}.log"
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([EXAMPLES / f"example_{name}", *map(str, arguments)], stdout=log,
+            self.process = subprocess.Popen([*limited, EXAMPLES / f"example_{name}", *map(str, arguments)], stdout=log,
                                             stderr=subprocess.STDOUT)
 
     @property
@@ -55,9 +56,10 @@ def service(tmp_path):
     """service(name, arguments...) starts an example on a free port, and returns it when it accepts clients."""
     running = []
 
-    def start(name, *arguments, listen=None):
+    def start(name, *arguments, listen=None, soft_descriptors=None):
         port = free_port()
-        started = Service(tmp_path, name, listen or f"127.0.0.1:{port}", *arguments)
+        started = Service(tmp_path, name, listen or f"127.0.0.1:{port}", *arguments,
+                          soft_descriptors=soft_descriptors)
         running.append(started)
         started.address = listen.removeprefix("unix:") if listen else ("127.0.0.1", port)
         started.wait(started.address)
@@ -94,6 +96,16 @@ def test_many_clients(service):
         client.send(n, b"mine", n)
     for n, client in enumerate(clients):
         assert client.receive() == Frame(n, b"mine", n)
+        client.socket.close()
+
+
+def test_more_clients_than_the_soft_limit_of_descriptors(service):
+    """Many shells set a soft limit of 1,024; the host raises it."""
+    echo = service("echo", soft_descriptors=100)
+    clients = [Client(echo.address) for _ in range(200)]
+    for n, client in enumerate(clients):
+        assert client.call(n) == Frame(n, b"")
+    for client in clients:
         client.socket.close()
 
 
