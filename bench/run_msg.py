@@ -5,7 +5,7 @@ same without sessions (floor_frames.cc). One worker on core 0, the client on cor
 echo       100 connections, one frame each in flight; bodies of 64, 512 and 4,096 bytes
 pipelined  the same with 16 frames in flight, as CPU time per message beside the floor with one in flight
 broadcast  one client speaks, 9,000 hear: CPU time per delivery, with 16 frames at a time
-idle       memory of an idle session, beside its socket
+idle       memory of an idle session, beside its socket: plain, with TLS, and a WebSocket
 slow       how long deliveries take while one of 100 clients does not read, beside the same without it
 
 usage: run_msg.py [--rounds N] [--seconds S] [--cases CASE,CASE]
@@ -13,20 +13,25 @@ usage: run_msg.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 import argparse
 import json
 import socket
+import ssl
 import struct
 import subprocess
 import time
 
-from harness import BUILD, Program, free_port, median, tell
+from harness import BUILD, Program, folder, free_port, median, tell
+from http_servers import make_certificate
 
 CASES = ("echo", "pipelined", "broadcast", "idle", "slow")
 SERVER_CORE, CLIENT_CORE = 0, 1
 
 
-def service(name):
-    port = free_port()
-    more = [f"127.0.0.1:{free_port()}"] if name == "broadcast" else []
-    return Program("sluice", [BUILD / f"examples/example_{name}", f"127.0.0.1:{port}", *more], port, SERVER_CORE)
+def service(name, *more):
+    port, websocket = free_port(), free_port()
+    if name == "broadcast":
+        more = (f"127.0.0.1:{websocket}",)
+    program = Program("sluice", [BUILD / f"examples/example_{name}", f"127.0.0.1:{port}", *more], port, SERVER_CORE)
+    program.websocket = websocket
+    return program
 
 
 def floor(mode):
@@ -91,24 +96,47 @@ def broadcast(rounds, seconds):
 
 
 def idle(rounds, seconds):
-    program = service("echo")
-    frame = struct.pack(">BBIIH", 1, 0, 7, 5, 0) + b"hello"
-    sessions = []
+    where = folder()
+    make_certificate(where)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    frame = struct.pack(">BBIIH", 1, 1, 0xFFFFFF00, 0, 0) + b"\0\0\0\7"  # a correlated ping
 
-    def grow(count):
-        for _ in range(count):
-            sessions.append(socket.create_connection(("127.0.0.1", program.port)))
-            sessions[-1].sendall(frame)
-            assert sessions[-1].recv(100) == frame
-        time.sleep(0.5)
-        return program.rss_kib()
+    def plain(port):
+        return socket.create_connection(("127.0.0.1", port))
 
-    before = grow(1000)
-    grown = grow(8000) - before
-    for session in sessions:
-        session.close()
-    tell(bench="msg", case="idle", bytes_per_session=round(grown * 1024 / 8000), goal=1024, met=grown * 1024 / 8000 <= 1024)
-    program.stop()
+    def tls(port):
+        return context.wrap_socket(plain(port))
+
+    def websocket(port):
+        made = plain(port)
+        made.sendall(b"GET /room HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+        assert made.recv(1000).startswith(b"HTTP/1.1 101")
+        return made
+
+    for case, open_one, message, program in (
+            ("plain", plain, frame, service("echo")),
+            ("tls", tls, frame, service("echo", where / "cert.pem", where / "key.pem")),
+            ("websocket", websocket, b"\x82" + bytes([0x80 | len(frame)]) + bytes(4) + frame, service("broadcast"))):
+        sessions = []
+
+        def grow(count):
+            for _ in range(count):
+                sessions.append(open_one(program.websocket if case == "websocket" else program.port))
+                sessions[-1].sendall(message)
+                assert frame in sessions[-1].recv(100)
+            time.sleep(0.5)
+            return program.rss_kib()
+
+        before = grow(500)
+        grown = grow(4000) - before
+        for session in sessions:
+            session.close()
+        program.stop()
+        each = round(grown * 1024 / 4000)
+        goal = {"goal": 1024, "met": each <= 1024} if case == "plain" else {}
+        tell(bench="msg", case="idle", session=case, bytes_per_session=each, **goal)
 
 
 def slow(rounds, seconds):
