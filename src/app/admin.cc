@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/admin_explain.h"
 #include "app/admin_request.h"
 #include "app/admin_revoke.h"
 #include "app/admin_upstreams.h"
@@ -180,6 +181,7 @@ Admin::Admin(core::Core& core, const Io& io, std::span<Worker* const> workers, R
   add("/upstreams/{name}/enable", std::make_unique<AdminDrain>(core, workers, false), http::Method::post);
   if (reloader != nullptr) {
     add("/jwt/revoke", std::make_unique<AdminRevoke>(core, workers, reloader->threads()), http::Method::post);
+    add("/explain", std::make_unique<AdminExplain>(core, *reloader), http::Method::post);
     add("/reload", std::make_unique<Reload>(core, *reloader), http::Method::post);
   }
 }

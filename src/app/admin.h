@@ -14,8 +14,8 @@
 
 namespace sluice::app {
 
-// The operators' listener, on the first core: /livez, /readyz, /metrics, /upstreams, /jwt/revoke, /reload. It does not
-// authenticate clients.
+// The operators' listener, on the first core: /livez, /readyz, /metrics, /upstreams, /jwt/revoke, /explain, /reload. It
+// does not authenticate clients.
 class Admin {
  public:
   // `workers` holds one worker for each core, by index; entries may be null until all cores are running. `reloader` is

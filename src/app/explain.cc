@@ -210,8 +210,8 @@ class Asked final : public http::Filter {
 // Finds the route of one request, asks its policies and explains its answer.
 class Explainer {
  public:
-  Explainer(const Plan& plan, const ExplainedRequest& request)
-      : plan_(plan), options_(plan.options), asked_(request), redaction_(options_.names_of_keys()) {
+  Explainer(const Plan& plan, const PolicyKeys::Keys& keys, const ExplainedRequest& request)
+      : plan_(plan), options_(plan.options), keys_(keys), asked_(request), redaction_(options_.names_of_keys()) {
     for (const Claim& claim : claims_) candidates_.push_back(candidate_of(options_, claim));
     stands_.resize(claims_.size());
   }
@@ -236,6 +236,7 @@ class Explainer {
 
   const Plan& plan_;
   const Options& options_;
+  const PolicyKeys::Keys& keys_;
   const ExplainedRequest& asked_;
   const Redaction redaction_;
   Loop loop_;
@@ -267,7 +268,7 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim) {
                                            .mailbox = loop_.mailbox,
                                            .mesh = port_,
                                            .threads = loop_.threads,
-                                           .keys = plan_.keys[index],
+                                           .keys = keys_[index],
                                            .source = nullptr,
                                            .limit = nullptr,
                                            .table = nullptr,
@@ -492,6 +493,8 @@ Explanation Explainer::run() {
 
 }  // namespace
 
-Explanation explain(const Plan& plan, const ExplainedRequest& request) { return Explainer(plan, request).run(); }
+Explanation explain(const Plan& plan, const PolicyKeys::Keys& keys, const ExplainedRequest& request) {
+  return Explainer(plan, keys, request).run();
+}
 
 }  // namespace sluice::app

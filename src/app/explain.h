@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/plan.h"
+#include "app/policy_keys.h"
 #include "base/declare.h"
 
 namespace sluice::app {
@@ -76,6 +77,7 @@ struct Explanation {
 
 // Asks policies that need nothing but the request. Sends nothing to an upstream, and fetches nothing. The database
 // explains the statement of an endpoint, without executing it.
-[[nodiscard]] Explanation explain(const Plan& plan, const ExplainedRequest& request);
+// `keys`: the current keys of the policies, by index in the options.
+[[nodiscard]] Explanation explain(const Plan& plan, const PolicyKeys::Keys& keys, const ExplainedRequest& request);
 
 }  // namespace sluice::app

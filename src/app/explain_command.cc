@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "app/cli.h"
 #include "app/explain.h"
 #include "app/suite/json.h"
 #include "core/ip_ranges.h"
@@ -236,10 +235,10 @@ std::string check_client(std::string_view text) {
   return core::Ip::parse(text) ? "" : "\"" + std::string(text) + "\" must be an IP address";
 }
 
-int print_explanation(const ExplainCommand& command, const std::string& file, const Plan& plan, std::FILE* out) {
-  const Explanation explanation = explain(plan, request_of(command, plan));
-  std::fputs((command.json ? json_of(explanation, file) : text_of(explanation, file)).c_str(), out);
-  return explanation.is_answered ? exit_ok : exit_failure;
+PrintedExplanation print_explanation(const ExplainCommand& command, const std::string& file, const Plan& plan,
+                                     const PolicyKeys::Keys& keys) {
+  const Explanation explanation = explain(plan, keys, request_of(command, plan));
+  return {command.json ? json_of(explanation, file) : text_of(explanation, file), explanation.is_answered};
 }
 
 }  // namespace sluice::app

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "app/plan.h"
+#include "app/policy_keys.h"
 
 namespace sluice::app {
 
@@ -24,9 +24,13 @@ struct ExplainCommand {
 [[nodiscard]] std::string check_header(std::string_view text);
 [[nodiscard]] std::string check_client(std::string_view text);
 
-// `file`: the configuration's file, for places in it. Returns the program's exit code: exit_ok if a route answers the
-// request.
-[[nodiscard]] int print_explanation(const ExplainCommand& command, const std::string& file, const Plan& plan,
-                                    std::FILE* out);
+struct PrintedExplanation {
+  std::string text;
+  bool is_answered = false;  // a route answers the request
+};
+
+// `file`: the configuration's file, for places in it. `keys`: the current keys of the policies.
+[[nodiscard]] PrintedExplanation print_explanation(const ExplainCommand& command, const std::string& file,
+                                                   const Plan& plan, const PolicyKeys::Keys& keys);
 
 }  // namespace sluice::app

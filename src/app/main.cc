@@ -91,8 +91,11 @@ int run(Command command) {
     std::fputs(plan.error().text.c_str(), stderr);
     return plan.error().exit_code;
   }
-  if (command.action == Command::Action::explain)
-    return print_explanation(command.explain, command.file, **plan, stdout);
+  if (command.action == Command::Action::explain) {
+    const auto [text, is_answered] = print_explanation(command.explain, command.file, **plan, (*plan)->keys);
+    std::fputs(text.c_str(), stdout);
+    return is_answered ? exit_ok : exit_failure;
+  }
   for (const std::string& warning : (*plan)->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (command.action == Command::Action::check) {
     std::printf("%s: ok\n", command.file.c_str());

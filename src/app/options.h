@@ -177,7 +177,8 @@ struct AdminOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &AdminOptions::listen,
-            "The address that serves `/livez`, `/readyz`, `/metrics`, `/upstreams` and `/reload`. Empty: they are not "
+            "The address that serves `/livez`, `/readyz`, `/metrics`, `/upstreams`, `/jwt/revoke`, `/explain` and "
+            "`/reload`. Empty: they are not "
             "served.");
   }
 };

@@ -282,7 +282,7 @@ void Reloader::run() {
 
 bool Reloader::is_running() {
   const std::unique_lock lock(reloading_, std::try_to_lock);
-  return !lock.owns_lock();
+  return !lock.owns_lock() || !explanation_.expired();
 }
 
 template <class Fn>
@@ -316,6 +316,18 @@ void Reloader::tend(bool told) {
 std::shared_ptr<const Plan> Reloader::served() {
   const std::lock_guard lock(keeping_);
   return kept_->plan;
+}
+
+std::pair<std::shared_ptr<const Plan>, PolicyKeys::Keys> Reloader::served_with_keys() {
+  const std::lock_guard lock(keeping_);
+  return {kept_->plan, kept_->keys.keys()};
+}
+
+std::shared_ptr<const void> Reloader::begin_explanation() {
+  if (!explanation_.expired()) return nullptr;
+  auto turn = std::make_shared<const bool>();
+  explanation_ = turn;
+  return turn;
 }
 
 Readings Reloader::readings() const {

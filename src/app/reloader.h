@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/changes.h"
@@ -52,13 +53,19 @@ class Reloader {
   void start();
   // After this no reload begins.
   void end() { ending_ = true; }
-  // Whether a reload is running. It may wait for a database: up to `start_timeout` for each answer.
+  // Whether a reload or an explanation is running. It may wait for a database: up to `start_timeout` for each answer.
   [[nodiscard]] bool is_running();
 
   // Checks the key and certificate files of the plan that is served, and frees plans that are no longer used. `told`:
   // reads the files even if they have not changed. Must not be called on a core.
   void tend(bool told);
   [[nodiscard]] std::shared_ptr<const Plan> served();
+  // With the current keys of its policies. Must not be called on a core.
+  [[nodiscard]] std::pair<std::shared_ptr<const Plan>, PolicyKeys::Keys> served_with_keys();
+  [[nodiscard]] const std::string& file() const { return file_; }
+  // Permits one explanation on threads(), for as long as its result lives. Null while another runs. Called by the first
+  // core.
+  [[nodiscard]] std::shared_ptr<const void> begin_explanation();
   [[nodiscard]] Readings readings() const;
 
  private:
@@ -109,7 +116,8 @@ class Reloader {
   bool over_ = false;
   std::thread thread_;  // created at start, because later there may be too few resources for a thread
   std::atomic<bool> ending_{false};
-  core::BlockingPool threads_{1, 16};
+  std::weak_ptr<const void> explanation_;
+  core::BlockingPool threads_{2, 16};  // two, because an explanation may wait for a database
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> refused_{0};
 };

@@ -224,7 +224,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   }
   forced.arm();
   cores.join();
-  if (reloader.is_running()) {  // the reload waits for a database; do not wait for it
+  if (reloader.is_running()) {  // it waits for a database; do not wait for it
     listeners.files().end();
     std::fflush(nullptr);
     std::_Exit(exit_ok);
