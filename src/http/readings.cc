@@ -1,6 +1,6 @@
 #include "http/readings.h"
 
-#include "http/server.h"
+#include "http/server_state.h"
 
 namespace sluice::http {
 
@@ -10,7 +10,7 @@ std::string method_label(Method method) {
 
 std::string scheme_label(bool secure) { return label("url_scheme", secure ? "https" : "http"); }
 
-Readings Server::Counters::readings() const {
+Readings ServerCounters::readings() const {
   Readings all{
       gauge("sluice_connections_open", "Connections of clients.", open),
       counter("sluice_connections_total", "Connections accepted.", accepted),

@@ -155,7 +155,7 @@ void fuzz_session(std::string_view bytes, std::uint8_t seed) {
   core::SimulatedReactor reactor(1);
   Judge judge;
   const ServerOptions options{.header_limit = 2048, .body_limit = 4096, .http2_streams = 8};
-  sluice::http::Server::Counters counters;
+  sluice::http::ServerCounters counters;
   sluice::http::BodyBudget::Counters body_counters;
   sluice::http::BodyBudget bodies(reactor, 1 << 20, body_counters);
   Engine engine(reactor, judge, options, nullptr, counters, bodies);

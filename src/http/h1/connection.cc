@@ -27,8 +27,8 @@ constexpr Duration overloaded_patience =
 // counter in between.
 class Connection::Active {
  public:
-  Active(Server& server, Method method, bool secure)
-      : count_(server.counters_.active[secure ? 1 : 0][static_cast<std::size_t>(method)]) {
+  Active(ServerState& server, Method method, bool secure)
+      : count_(server.counters.active[secure ? 1 : 0][static_cast<std::size_t>(method)]) {
     ++count_;
   }
   Active(const Active&) = delete;
@@ -38,7 +38,7 @@ class Connection::Active {
   std::uint32_t& count_;
 };
 
-Connection::Connection(Server& server) : Watch(stream_), server_(server), stream_(server.reactor_) {}
+Connection::Connection(ServerState& server) : Watch(stream_), server_(server), stream_(server.reactor) {}
 
 Connection::~Connection() {
   unwatch();
@@ -55,12 +55,12 @@ void Connection::drain() {
 
 void Connection::begin(const core::Address& peer) {
   peer_ = peer.ip();
-  may_be_http2_ = server_.options_.http2;
-  stream_.set_slowest(server_.options_.slowest_client);
+  may_be_http2_ = server_.options.http2;
+  stream_.set_slowest(server_.options.slowest_client);
 }
 
 void Connection::follow_options(bool new_limits) {
-  const ServerOptions& options = server_.options_;
+  const ServerOptions& options = server_.options;
   stream_.set_slowest(options.slowest_client);
   if (new_limits && work_) work_->outdated = unusual_ = true;
   if (http2_ != nullptr) http2_->follow_options();
@@ -90,12 +90,12 @@ bool Connection::wait_for_request() {
 
 void Connection::woken(Woken why) {
   woken_ = why;
-  server_.serve(*this);
+  server_.runner.serve(*this);
 }
 
 core::Task<Connection::Next> Connection::run() {
   core::Reactor& reactor = stream_.reactor();
-  const ServerOptions& options = server_.options_;
+  const ServerOptions& options = server_.options;
   if (idle_until_ == Instant{}) {  // the connection was just accepted
     if (wants_proxy_header_ && !co_await read_proxy_header()) co_return Next::end;
     if (tls_context_) {
@@ -118,7 +118,7 @@ core::Task<Connection::Next> Connection::run() {
   work_->parser.set_secure(secure());
   deadline_ = reactor.now() + options.header_timeout;
   // While the server drains, a request that has already arrived, if only in part, is still served.
-  if (server_.draining_) stream_.handle().may_read = true;
+  if (server_.draining) stream_.handle().may_read = true;
 
   bool goes_on = true;
   while (goes_on) {
@@ -139,7 +139,7 @@ core::Task<Connection::Next> Connection::run() {
         if (!work_->input.empty()) {
           (void)co_await reading;
         } else {
-          if (server_.draining_) {
+          if (server_.draining) {
             // The previous response may still fill the socket.
             if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return Next::end;
@@ -180,10 +180,10 @@ core::Task<Connection::Next> Connection::run() {
     Exchange& exchange = present_request();
     const Request& request = exchange.request;
     if (work_->parser.body().kind == BodyFraming::Kind::none) [[likely]] {
-      core::Async<Response> answer = server_.dispatcher_.handle(exchange);
+      core::Async<Response> answer = server_.dispatcher.handle(exchange);
       if (answer.ready()) [[likely]] {
         Response& response = answer.get();
-        goes_on = work_->parser.keep_alive() && !server_.draining_;
+        goes_on = work_->parser.keep_alive() && !server_.draining;
         const Left left = begin_answer(response, parsed.head_size, goes_on);
         if (left == Left::upgrade) [[unlikely]]
           co_return Next::upgrade;
@@ -200,7 +200,7 @@ core::Task<Connection::Next> Connection::run() {
           end_exchange(499, nullptr, 0, true);
           co_return Next::end;
         }
-        goes_on = work_->parser.keep_alive() && !server_.draining_;
+        goes_on = work_->parser.keep_alive() && !server_.draining;
         const Left left = begin_answer(*response, parsed.head_size, goes_on);
         if (left == Left::upgrade) co_return Next::upgrade;
         if (left == Left::body && co_await send(*response, request.method == Method::head, goes_on) == Sent::no) {
@@ -210,7 +210,7 @@ core::Task<Connection::Next> Connection::run() {
       work_->input.consume(parsed.head_size);
     } else {
       if (co_await answer_with_body(parsed) == Sent::no) co_return Next::end;
-      goes_on = work_->parser.keep_alive() && !server_.draining_;
+      goes_on = work_->parser.keep_alive() && !server_.draining;
     }
     work_->forget_request();
     deadline_ = reactor.now() + options.header_timeout;
@@ -224,20 +224,20 @@ core::Task<Connection::Next> Connection::run() {
 
 // Reads exactly the bytes of the header, because a TLS handshake may follow.
 core::Task<bool> Connection::read_proxy_header() {
-  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
+  const Instant deadline = stream_.reactor().now() + server_.options.header_timeout;
   Buffer received;
   ProxyHeader header = ProxyHeader::parse({});
   while (header.state == ProxyHeader::State::need_more) {
     const auto read = co_await stream_.read(received, header.wanted, deadline);
     if (!read || *read == 0) {
-      if (!received.empty()) ++server_.counters_.bad_proxy_headers;
+      if (!received.empty()) ++server_.counters.bad_proxy_headers;
       co_return false;
     }
     header = ProxyHeader::parse(received.view());
   }
   wants_proxy_header_ = false;
   if (header.state == ProxyHeader::State::wrong) {
-    ++server_.counters_.bad_proxy_headers;
+    ++server_.counters.bad_proxy_headers;
     co_return false;
   }
   if (!header.client.empty()) peer_ = std::move(header.client);
@@ -245,9 +245,9 @@ core::Task<bool> Connection::read_proxy_header() {
 }
 
 core::Task<bool> Connection::shake_hands() {
-  Server::Counters::Tls& counters = server_.counters_.tls;
-  const Instant deadline = stream_.reactor().now() + server_.options_.header_timeout;
-  const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls_, deadline);
+  ServerCounters::Tls& counters = server_.counters.tls;
+  const Instant deadline = stream_.reactor().now() + server_.options.header_timeout;
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), server_.tls, deadline);
   if (done) {
     ++counters.handshakes;
     if (stream_.tls()->resumed()) ++counters.resumed;
@@ -295,8 +295,8 @@ core::Task<void> Connection::run_http2() {
     ~Becomes() { place = nullptr; }
   } becomes{http2_};
   http2_ = &connection;
-  if (server_.draining_) connection.drain();
-  if (!server_.options_.http2) connection.go_away();  // the client chose it before the option was changed
+  if (server_.draining) connection.drain();
+  if (!server_.options.http2) connection.go_away();  // the client chose it before the option was changed
   if (overloaded_) {
     co_await connection.refuse(std::move(received));
   } else {
@@ -306,7 +306,7 @@ core::Task<void> Connection::run_http2() {
 
 Exchange& Connection::present_request() {
   Request& request = work_->exchange.request;
-  set_client(request, peer_, secure(), server_.options_.trusted_proxies.get());
+  set_client(request, peer_, secure(), server_.options.trusted_proxies.get());
   request.certificate = secure() ? stream_.tls()->peer_certificate() : nullptr;
   request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   request.interim = request.version == Version::http11 ? this : nullptr;
@@ -318,12 +318,12 @@ net::Stream::Write Connection::flush() {
   Buffer& output = work_->output;
   work_->parts[0] = {output.data(), output.size()};
   output.clear();
-  return stream_.write({work_->parts, 1}, server_.options_.write_timeout);
+  return stream_.write({work_->parts, 1}, server_.options.write_timeout);
 }
 
 core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) {
   const BodyFraming framing = work_->parser.body();
-  const std::uint64_t most = std::max(server_.options_.body_limit, server_.options_.most_body);
+  const std::uint64_t most = std::max(server_.options.body_limit, server_.options.most_body);
   if (framing.kind == BodyFraming::Kind::length && framing.length > most) {
     co_await refuse(413, "The request's body is longer than the server takes.", &work_->parser.request());
     co_return Sent::no;
@@ -338,7 +338,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   request.body = &body;
   if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
 
-  core::Async<Response> answer = server_.dispatcher_.handle(work_->exchange);
+  core::Async<Response> answer = server_.dispatcher.handle(work_->exchange);
   Response response;
   if (answer.ready()) {
     response = answer.take();
@@ -362,8 +362,8 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
   }
   // The rest of the body precedes the next request. A short rest is read and dropped; a longer one closes the
   // connection.
-  const std::uint64_t most_dropped = std::min(server_.options_.body_limit, drained_body_bytes);
-  bool keep = work_->parser.keep_alive() && !server_.draining_ && !body.unasked() && !body.abandoned() &&
+  const std::uint64_t most_dropped = std::min(server_.options.body_limit, drained_body_bytes);
+  bool keep = work_->parser.keep_alive() && !server_.draining && !body.unasked() && !body.abandoned() &&
               body.left_at_least() <= most_dropped;
   {
     const Sending sending(*work_, response.body);
@@ -423,9 +423,9 @@ core::Task<void> Connection::run_upgrade() {
   received.append(work_->input.view());
   server_.give_back(std::move(work_));  // an idle upgraded connection must not hold a workspace
   net::StreamDuplex duplex(stream_, std::move(received));
-  if (server_.draining_) upgrade_->drain();
+  if (server_.draining) upgrade_->drain();
   std::uint64_t held = 0;
-  co_await upgrade_->run(duplex, server_.bodies_, held);
+  co_await upgrade_->run(duplex, server_.bodies, held);
   upgrade_.reset();
   if (upgraded_ != nullptr) upgraded_->end({.status = 101, .broken = false});
   upgraded_.reset();
@@ -455,7 +455,7 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
   core::Reactor& reactor = stream_.reactor();
   if (goodbye == Goodbye::no) {
     reactor.shutdown_write(stream_.handle());
-  } else if (!co_await stream_.end(server_.options_.write_timeout)) {
+  } else if (!co_await stream_.end(server_.options.write_timeout)) {
     co_return;
   }
   const Instant deadline = reactor.now() + lingering_time;
@@ -480,16 +480,16 @@ void Connection::end_exchange(int status, Body* body, std::uint64_t body_bytes, 
 }
 
 void Connection::notify_observer(const Exchange* exchange, int status, std::uint64_t body_bytes, bool broken) {
-  if (server_.observer_ == nullptr) return;
+  if (server_.observer == nullptr) return;
   const Instant now = stream_.reactor().clock();
-  server_.observer_->completed({.exchange = exchange,
-                                .method = work_->parser.method(),
-                                .secure = secure(),
-                                .peer = exchange != nullptr ? exchange->request.peer : peer_,
-                                .status = status,
-                                .body_bytes = body_bytes,
-                                .duration = exchange != nullptr ? std::max(now - began_, Duration{}) : Duration{},
-                                .broken = broken});
+  server_.observer->completed({.exchange = exchange,
+                               .method = work_->parser.method(),
+                               .secure = secure(),
+                               .peer = exchange != nullptr ? exchange->request.peer : peer_,
+                               .status = status,
+                               .body_bytes = body_bytes,
+                               .duration = exchange != nullptr ? std::max(now - began_, Duration{}) : Duration{},
+                               .broken = broken});
 }
 
 }  // namespace sluice::http::h1

@@ -8,7 +8,8 @@
 #include "core/task.h"
 #include "http/h1/chunked.h"
 #include "http/h1/parser.h"
-#include "http/server.h"
+#include "http/h1/workspace.h"
+#include "http/server_state.h"
 #include "net/stream.h"
 
 namespace sluice::http::h2 {
@@ -16,26 +17,6 @@ class Connection;
 }  // namespace sluice::http::h2
 
 namespace sluice::http::h1 {
-
-// The buffers and state that a connection needs only while it serves a request. The server lends them, and an idle
-// connection gives them back.
-struct Workspace {
-  explicit Workspace(const RequestLimits& limits) : parser(exchange.request, limits) {}
-
-  void forget_request() {
-    if (parser.in_request()) exchange.reset();  // otherwise it was reset before, and no request has begun since
-    parser.reset();
-  }
-
-  Buffer input;    // received: the current request's head and the bytes after it
-  Buffer body;     // received: the bytes after the head of a request that has a body
-  Buffer output;   // responses that have not been written yet
-  iovec parts[2];  // the buffers that are being written
-  Exchange exchange;
-  RequestParser parser;
-  const Body* sending = nullptr;  // a long response body that is being sent
-  bool outdated = false;          // the server's limits have changed
-};
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
 inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // most bytes of a body per turn of the loop
@@ -47,7 +28,7 @@ inline constexpr std::size_t output_bytes = 64 * 1024;     // responses are coll
 // run() ends when there is nothing more to do: an idle connection has no coroutine and consists only of this object.
 class Connection final : public core::SlabAllocated, net::Stream::Watch, InterimSink {
  public:
-  explicit Connection(Server& server);
+  explicit Connection(ServerState& server);
   Connection(const Connection&) = delete;
   ~Connection();
 
@@ -74,19 +55,30 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   [[nodiscard]] bool wait_for_request();
   core::Task<void> run_upgrade();
   core::Task<void> run_http2();
+  // True between wait_for_request() and the call of serve().
+  [[nodiscard]] bool is_idle() const { return watching(); }
   // True unless the connection is idle or is reading the head of a request.
   [[nodiscard]] bool awaits_answer() const;
   // The server is shutting down: an idle connection closes at once, a busy one after its response.
   void drain();
   // Called when the server's options have changed. `new_limits`: the limits of request heads have changed too.
   void follow_options(bool new_limits);
+  // Ends the connection in a way that its client can detect.
+  void cut();
   // Cuts the connection (in HTTP/2: the streams) if it is sending a response body that `owner` keeps alive.
   void cut_answers_of(const void* owner);
   // Cuts the connection (in HTTP/2: the streams) if its exchange holds a pin on `pinned`.
   void cut_pinned(const Pinned& pinned);
 
+  // Belongs to the server.
+  struct Listed {
+    Connection* next = nullptr;  // in the list of open connections
+    Connection* previous = nullptr;
+    core::TaskGroup::Member* task = nullptr;  // runs the connection unless it is idle
+  };
+  Listed listed;
+
  private:
-  friend class http::Server;
   class Active;
   class RequestBody;
   class Presence;
@@ -108,8 +100,6 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
 
   enum class Sent : bool { no, yes };
   enum class Left : std::uint8_t { nothing, body, upgrade };
-
-  void cut();
 
   [[nodiscard]] bool secure() const { return stream_.tls() != nullptr; }
   // The functions that run() rarely awaits are not inlined. Otherwise the compiler would merge their frames into that
@@ -154,7 +144,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   // `exchange`: null if the received bytes were not a valid request.
   void notify_observer(const Exchange* exchange, int status, std::uint64_t body_bytes, bool broken);
 
-  Server& server_;
+  ServerState& server_;
   net::Stream stream_;
   std::unique_ptr<Workspace> work_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until the handshake is complete
@@ -162,10 +152,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   Presence* presence_ = nullptr;        // while the connection waits for a handler or a stream
   std::unique_ptr<Exchange> upgraded_;  // ends with upgrade_; null if no filter waits for its end
   std::unique_ptr<Upgrade> upgrade_;    // the protocol that runs on the connection after a 101
-  Connection* next_ = nullptr;          // in the server's list of open connections
-  Connection* previous_ = nullptr;
-  h2::Connection* http2_ = nullptr;  // set once the connection runs HTTP/2
-  Woken woken_ = Woken::readable;    // why run() was started
+  h2::Connection* http2_ = nullptr;     // set once the connection runs HTTP/2
+  Woken woken_ = Woken::readable;       // why run() was started
   bool wants_proxy_header_ = false;
   bool overloaded_ = false;
   bool unusual_ = false;       // `overloaded_` is set, or the workspace may be outdated
@@ -173,8 +161,6 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   Instant began_{};            // when the head of the request being answered was complete
   Instant deadline_{};         // of the head being read
   Instant idle_until_{};
-  // The task that runs the connection; null if it is idle.
-  core::TaskGroup::Member* task_ = nullptr;
 };
 
 }  // namespace sluice::http::h1

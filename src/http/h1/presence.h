@@ -48,7 +48,7 @@ class Connection::Presence : core::Waiter {
     auto& self = static_cast<Presence&>(waiter);
     const core::Handle& handle = self.connection_.stream_.handle();
     if (handle.failed) return self.tell();
-    if (handle.peer_ended && !self.timer_.armed()) self.tell_after(self.connection_.server_.options_.half_close_grace);
+    if (handle.peer_ended && !self.timer_.armed()) self.tell_after(self.connection_.server_.options.half_close_grace);
   }
   static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.tell(); }
   void watch() noexcept {
@@ -59,7 +59,7 @@ class Connection::Presence : core::Waiter {
     if (handle.failed || connection_.stream_.is_cut()) {
       tell_after(Duration{});
     } else if (handle.peer_ended) {
-      tell_after(connection_.server_.options_.half_close_grace);
+      tell_after(connection_.server_.options.half_close_grace);
     }
   }
   void tell_after(Duration grace) noexcept {

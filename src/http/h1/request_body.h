@@ -22,13 +22,13 @@ namespace sluice::http::h1 {
 class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
  public:
   RequestBody(Connection& connection, const BodyFraming& framing, bool wants_continue)
-      : Share(connection.server_.bodies_, held_),
+      : Share(connection.server_.bodies, held_),
         connection_(connection),
-        limit_(connection.server_.options_.body_limit),
+        limit_(connection.server_.options.body_limit),
         left_(framing.length),
         chunked_(framing.kind == BodyFraming::Kind::chunked),
         wants_continue_(wants_continue),
-        patience_(connection.server_.options_.body_timeout, connection.server_.options_.slowest_client),
+        patience_(connection.server_.options.body_timeout, connection.server_.options.slowest_client),
         turn_(connection.stream_.reactor(), read_turn_bytes) {}
 
   ~RequestBody() override { release(); }
@@ -97,18 +97,18 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   }
 
   void allow_more(std::uint64_t bytes) override {
-    const ServerOptions& options = connection_.server_.options_;
+    const ServerOptions& options = connection_.server_.options;
     limit_ = std::min(bound_, std::max(options.body_limit, std::min(options.body_limit + bytes, options.most_body)));
   }
 
   void limit_to(std::uint64_t bytes) override {
-    const ServerOptions& options = connection_.server_.options_;
+    const ServerOptions& options = connection_.server_.options;
     bound_ = std::min(bound_, bytes);
     limit_ = std::min(bound_, std::max(options.body_limit, options.most_body));
   }
 
   void hurry(std::uint32_t bytes_per_s) override {
-    const ServerOptions& options = connection_.server_.options_;
+    const ServerOptions& options = connection_.server_.options;
     patience_ = Patience(options.body_timeout, std::max(options.slowest_client, bytes_per_s));
   }
 

@@ -90,7 +90,7 @@ core::Task<Connection::Sent> Connection::send(Response& response, bool head_only
   const Sending sending(*work_, response.body);
   if (const auto* file = std::get_if<FileRange>(&response.body)) {
     const std::string_view head = work_->output.view();
-    written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options_.write_timeout);
+    written = co_await stream_.send_file(head, file->fd, file->offset, file->size, server_.options.write_timeout);
     work_->output.clear();
   } else if (const auto* spans = std::get_if<SharedSpans>(&response.body)) {
     written = co_await send_spans(*spans);
@@ -101,7 +101,7 @@ core::Task<Connection::Sent> Connection::send(Response& response, bool head_only
     work_->parts[0] = {output.data(), output.size()};
     work_->parts[1] = {const_cast<char*>(bytes.data()), bytes.size()};
     output.clear();
-    written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
+    written = co_await stream_.write(work_->parts, server_.options.write_timeout);
   }
   // If the stream was cut after the last write, the bytes in the socket's buffer are lost.
   const bool whole = written && !stream_.is_cut();
@@ -112,7 +112,7 @@ core::Task<Connection::Sent> Connection::send(Response& response, bool head_only
 // The share of a response in memory in the core's BodyBudget.
 class Connection::AnswerShare final : public BodyBudget::Share {
  public:
-  explicit AnswerShare(Connection& connection) : Share(connection.server_.bodies_, held_), connection_(connection) {}
+  explicit AnswerShare(Connection& connection) : Share(connection.server_.bodies, held_), connection_(connection) {}
   ~AnswerShare() { release(); }
 
  private:
@@ -143,7 +143,7 @@ core::Task<Connection::Sent> Connection::send_held(Response& response, bool keep
     work_->parts[0] = {const_cast<char*>(head.data()), head.size()};
     work_->parts[1] = {const_cast<char*>(piece.data()), piece.size()};
     head = {};
-    written = co_await stream_.write(work_->parts, server_.options_.write_timeout);
+    written = co_await stream_.write(work_->parts, server_.options.write_timeout);
     if (written) sent += piece.size();
     share.took(piece.size());
   }
@@ -179,7 +179,7 @@ core::Task<Result<void>> Connection::send_spans(const SharedSpans& spans) {
       reader.skip(piece.size());
     }
     output.clear();
-    if (const auto written = co_await stream_.write({parts, count}, server_.options_.write_timeout); !written) {
+    if (const auto written = co_await stream_.write({parts, count}, server_.options.write_timeout); !written) {
       co_return written;
     }
   }

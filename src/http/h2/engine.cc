@@ -16,7 +16,7 @@ constexpr std::size_t most_spare_streams = 1024;
 }  // namespace
 
 Engine::Engine(core::Reactor& reactor, Handler& dispatcher, const ServerOptions& options, Observer* observer,
-               Server::Counters& counters, BodyBudget& bodies)
+               ServerCounters& counters, BodyBudget& bodies)
     : reactor(reactor),
       dispatcher(dispatcher),
       options(options),

@@ -10,7 +10,7 @@
 #include "core/reactor.h"
 #include "http/h1/response.h"
 #include "http/h2/head.h"
-#include "http/server.h"
+#include "http/server_state.h"
 
 struct nghttp2_option;
 struct nghttp2_session_callbacks;
@@ -23,7 +23,7 @@ class Stream;
 class Engine {
  public:
   Engine(core::Reactor& reactor, Handler& dispatcher, const ServerOptions& options, Observer* observer,
-         Server::Counters& counters, BodyBudget& bodies);
+         ServerCounters& counters, BodyBudget& bodies);
   Engine(const Engine&) = delete;
   ~Engine();  // must be destroyed after all sessions
 
@@ -38,7 +38,7 @@ class Engine {
   Handler& dispatcher;
   const ServerOptions& options;
   Observer* const observer;
-  Server::Counters& counters;
+  ServerCounters& counters;
   BodyBudget& bodies;
   HeadLimits limits;  // for new sessions
   nghttp2_session_callbacks* callbacks = nullptr;
