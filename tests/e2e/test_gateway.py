@@ -693,6 +693,30 @@ def test_a_guard_beside_an_open_path_is_a_warning(tmp_path, use, others, warns):
     assert said == [] if warns is None else len(said) == 1 and warns in said[0], checked.stderr
 
 
+@pytest.mark.parametrize("path, use, open_path, open_upstream, more, warns", [
+    ("/admin", "nobody", "/{rest...}", "back", "", '"/admin/" go to the route "/{rest...}", those for "/admin"'),
+    ("/a/{id}", "nobody", "/a/{rest...}", "back", "", '"/a/{id}/" go to the route "/a/{rest...}", those for "/a/{id}"'),
+    ("/admin", "nobody", "/{rest...}", "front", "", None),
+    ("/admin", "slow", "/{rest...}", "back", "", None),
+    ("/admin", "nobody", "/other/{rest...}", "back", "", None),
+    ("/admin", "nobody", "/admin/{rest...}", "back", "", '"/admin" go to the route "/admin", those for "/admin/{rest...}"'),
+    ("/admin", "nobody", "/{rest...}", "back", '[[route]]\npath = "/admin/{rest...}"\nrespond = 404\n', None),
+    ("/", "nobody", "/{rest...}", "back", "", None),
+])
+def test_a_guard_that_does_not_cover_a_trailing_slash_is_a_warning(tmp_path, path, use, open_path, open_upstream, more, warns):
+    file = tmp_path / "sluice.toml"
+    file.write_text(
+        '[[upstream]]\nname = "back"\nservers = ["http://127.0.0.1:1"]\n'
+        '[[upstream]]\nname = "front"\nservers = ["http://127.0.0.1:2"]\n'
+        f'[[route]]\npath = "{open_path}"\nupstream = "{open_upstream}"\n'
+        f'[[route]]\npath = "{path}"\nupstream = "back"\nuse = ["{use}"]\n{more}'
+        '[policy.nobody]\ntype = "ip"\nallow = ["192.0.2.1"]\n[policy.slow]\ntype = "rate-limit"\nrate = "1/s"\n')
+    checked = subprocess.run([SLUICE, "check", file], capture_output=True, text=True, timeout=20)
+    assert checked.returncode == 0, checked.stderr
+    said = [line for line in checked.stderr.splitlines() if "checks the client" in line]
+    assert said == [] if warns is None else len(said) == 1 and warns in said[0], checked.stderr
+
+
 def test_a_head_that_comes_too_slowly_is_late(sluice):
     def drip(request, connection):
         connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nX-Long: ")

@@ -196,20 +196,29 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
         (*open)->path, (*guarded)->position.line, (*open)->position.line));
   }
   for (const Claim& claim : claims) {
-    if (!claim.passes_on || claim.pattern.segments.size() < 2) continue;
-    if (claim.pattern.segments.back().kind != http::Pattern::Kind::rest) continue;
+    if (!claim.passes_on || claim.pattern.segments.empty()) continue;
+    const bool has_rest = claim.pattern.segments.back().kind == http::Pattern::Kind::rest;
     std::string sample;  // a path that the pattern matches, without its rest
-    for (const auto& segment : std::span(claim.pattern.segments).first(claim.pattern.segments.size() - 1)) {
+    for (const auto& segment :
+         std::span(claim.pattern.segments).first(claim.pattern.segments.size() - (has_rest ? 1 : 0))) {
       sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
     }
+    if (has_rest ? sample.empty() : claim.upstream.empty() || claim.path.ends_with('/')) continue;
+    if (!has_rest) sample += '/';
     const std::string host = claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
     const Claim* const other = finder.find(host, sample, claim);
     if (other == nullptr || !other->passes_on || is_guarded(claim) == is_guarded(*other)) continue;
+    if (!has_rest) {
+      // A route for `/a/{rest...}` itself gets its own warning.
+      const bool is_catch_all = other->pattern.segments.size() <= claim.pattern.segments.size();
+      if (!is_guarded(claim) || !is_catch_all || other->upstream != claim.upstream) continue;
+    }
     const std::string_view path = claim.path;
     warnings.push_back(fmt::format(
         "requests for \"{}\" go to the route \"{}\", those for \"{}\" to a route of its own: only \"{}\" has a policy "
         "that checks the client",
-        path.substr(0, path.rfind('/')), other->path, path, (is_guarded(claim) ? claim : *other).path));
+        has_rest ? std::string(path.substr(0, path.rfind('/'))) : claim.path + "/", other->path, path,
+        (is_guarded(claim) ? claim : *other).path));
   }
   return warnings;
 }

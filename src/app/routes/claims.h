@@ -24,6 +24,7 @@ struct Claim {
   std::string_view apart = {};  // the keys that can tell two claims of this kind with the same path apart; empty: none
   bool folder = false;          // everything below `path` that has no other route
   bool passes_on = false;       // requests are forwarded
+  std::string_view upstream = {};  // to this upstream; empty: to none, or to several
 
   // Set by claims_of().
   std::string_view kind = {};  // "[[endpoint]]"
@@ -40,7 +41,8 @@ struct Claim {
 void check_claims(const std::vector<Claim>& claims, const config::Complain& complain);
 
 // Warns of routes that pass requests on without a policy that checks the client, although a neighbour has one: a route
-// with the same path for other methods or conditions, or the route of `/a` beside the path `/a/{rest...}`.
+// with the same path for other methods or conditions, the route of `/a` beside the path `/a/{rest...}`, or a catch-all
+// route that takes `/a/` to the same upstream as the route of `/a`.
 [[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
 
 // Warns of endpoints that write without a policy that checks the client, although another endpoint that writes has one.

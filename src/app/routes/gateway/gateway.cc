@@ -108,7 +108,8 @@ void GatewayTables::claim(const Options& options, std::vector<Claim>& claims) {
                       .other_methods = route.other_methods(),
                       .conditions = route.conditions(),
                       .apart = "\"methods\", \"headers\" or \"query\"",
-                      .passes_on = route.passes_on()});
+                      .passes_on = route.passes_on(),
+                      .upstream = route.upstream ? std::string_view(route.upstream->value) : ""});
   }
 }
 
