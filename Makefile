@@ -34,8 +34,8 @@ test: bootstrap-test
 bench: bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg
 
 bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg: bench-%: bootstrap-bench
-	@cmake --preset release >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo) $(if $(filter bench-msg,$@),example_echo example_broadcast floor_frames frames_load)
+	@cmake --preset release $(if $(filter bench-msg,$@),-DSLUICE_BENCH=ON) >/dev/null
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo) $(if $(filter bench-msg,$@),example_echo example_broadcast floor_frames frames_load bench_base bench_core bench_msg)
 	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES))
 
 format: bootstrap-test

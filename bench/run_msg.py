@@ -7,6 +7,7 @@ pipelined  the same with 16 frames in flight, as CPU time per message beside the
 broadcast  one client speaks, 9,000 hear: CPU time per delivery, with 16 frames at a time
 idle       memory of an idle session, beside its socket: plain, with TLS, and a WebSocket
 slow       how long deliveries take while one of 100 clients does not read, beside the same without it
+page       the micro benchmarks, as a page (msg_page.py)
 
 usage: run_msg.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 """
@@ -18,10 +19,11 @@ import struct
 import subprocess
 import time
 
+import msg_page
 from harness import BUILD, Program, folder, free_port, median, tell
 from http_servers import make_certificate
 
-CASES = ("echo", "pipelined", "broadcast", "idle", "slow")
+CASES = ("echo", "pipelined", "broadcast", "idle", "slow", "page")
 SERVER_CORE, CLIENT_CORE = 0, 1
 
 
@@ -154,6 +156,10 @@ def slow(rounds, seconds):
         tell(bench="msg", case="slow", what=f"{key} of the others", without=round(without, 2), beside=round(beside, 2),
              ratio=round(beside / without, 3))
     program.stop()
+
+
+def page(rounds, seconds):
+    msg_page.write()
 
 
 def main():
