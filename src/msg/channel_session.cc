@@ -57,6 +57,7 @@ core::Task<void> ChannelSession::receive() {
     if (message->kind == ws::Message::Kind::binary) {
       input.append(message->data);
       co_await handle_frames(decoder, input);
+      if (!open()) mark();  // the session may have waited for the handler
       if (input.empty()) {
         sessions_.give_back(std::exchange(input, {}));
         continue;
@@ -89,7 +90,10 @@ core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& in
 
 void ChannelSession::turn_end() {
   if (channel_ == nullptr) return;
-  if (state() == State::ended) return channel_->cut();
+  if (state() == State::ended) {
+    channel_->cut();
+    return wake_reader();  // which may destroy the channel
+  }
   if (writing_ == nullptr && !outbox_.empty()) {
     spawn([this] { return write(); }, writing_);
   } else if (writing_ == nullptr && state() == State::ending && !handling_) {
@@ -103,23 +107,32 @@ core::Task<void> ChannelSession::write() {
   while (!outbox_.empty()) {
     Outbox now = std::move(outbox_);
     in_flight_ = now.size();
-    Outbox::Position at;
-    for (auto part = now.next(at); !part.bytes.empty(); part = now.next(at)) {
-      if (part.payload != nullptr) {
-        if (!co_await channel_->send(sessions_.shared_message(*part.payload))) co_return;
-        continue;
-      }
-      while (!part.bytes.empty()) {
-        const std::size_t size = first_frame_size(part.bytes);
-        if (!co_await channel_->send(ws::Message::Kind::binary, part.bytes.substr(0, size))) co_return;
-        part.bytes.remove_prefix(size);
-      }
-    }
+    const bool sent = co_await send_all(now);
     in_flight_ = 0;
+    if (!sent) {
+      cut(Ended::lost);
+      co_return;
+    }
     sessions_.give_back(std::move(now.bytes()));
     written();
   }
   if (state() == State::ending) mark();
+}
+
+core::Task<bool> ChannelSession::send_all(const Outbox& frames) {
+  Outbox::Position at;
+  for (auto part = frames.next(at); !part.bytes.empty(); part = frames.next(at)) {
+    if (part.payload != nullptr) {
+      if (!co_await channel_->send(sessions_.shared_message(*part.payload))) co_return false;
+      continue;
+    }
+    while (!part.bytes.empty()) {
+      const std::size_t size = first_frame_size(part.bytes);
+      if (!co_await channel_->send(ws::Message::Kind::binary, part.bytes.substr(0, size))) co_return false;
+      part.bytes.remove_prefix(size);
+    }
+  }
+  co_return true;
 }
 
 void ChannelSession::detach() noexcept {

@@ -25,6 +25,8 @@ class ChannelSession final : public Session {
   core::Task<void> receive();
   core::Task<void> handle_frames(FrameDecoder& decoder, Buffer& input);
   core::Task<void> write();
+  // Returns false if the conversation is over.
+  core::Task<bool> send_all(const Outbox& frames);
   // The channel is about to be destroyed.
   void detach() noexcept;
 

@@ -43,7 +43,7 @@ struct Handshake {
   bool secure = false;                                           // over TLS
   std::string path;                                              // of the request, decoded
   std::string query;                                             // as it was sent, without '?'
-  std::string protocol;                                          // the agreed subprotocol; empty: none
+  std::string protocol = {};                                     // the agreed subprotocol; empty: none
   std::vector<std::pair<std::string, std::string>> claims = {};  // path and text of each claim about the client
 };
 
@@ -116,6 +116,9 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] core::Task<void> pass(const Frame& frame);
   // Called when what was taken from the outbox has been written: ends a gap, and wakes the reader.
   void written();
+  void wake_reader() {
+    if (waits_for_room_) std::exchange(waits_for_room_, nullptr).resume();
+  }
 
   // `co_await Room(*this)` waits while more than half of the queue's limit waits to be written, so that a client that
   // does not read its answers is not read either.

@@ -47,7 +47,7 @@ void Sessions::broadcast(const Payload& payload) {
 
 bool Sessions::admits(const std::string& peer) const {
   if (all_.size() >= options_.sessions) return false;
-  if (options_.sessions_per_address == 0) return true;
+  if (options_.sessions_per_address == 0 || peer.empty()) return true;  // clients of a unix socket have no address
   const auto found = per_address_.find(peer);
   return found == per_address_.end() || found->second < options_.sessions_per_address;
 }

@@ -72,6 +72,16 @@ def service(tmp_path):
             each.process.wait()
 
 
+@pytest.fixture
+def room(service):
+    """The broadcast service, with the port of its WebSockets."""
+    port = free_port()
+    started = service("broadcast", f"127.0.0.1:{port}")
+    started.wait(("127.0.0.1", port))
+    started.websocket_port = port
+    return started
+
+
 def test_echo(service):
     echo = service("echo")
     with Client(echo.address) as client:
@@ -154,8 +164,7 @@ def test_a_lying_size_takes_no_memory(service):
     assert resident < 300_000  # KiB, of which a sanitized program takes most
 
 
-def test_everybody_hears(service):
-    room = service("broadcast")
+def test_everybody_hears(room):
     clients = [Client(room.address) for _ in range(50)]
     for n, client in enumerate(clients):
         client.send(NAME, f"client {n}".encode())
@@ -170,14 +179,13 @@ def test_everybody_hears(service):
     assert room.stop() == ""
 
 
-def test_an_application_error(service):
-    with Client(service("broadcast").address) as client:
+def test_an_application_error(room):
+    with Client(room.address) as client:
         assert client.call(SAY, b"hello", 9) == Frame(SAY, b"Say your name first.", 9, 1000)
         assert client.call(12345) == Frame(12345, b"This service has no such message.", None, 2)
 
 
-def test_a_client_that_does_not_read_delays_nobody(service):
-    room = service("broadcast")
+def test_a_client_that_does_not_read_delays_nobody(room):
     with Client(room.address, receive_buffer=4096) as slow, Client(room.address) as client, Client(room.address) as other:
         client.call(PING, correlation=1)
         slow.call(PING, correlation=1)
@@ -192,16 +200,6 @@ def test_a_client_that_does_not_read_delays_nobody(service):
             while slow.receive() is not None:
                 pass
             raise AssertionError
-
-
-@pytest.fixture
-def room(service):
-    """The broadcast service, with the port of its WebSockets."""
-    port = free_port()
-    started = service("broadcast", f"127.0.0.1:{port}")
-    started.wait(("127.0.0.1", port))
-    started.websocket_port = port
-    return started
 
 
 def say_over(socket, *arguments, **options):
