@@ -26,6 +26,28 @@ namespace {
 
 constexpr Duration drain_check = 5ms;
 
+// Blocks SIGTERM and SIGINT on this thread.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  ~BlockedSignals() { restore(); }
+  void wait() const {
+    int signal = 0;
+    sigwait(&signals_, &signal);
+  }
+  void restore() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t signals_{};
+  sigset_t before_{};
+};
+
 core::Address claimed(const std::string& text) {
   const auto address = core::Address::parse(text);
   if (!address) throw std::invalid_argument("\"" + text + "\" is not an address to listen on");
@@ -187,13 +209,7 @@ void Host::serve() {
 
   core::raise_descriptor_limit();
   std::signal(SIGPIPE, SIG_IGN);
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);  // inherited by the threads of the cores
-
+  BlockedSignals signals;  // inherited by the threads of the cores
   core::Cores cores({.count = options_.cores, .back_end = options_.back_end});
   shared.contexts.resize(cores.size());
   for (unsigned i = 0; i < cores.size(); ++i) shared.drains.emplace_back();
@@ -211,10 +227,9 @@ void Host::serve() {
     options_.ready(texts);
   }
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  signals.wait();
   for (unsigned i = 0; i < cores.size(); ++i) (void)cores.core(i).mailbox().post(shared.drains[i]);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);  // a second signal ends the process at once
+  signals.restore();  // a second signal ends the process at once
   cores.join();
   for (const net::Listening& one : all) {
     if (one.address.family() == AF_UNIX) ::unlink(one.address.text().substr(std::string_view("unix:").size()).c_str());
