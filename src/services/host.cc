@@ -3,7 +3,6 @@
 #include <csignal>
 #include <deque>
 #include <exception>
-#include <optional>
 #include <ranges>
 #include <stdexcept>
 #include <system_error>
@@ -25,6 +24,7 @@ namespace sluice::services {
 namespace {
 
 constexpr Duration drain_check = 5ms;
+constexpr std::size_t queued_work = 1024;  // jobs that wait for a thread of the blocking pool
 
 // Blocks SIGTERM and SIGINT on this thread.
 class BlockedSignals {
@@ -85,7 +85,7 @@ struct Host::Shared {
   std::shared_ptr<const net::tls::TicketKeys> tickets;
   std::vector<msg::Context*> contexts;
   std::deque<Drain> drains;
-  std::optional<core::BlockingPool> threads;
+  core::BlockingPool* threads = nullptr;  // while the cores exist
   TroubleLog trouble{"clients", "are accepted again", "attempts failed"};
   pthread_t main{};
 };
@@ -213,7 +213,8 @@ void Host::serve() {
   core::Cores cores({.count = options_.cores, .back_end = options_.back_end});
   shared.contexts.resize(cores.size());
   for (unsigned i = 0; i < cores.size(); ++i) shared.drains.emplace_back();
-  shared.threads.emplace(cores.size(), 1024);
+  core::BlockingPool threads(cores.size(), queued_work);  // ends before the cores, whose mailboxes it posts to
+  shared.threads = &threads;
   cores.start([&](core::Core& core) {
     PerCore per_core(core, options_, shared);
     per_core.set_up(make_);
