@@ -90,10 +90,7 @@ core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& in
 
 void ChannelSession::turn_end() {
   if (channel_ == nullptr) return;
-  if (state() == State::ended) {
-    channel_->cut();
-    return wake_reader();  // which may destroy the channel
-  }
+  if (state() == State::ended) return channel_->cut();
   if (writing_ == nullptr && !outbox_.empty()) {
     spawn([this] { return write(); }, writing_);
   } else if (writing_ == nullptr && state() == State::ending && !handling_) {

@@ -161,6 +161,35 @@ TEST_F(ChannelSessionTest, ACutInTheTurnThatFillsTheQueue) {
   EXPECT_TRUE(conversation_.empty());
 }
 
+// At some of these times the reader waits for room, and the write that makes room also finds that the client has left.
+class ClientThatLeaves : public ChannelSessionTest, public testing::WithParamInterface<int> {};
+
+TEST_P(ClientThatLeaves, WhileTheReaderWaitsForRoom) {
+  start({.most_queued = 4000});
+  std::string frames;
+  for (int i = 0; i < 60; ++i) frames += encoded({.id = echo_id, .body = bytes_of(std::string(900, 'x'))});
+  send(message(frames));
+  std::size_t received = 0;
+  tasks_.spawn([](net::Stream& client, std::size_t& count, std::size_t most) -> Task<void> {
+    Buffer bytes;
+    while (count < most) {
+      const auto got = co_await client.read(bytes, 1000, never);
+      if (!got || *got == 0) co_return;
+      count += *got;
+      bytes.clear();
+    }
+  }(client_, received, static_cast<std::size_t>(GetParam()) * 1000));
+  pass(1s);
+  tasks_.cancel();
+  if (GetParam() % 2 == 0) reactor_.reset_on_close(client_.handle());
+  client_.close();
+  pass(10s);
+  EXPECT_TRUE(sessions_->all().empty());
+  EXPECT_TRUE(conversation_.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Thousands, ClientThatLeaves, testing::Range(0, 60));
+
 TEST_F(ChannelSessionTest, TheClientLeaves) {
   start();
   send(message(encoded({.id = slow_id})));

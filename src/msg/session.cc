@@ -79,7 +79,7 @@ bool Session::has_room() const noexcept { return queued() <= sessions_.options()
 
 void Session::written() {
   if (std::exchange(is_full_, false)) mark_gap();
-  wake_reader();
+  mark();
 }
 
 void Session::mark_gap() {

@@ -114,14 +114,13 @@ class Session : public core::SlabAllocated {
   void spawn(Make make, core::TaskGroup::Member*& place) noexcept;
   // Lets the handler of this frame run. Returns the rest of its work if it waits, otherwise an empty Task.
   [[nodiscard]] core::Task<void> pass(const Frame& frame);
-  // Called when what was taken from the outbox has been written: ends a gap, and wakes the reader.
+  // Called when what was taken from the outbox has been written: ends a gap. A reader that waits for room goes on at
+  // the end of the turn.
   void written();
-  void wake_reader() {
-    if (waits_for_room_) std::exchange(waits_for_room_, nullptr).resume();
-  }
 
   // `co_await Room(*this)` waits while more than half of the queue's limit waits to be written, so that a client that
-  // does not read its answers is not read either.
+  // does not read its answers is not read either. It ends at the end of a turn, and never within the write itself,
+  // because the reader may end the session and cancel the write.
   class Room {
    public:
     explicit Room(Session& session) : session_(session) {}
@@ -168,7 +167,8 @@ class Session : public core::SlabAllocated {
   const std::uint64_t id_;
   std::uint32_t references_ = 0;
   std::uint32_t missed_ = 0;  // frames dropped since the queue was full
-  std::size_t index_ = 0;     // in Sessions::all_
+  static constexpr std::size_t removed = SIZE_MAX;
+  std::size_t index_ = removed;  // in Sessions::all_
   Session* next_marked_ = nullptr;
   std::coroutine_handle<> waits_for_room_;
   State state_ = State::opening;

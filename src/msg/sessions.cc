@@ -84,6 +84,7 @@ void Sessions::remove(Session& session) {
   all_[session.index_] = all_.back();
   all_[session.index_]->index_ = session.index_;
   all_.pop_back();
+  session.index_ = Session::removed;
   counters_.open = all_.size();
   if (--session.references_ == 0) delete &session;
 }
@@ -144,7 +145,7 @@ void Sessions::give_back_input(Buffer&& buffer) {
 }
 
 void Sessions::mark(Session& session) {
-  if (session.marked_) return;
+  if (session.marked_ || session.index_ == Session::removed) return;
   session.marked_ = true;
   session.next_marked_ = nullptr;
   *last_marked_ = &session;
@@ -159,7 +160,9 @@ void Sessions::turn_end() noexcept {
     first_marked_ = session.next_marked_;
     if (first_marked_ == nullptr) last_marked_ = &first_marked_;
     session.marked_ = false;
+    const SessionRef kept(session);
     session.turn_end();
+    if (session.waits_for_room_ && session.has_room()) std::exchange(session.waits_for_room_, nullptr).resume();
     if (session.state() != Session::State::ended || session.marked_) continue;
     if (observer_ != nullptr && session.was_open_) observer_->closed(session, session.why_);
     session.data.reset();
