@@ -260,6 +260,17 @@ def test_a_broadcast_is_compressed_for_those_who_want_it(room):
             assert client.receive() == Frame(SAY, b"tcp: " + text)
 
 
+def test_clients_that_leave_in_the_middle_of_many_answers(room):
+    for _ in range(40):
+        with WebSocket(room.websocket_port, "/room") as browser:
+            browser.say(BINARY, encode(77, b"zz", 3) * 20_000)
+            for _ in range(2):
+                assert heard_over(browser).error == 2
+    with WebSocket(room.websocket_port, "/room") as browser:
+        say_over(browser, PING, correlation=1)
+        assert heard_over(browser).correlation == 1
+
+
 def test_other_requests_get_an_error(room):
     with Connection(room.websocket_port) as connection:
         assert connection.get("/").status == 404
