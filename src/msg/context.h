@@ -3,6 +3,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <type_traits>
@@ -39,9 +40,9 @@ class Context {
   // Memory for the rest of this turn of the loop.
   [[nodiscard]] core::Arena& arena() { return sessions_.arena(); }
 
-  // Runs a task on this core. It is cancelled when the core ends.
+  // Runs a task on this core. It is cancelled when the core ends. An exception from it ends the program.
   void spawn(core::Task<void> task) { core_.tasks().spawn(std::move(task)); }
-  // Calls `fn` on this core again and again, for the first time after one interval.
+  // Calls `fn` on this core again and again, for the first time after one interval. An exception from `fn` is logged.
   template <std::invocable Fn>
   void every(Duration interval, Fn fn) {
     spawn(repeat(core_.reactor(), interval, std::move(fn)));
@@ -62,38 +63,51 @@ class Context {
   }
 
   // Each of these reaches the service of type T on another core, or on this one, in a later step of its loop. The host
-  // must have this service. `fn` must not own memory of this core's slab, such as a SessionRef.
+  // must have this service; otherwise they throw std::logic_error. `fn` must not own memory of this core's slab, such
+  // as a SessionRef. An exception from `fn` is logged; an exception from a Task that `fn` returns, or from a `fn` that
+  // is passed to call(), ends the program.
 
   // Calls fn(service) there, and drops its result. Returns false if the ring to that core is full, or it is ending.
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
   [[nodiscard]] bool try_post(unsigned core, Fn fn) {
-    return core_.mesh().try_post(core, at<T>(std::move(fn)));
+    require<T>();
+    return core_.mesh().try_post(core, guarded<T>(std::move(fn)));
   }
   // Result<void> accepted = co_await context.post<T>(core, deadline, fn): waits while the ring is full. Errors as for
   // core::MeshPort::post().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
   [[nodiscard]] auto post(unsigned core, Instant deadline, Fn fn) {
-    return core_.mesh().post(core, deadline, at<T>(std::move(fn)));
+    require<T>();
+    return core_.mesh().post(core, deadline, guarded<T>(std::move(fn)));
   }
   // Result<R> result = co_await context.call<T>(core, deadline, fn): returns what fn(service) returns; a Task is
   // awaited there. Errors as for core::MeshPort::call().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
   [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn) {
+    require<T>();
     return core_.mesh().call(core, deadline, at<T>(std::move(fn)));
   }
   // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room. Cores that
-  // are ending, or have no room for `longest_wait`, are left out.
+  // are ending, or have no room for `longest_wait`, are left out. Returns false if another core was left out at once,
+  // because `most_waiting` messages of this core wait already.
   template <std::derived_from<Service> T, std::copy_constructible Fn>
-  void on_every_core(Fn fn) {
+  bool on_every_core(Fn fn) {
+    bool sent = true;
     for (unsigned other = 0; other < cores(); ++other) {
-      if (other != core() && !try_post<T>(other, fn)) spawn(post_later<T>(*this, other, fn));
+      if (other == core() || try_post<T>(other, fn)) continue;
+      if (may_wait()) {
+        spawn(post_later<T>(*this, other, fn));
+      } else {
+        sent = false;
+      }
     }
     fn(*find<T>());
+    return sent;
   }
-  // Sends one frame to all sessions of all cores, except of cores that on_every_core() would leave out. It is encoded
-  // once.
-  void broadcast(const Frame& frame) { broadcast(make_payload(frame)); }
-  void broadcast(Payload payload);
+  // Sends one frame to all sessions of all cores, except of cores that on_every_core() would leave out; returns false
+  // like it. The frame is encoded once.
+  bool broadcast(const Frame& frame) { return broadcast(make_payload(frame)); }
+  bool broadcast(Payload payload);
 
   // For the host: adds a service of this core.
   template <std::derived_from<Service> T>
@@ -107,8 +121,28 @@ class Context {
   [[nodiscard]] std::vector<Entry>& services() { return services_; }
 
  private:
-  // Each message that waits for room is a task, so a core that is stuck may not collect them without a limit.
+  // Each message that waits for room is a task, so a core that is stuck or slow may not collect them without a limit.
   static constexpr Duration longest_wait = std::chrono::seconds(5);
+  static constexpr std::size_t most_waiting = 1024;
+
+  // Counts a message that waits, until it is destroyed.
+  class Waiting {
+   public:
+    explicit Waiting(std::size_t& count) : count_(count) { ++count_; }
+    Waiting(const Waiting&) = delete;
+    ~Waiting() { --count_; }
+
+   private:
+    std::size_t& count_;
+  };
+  // Logs and returns false if too many messages wait.
+  [[nodiscard]] bool may_wait();
+  template <class T>
+  void require() {
+    if (find<T>() == nullptr) throw_missing(typeid(T).name());
+  }
+  [[noreturn]] static void throw_missing(const char* type);
+  static void log_failure(const char* what, const std::exception& error);
 
   template <class T, class Fn>
   auto at(Fn fn) {
@@ -116,15 +150,34 @@ class Context {
       return fn(*(*contexts)[there.core()]->template find<T>());
     };
   }
+  template <class T, class Fn>
+  auto guarded(Fn fn) {
+    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, T&>, core::Task<void>>) {
+      return at<T>(std::move(fn));
+    } else {
+      return [call = at<T>(std::move(fn))](core::MeshPort& there) mutable {
+        try {
+          (void)call(there);
+        } catch (const std::exception& error) {
+          log_failure("a function from another core", error);
+        }
+      };
+    }
+  }
   template <class Fn>
   static core::Task<void> repeat(core::Reactor& reactor, Duration interval, Fn fn) {
     for (;;) {
       co_await core::Sleep(reactor, reactor.now() + interval);
-      fn();
+      try {
+        fn();
+      } catch (const std::exception& error) {
+        log_failure("a periodic function", error);
+      }
     }
   }
   template <class T, class Fn>
   static core::Task<void> post_later(Context& context, unsigned core, Fn fn) {
+    const Waiting waiting(context.waiting_);
     (void)co_await context.post<T>(core, context.core_.reactor().now() + longest_wait, std::move(fn));
   }
   static core::Task<void> broadcast_later(Context& context, unsigned core, Payload payload);
@@ -134,6 +187,7 @@ class Context {
   core::BlockingPool& threads_;
   std::vector<Context*>& contexts_;  // of all cores; complete when the cores run
   std::vector<Entry> services_;
+  std::size_t waiting_ = 0;  // messages of on_every_core() and broadcast()
 };
 
 }  // namespace sluice::msg

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,10 +62,12 @@ class Dispatcher {
           }
         }));
   }
-  // For all other ids. Without it, they are answered with ErrorCode::unknown_message.
+  // For all other ids. Without it, they are answered with ErrorCode::unknown_message. Throws std::invalid_argument if
+  // it was called before.
   template <class Fn>
     requires std::invocable<Fn&, Session&, const Frame&>
   void otherwise(Fn handler) {
+    if (otherwise_) throw std::invalid_argument("otherwise() has been called before");
     otherwise_ = [handler = std::move(handler)](Session& session, const Frame& frame) mutable -> core::Task<void> {
       return finish(handler, session, frame);
     };

@@ -40,7 +40,8 @@ bool Session::admits() {
 }
 
 bool Session::send(const Frame& frame) {
-  if (frame.body.size() > largest_body || !admits()) return false;
+  const bool is_valid = frame.body.size() <= largest_body && (frame.flags & ~(correlated_flag | error_flag)) == 0;
+  if (!is_valid || !admits()) return false;
   if (outbox_.bytes().capacity() == 0) outbox_.bytes() = sessions_.take_buffer();
   const std::size_t before = outbox_.size();
   outbox_.append(frame);

@@ -72,8 +72,8 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] std::size_t queued() const { return outbox_.size() + in_flight_; }  // bytes that are not written yet
 
   // Queue a frame. All frames of one turn of the loop leave in one write. They return false, and drop the frame, if the
-  // session does not send any more, its queue is full (SessionOptions::most_queued), or the body is larger than
-  // largest_body.
+  // session does not send any more, its queue is full (SessionOptions::most_queued), the body is larger than
+  // largest_body, or a flag is unknown.
   bool send(const Frame& frame);
   bool send(const Payload& payload);
   bool send(std::uint32_t id, std::span<const std::byte> body) { return send(Frame{.id = id, .body = body}); }

@@ -420,6 +420,7 @@ TEST_F(SessionTest, AReferenceOutlivesTheSession) {
   pass(5s);
   EXPECT_EQ(kept->state(), Session::State::ended);
   EXPECT_FALSE(kept->send(echo_id, "nobody"));
+  EXPECT_FALSE(kept->send(Frame{.id = echo_id, .flags = 0x80}));
   kept->close();
   pass(10ms);
 }
@@ -449,6 +450,8 @@ TEST(Dispatcher, RefusesTwoHandlersAndReservedIds) {
   for (std::uint32_t id = 0; id < 1000; ++id) dispatcher.on(id * 7919, nothing);
   EXPECT_THROW(dispatcher.on(500 * 7919, nothing), std::invalid_argument);
   EXPECT_THROW(dispatcher.on(first_reserved_id, nothing), std::invalid_argument);
+  dispatcher.otherwise(nothing);
+  EXPECT_THROW(dispatcher.otherwise(nothing), std::invalid_argument);
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ void Sessions::remove(Session& session) {
 
 core::Task<void> Sessions::dispatch(Session& session, const Frame& frame) {
   ++counters_.frames_in;
+  if (frame.is_error()) return {};  // services send no requests that a client could refuse
   if (frame.id < first_reserved_id) [[likely]]
     return dispatcher_.dispatch(session, frame);
   if (frame.id == ping_id) {

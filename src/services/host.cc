@@ -4,6 +4,7 @@
 #include <deque>
 #include <exception>
 #include <ranges>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -54,6 +55,38 @@ core::Address claimed(const std::string& text) {
   const auto claimed = core::claim(*address);
   if (!claimed) throw std::system_error(claimed.error().detail, std::generic_category(), "cannot listen on " + text);
   return *claimed;
+}
+
+// Throws std::invalid_argument if an option is out of range.
+void check(const HostOptions& options) {
+  const auto require = [](bool holds, const std::string& text) {
+    if (!holds) throw std::invalid_argument(text);
+  };
+  std::set<std::string> addresses;
+  for (const auto* list :
+       {&options.listen, &options.listen_tls, &options.listen_websocket, &options.listen_websocket_tls}) {
+    for (const std::string& text : *list) {
+      require(text.ends_with(":0") || addresses.insert(text).second,
+              "the address " + text + " stands twice in the options");
+    }
+  }
+  const bool listens = !options.listen.empty() || !options.listen_tls.empty() || !options.listen_websocket.empty() ||
+                       !options.listen_websocket_tls.empty();
+  require(listens, "the options have no address to listen on");
+  require(options.cores <= 256, "there can be at most 256 cores");
+  const msg::SessionOptions& sessions = options.sessions;
+  require(sessions.most_body <= msg::largest_body, "sessions.most_body can be at most 16 MiB");
+  require(sessions.most_queued != 0, "sessions.most_queued must not be 0");
+  require(sessions.sessions != 0, "sessions.sessions must not be 0");
+  require(sessions.heartbeat > Duration::zero() && sessions.heartbeat < sessions.idle_timeout,
+          "sessions.heartbeat must be shorter than sessions.idle_timeout");
+  const ws::WebSocketOptions& websocket = options.websocket;
+  require(websocket.path.value.starts_with('/'), "websocket.path must begin with a slash");
+  require(websocket.window_bits >= 9 && websocket.window_bits <= 15, "websocket.window_bits must be 9 to 15");
+  for (const std::string& origin : websocket.origins) {
+    const std::string wrong = ws::WebSocketOptions::check_origin(origin);
+    require(wrong.empty(), "websocket.origins: \"" + origin + "\" " + wrong);
+  }
 }
 
 std::shared_ptr<const net::tls::ServerContext> context_of(const net::tls::ServerOptions& options) {
@@ -193,6 +226,7 @@ int Host::run() {
 }
 
 void Host::serve() {
+  check(options_);
   Shared& shared = *shared_;
   shared.main = pthread_self();
   for (const auto& text : options_.listen) shared.addresses.push_back({claimed(text), false});

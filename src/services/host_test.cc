@@ -212,6 +212,23 @@ TEST(Host, AServiceThatCannotBeConfiguredEndsIt) {
   EXPECT_EQ(host.run(), 1);
 }
 
+TEST(Host, OptionsThatAreWrong) {
+  const auto refuses = [](void (*change)(HostOptions&)) {
+    HostOptions options{.listen = {"127.0.0.1:0"}, .cores = 1};
+    change(options);
+    return Host(options).run() == 1;
+  };
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.listen.clear(); }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.listen = {"127.0.0.1:9", "127.0.0.1:9"}; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.cores = 257; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.sessions.most_body = msg::largest_body + 1; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.sessions.most_queued = 0; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.sessions.heartbeat = 80s; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.websocket.path.value = "room"; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.websocket.window_bits = 3; }));
+  EXPECT_TRUE(refuses([](HostOptions& options) { options.websocket.origins = {"example.com"}; }));
+}
+
 TEST(Host, AddressesAndCertificatesThatAreWrong) {
   EXPECT_EQ(Host({.listen = {"somewhere"}, .cores = 1}).run(), 1);
   EXPECT_EQ(Host({.listen_tls = {"127.0.0.1:0"}, .cores = 1}).run(), 1);

@@ -1,0 +1,99 @@
+#include "msg/context.h"
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/simulated_reactor.h"
+
+namespace sluice::msg {
+namespace {
+
+class Counter final : public Service {
+ public:
+  int calls = 0;
+};
+class Missing final : public Service {};
+
+// Two cores whose rings have room for four messages.
+class ContextTest : public testing::Test {
+ protected:
+  struct Half {
+    Half(core::Mesh& mesh, unsigned index, core::BlockingPool& threads, std::vector<Context*>& contexts)
+        : core(mesh, index, std::make_unique<core::SimulatedReactor>(index + 1, core::Faults{})),
+          sessions(core.reactor(), index, dispatcher, nullptr, {}),
+          context(core, sessions, threads, contexts) {
+      contexts[index] = &context;
+      context.add(std::make_unique<Counter>());
+    }
+    void pass(Duration time) {
+      const Instant until = core.reactor().now() + time;
+      while (core.reactor().now() < until) core.step(until);
+    }
+    int& calls() { return context.find<Counter>()->calls; }
+    core::Core core;
+    Dispatcher dispatcher;
+    Sessions sessions;
+    Context context;
+  };
+
+  core::Mesh mesh_{2, 4};
+  core::BlockingPool threads_{1, 1};
+  std::vector<Context*> contexts_{2, nullptr};
+  Half here_{mesh_, 0, threads_, contexts_};
+  Half there_{mesh_, 1, threads_, contexts_};
+};
+
+TEST_F(ContextTest, MessagesThatWaitForACoreAreLimited) {
+  int sent = 0;
+  int dropped = 0;
+  for (int i = 0; i < 5000; ++i) {
+    ++(here_.context.on_every_core<Counter>([](Counter& counter) { ++counter.calls; }) ? sent : dropped);
+  }
+  EXPECT_GT(dropped, 3000);
+  EXPECT_EQ(here_.calls(), 5000);
+  EXPECT_FALSE(here_.context.broadcast({.id = 1}));
+  for (int i = 0; i < 1000; ++i) {
+    there_.pass(1ms);
+    here_.pass(1ms);
+  }
+  EXPECT_EQ(there_.calls(), sent);
+  EXPECT_TRUE(here_.context.broadcast({.id = 1})) << "there is room again";
+}
+
+TEST_F(ContextTest, AMessageThatWaitsIsDroppedAfterAWhile) {
+  for (int i = 0; i < 10; ++i) here_.context.on_every_core<Counter>([](Counter& counter) { ++counter.calls; });
+  here_.pass(6s);
+  there_.pass(1ms);
+  here_.pass(1ms);
+  there_.pass(1ms);
+  EXPECT_EQ(there_.calls(), 4) << "those that were in the ring";
+}
+
+TEST_F(ContextTest, ExceptionsAreLogged) {
+  const auto throws = [](Counter& counter) {
+    ++counter.calls;
+    throw std::runtime_error("of a function");
+  };
+  EXPECT_TRUE(here_.context.try_post<Counter>(1, throws));
+  there_.pass(1ms);
+  EXPECT_EQ(there_.calls(), 1);
+  int ticks = 0;
+  here_.context.every(10ms, [&ticks] {
+    ++ticks;
+    throw std::runtime_error("of a tick");
+  });
+  here_.pass(35ms);
+  EXPECT_EQ(ticks, 3);
+}
+
+TEST_F(ContextTest, AServiceThatTheHostLacks) {
+  EXPECT_EQ(here_.context.find<Missing>(), nullptr);
+  EXPECT_THROW((void)here_.context.try_post<Missing>(1, [](Missing&) {}), std::logic_error);
+  EXPECT_THROW((void)here_.context.call<Missing>(1, never, [](Missing&) {}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace sluice::msg
