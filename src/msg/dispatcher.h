@@ -33,7 +33,7 @@ class Dispatcher {
   // An empty Task: the handler is done.
   using Handler = std::move_only_function<core::Task<void>(Session&, const Frame&)>;
 
-  // `handler` is called as handler(session, frame). It returns nothing or a core::Task<void>. Throws
+  // `handler` is called as handler(session, frame). It may return a core::Task<void>; other results are dropped. Throws
   // std::invalid_argument if the id has a handler already, or is reserved (from first_reserved_id on).
   template <class Fn>
     requires std::invocable<Fn&, Session&, const Frame&>
@@ -86,11 +86,11 @@ class Dispatcher {
 
   template <class Fn, class... Arguments>
   static core::Task<void> finish(Fn& handler, Arguments&... arguments) {
-    if constexpr (std::is_void_v<std::invoke_result_t<Fn&, Arguments&...>>) {
-      handler(arguments...);
-      return {};
-    } else {
+    if constexpr (std::is_same_v<std::invoke_result_t<Fn&, Arguments&...>, core::Task<void>>) {
       return handler(arguments...);
+    } else {
+      (void)handler(arguments...);
+      return {};
     }
   }
 

@@ -26,8 +26,9 @@ namespace sluice::msg {
 // larger shared ones are kept by reference, between two of these bytes.
 class Outbox {
  public:
-  // Up to this size, copying a payload costs less than one more part of a gathered write.
-  static constexpr std::size_t copied_bytes = 4096;
+  // Up to this size, copying a payload costs less than one more part of a gathered write. It also takes memory of each
+  // receiver, which a part does not.
+  static constexpr std::size_t copied_bytes = 256;
 
   // Shared frames of up to `most_copied` bytes are copied.
   explicit Outbox(std::size_t most_copied = copied_bytes) : most_copied_(most_copied) {}
@@ -60,6 +61,7 @@ class Outbox {
     if (copies(*payload)) {
       bytes_.append(payload->view());
     } else {
+      if (shared_.empty()) shared_.reserve(16);
       shared_.push_back({bytes_.size(), payload});
     }
     size_ += payload->size();

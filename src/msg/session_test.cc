@@ -101,7 +101,8 @@ class SessionTest : public testing::Test, public Sessions::Observer {
  protected:
   void start(const SessionOptions& options = {}) {
     sessions_ = std::make_unique<Sessions>(reactor_, 0, dispatcher_, this, options);
-    dispatcher_.on(echo_id, [](Session& session, const Frame& frame) { session.reply(frame, echo_id, frame.body); });
+    dispatcher_.on(echo_id,
+                   [](Session& session, const Frame& frame) { return session.reply(frame, echo_id, frame.body); });
     const auto log_in = [](Session& session, const test::LoginRequest& login, const Frame& frame) {
       session.reply(frame, login_id, login.user()->string_view());
     };

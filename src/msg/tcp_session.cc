@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t short_rest_bytes = 16 * 1024;  // a longer rest of a frame stays in the buffer that it came in
 constexpr std::size_t turn_bytes = 256 * 1024;       // of frames of one session in a turn of the loop
-constexpr std::size_t parts_per_write = 16;
+constexpr std::size_t parts_per_write = 64;
 constexpr Duration lingering_time = 2s;
 constexpr std::size_t lingering_bytes = 256 * 1024;
 
