@@ -29,7 +29,9 @@ def free_port():
 class Postgres:
     """A new cluster on a free loopback port and a unix socket, which trusts everybody."""
 
-    def __init__(self, *settings):
+    def __init__(self, *settings, language=""):
+        """`language`: of the server's messages ("de"), if `settings` have lc_messages=C.UTF-8, which needs no locale of the system."""
+        self.environment = {**os.environ, "LANGUAGE": language}
         self.bin = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
         self.folder = tempfile.mkdtemp(prefix="sluice-pg-")
         self.data = f"{self.folder}/data"
@@ -47,7 +49,7 @@ class Postgres:
     def standby(self):
         """A hot standby that follows this cluster; stop and remove it like any other cluster."""
         other = Postgres.__new__(Postgres)
-        other.bin, other.user = self.bin, self.user
+        other.bin, other.user, other.environment = self.bin, self.user, self.environment
         other.folder = tempfile.mkdtemp(prefix="sluice-pg-")
         other.data = f"{other.folder}/data"
         other.port = free_port()
@@ -69,7 +71,8 @@ class Postgres:
     def start(self):
         options = " ".join(f"-c {setting}" for setting in self.settings)
         subprocess.run([*self.user, f"{self.bin}/pg_ctl", "-D", self.data, "-o", options, "-l", f"{self.folder}/log",
-                        "-w", "start"], cwd=self.folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                        "-w", "start"], cwd=self.folder, env=self.environment, check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL)
 
     def stop(self, mode="fast"):
         subprocess.run([*self.user, f"{self.bin}/pg_ctl", "-D", self.data, "-m", mode, "-w", "stop"], cwd=self.folder,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cluster import free_port
+from cluster import Postgres, free_port
 from conftest import SLUICE
 from http1 import Broken, Connection
 
@@ -478,3 +478,50 @@ def test_values_do_not_depend_on_the_roles_settings(sluice, postgres, keys):
         assert json.loads(batch.body)[0]["body"] == [{"id": 1, **values}], batch.body
         new = connection.call("POST", "/new", b"")
         assert json.loads(new.body) == [{"id": 2, **values}], new.body
+
+
+TRANSLATED = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/days"
+get = "SELECT id FROM days WHERE id < :most::int AND day > :since::date"
+post = "INSERT INTO days (id, day, doc) VALUES (:id, :day, :doc)"
+[endpoint.put]
+table = "days"
+existing = "SELECT * FROM days"
+columns.id = {{ key = true }}
+columns.day = {{}}
+columns.doc = {{}}
+'''
+
+
+# Japanese and Korean put the name of the table first, and Spanish has no dollar sign before a parameter's number.
+@pytest.mark.parametrize("language", ["en", "de", "es", "ja", "ko"])
+def test_errors_name_the_value_in_every_language(sluice, language):
+    cluster = Postgres("lc_messages=C.UTF-8", language=language)
+    try:
+        with pytest.raises(RuntimeError) as refused:
+            cluster.psql("SELECT 1 / 0")
+        assert ("division by zero" in str(refused.value)) == (language == "en")
+        cluster.psql("CREATE TABLE days (id int PRIMARY KEY, day date NOT NULL, doc jsonb)")
+        server = sluice(TRANSLATED.format(url=cluster.url()))
+
+        def refusal(status, method, target, body=None):
+            with server.connect() as connection:
+                data = json.dumps(body).encode() if body is not None else b""
+                fields = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if body is not None else ""
+                connection.send(f"{method} {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n".encode() + data)
+                answer = connection.read()
+            assert answer.status == status, answer.body
+            problem = json.loads(answer.body)
+            return [(fault["row"], fault["pointer"]) for fault in problem["errors"]] if body is not None else problem["detail"]
+
+        assert refusal(400, "GET", "/days?most=9&since=never") == 'The parameter "since" does not fit its type.'
+        good = {"id": 1, "day": "2024-01-01", "doc": {}}
+        for method in ("POST", "PUT"):
+            assert refusal(422, method, "/days", [good, {**good, "id": 2, "day": "never"}]) == [(1, "/1/day")]
+            assert refusal(422, method, "/days", [good, {**good, "id": 2, "doc": "\x00"}]) == [(1, "/1/doc")]
+        assert refusal(422, "PUT", "/days", [good, {**good, "id": 2, "day": None}]) == [(1, "/1/day")]
+    finally:
+        cluster.remove()

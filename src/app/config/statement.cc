@@ -8,6 +8,7 @@
 
 #include "api/source.h"
 #include "app/config/text.h"
+#include "base/ascii.h"
 #include "http/router.h"
 
 namespace sluice::app::config {
@@ -15,7 +16,10 @@ namespace sluice::app::config {
 Diagnostic statement_refused(std::string_view whose, const Located<std::string>& statement, const sql::Error& error,
                              const Source& source, std::string meant) {
   std::string hint = std::move(meant);
-  if (error.message.contains("syntax error at or near \"$")) {
+  // The server may translate the message; its own numbers of parameters stay: "at or near »$1«".
+  const std::size_t dollar = error.message.find('$');
+  if (error.sqlstate == "42601" && dollar != std::string::npos && dollar + 1 < error.message.size() &&
+      is_digit(error.message[dollar + 1])) {
     hint =
         "PostgreSQL takes no parameter here: cast it (CAST(:d AS interval)), or write a[1 : :n] and a[1: n] for "
         "slices.";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,9 +25,16 @@ struct ServerError {
   explicit ServerError(const ServerNotice& notice);
 };
 
-// Returns the text after `begin` at the start of a line of an error's context; empty if no line begins with it. Other
-// lines may quote the client's value: "JSON data, line 1: ...".
-[[nodiscard]] std::string_view context_after(std::string_view context, std::string_view begin);
+// A row of the staged rows, and its column.
+struct StagedPlace {
+  std::uint64_t line = 0;   // 1-based; 0: unknown
+  std::string_view column;  // one of the names that were passed; empty: unknown
+};
+
+// Finds the place in an error's context: "COPY sluice_stage, line 3, column score: ...". The server translates the
+// words and orders them as the language does (lc_messages), so only the names and the number are searched for, and only
+// in a line that begins with them. Other lines may quote the client's value: "JSON data, line 1: ...".
+[[nodiscard]] StagedPlace staged_place(std::string_view context, std::span<const std::string> columns);
 
 // A message of the server that breaks the protocol. The connection cannot be used any more.
 [[nodiscard]] inline Error malformed_message() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }

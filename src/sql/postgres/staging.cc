@@ -43,17 +43,6 @@ std::uint64_t number_in(const Field& field) {
   return number;
 }
 
-// "COPY sluice_stage, line 3, column score: ..."
-void read_context(std::string_view context, std::uint64_t& line, std::string& column) {
-  constexpr std::string_view before_column = ", column ";
-  std::string_view place = context_after(context, "COPY sluice_stage, line ");
-  const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), line);
-  place.remove_prefix(static_cast<std::size_t>(end - place.data()));
-  if (!place.starts_with(before_column)) return;
-  place.remove_prefix(before_column.size());
-  column = place.substr(0, place.find_first_of(":\n"));
-}
-
 }  // namespace
 
 Staging::Staging(Pool& pool, const SetPlan& plan, const TransactionOptions& options)
@@ -111,11 +100,11 @@ void Staging::take_error(const Message& message) {
   ServerError error(*notice);
   error_ = conversation_.error_of(error);
   if (!is_of_a_row(error_->sqlstate)) return;
-  std::uint64_t line = 0;
+  const StagedPlace place = staged_place(notice->where, plan_.staged);
+  if (place.line == 0) return;
   StagedFault fault;
-  read_context(notice->where, line, fault.column);
-  if (line == 0) return;
-  fault.row = line - 1;
+  fault.column = place.column;
+  fault.row = place.line - 1;
   fault.line = line_of(fault.row);
   fault.reason = refusal_text(error_->sqlstate, {});
   fault_ = std::move(fault);
