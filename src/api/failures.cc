@@ -7,8 +7,10 @@ namespace {
 
 struct Known {
   std::string_view sqlstate;  // five characters, or the two of a class
-  int status;
+  int status;                 // of an operation that writes
   std::string_view detail;
+  int reading = 0;      // the status of an operation that reads; 0: it is not the client's fault
+  bool logged = false;  // the operator may have to do something: grant a right
 };
 
 // The first match is used. Violations caused by a row's own values are the client's fault and are not logged.
@@ -21,21 +23,22 @@ constexpr std::array refusals{
     Known{"44000", 422, "A value is outside of what is allowed."},
     Known{"23", 409, "It breaks a rule of the data."},
     Known{"22", 422, "A value does not fit its type."},
-    Known{"P0001", 422, "The database refuses it."},
-    Known{"42501", 403, "This is not permitted."},
+    Known{"P0001", 422, "The database refuses it.", .reading = 400},
+    Known{"42501", 403, "This is not permitted.", .reading = 403, .logged = true},
     Known{"55P03", 409, "Somebody else is changing the same; try again."},
 };
-
-const Known* find(std::string_view sqlstate) {
-  for (const Known& known : refusals) {
-    if (sqlstate.starts_with(known.sqlstate)) return &known;
-  }
-  return nullptr;
-}
 
 bool is_writing(Failed failed) {
   return failed == Failed::writing || failed == Failed::writing_parameters || failed == Failed::writing_alone;
 }
+
+const Known* find(std::string_view sqlstate, Failed failed) {
+  for (const Known& known : refusals) {
+    if (sqlstate.starts_with(known.sqlstate)) return is_writing(failed) || known.reading != 0 ? &known : nullptr;
+  }
+  return nullptr;
+}
+
 bool has_values(Failed failed) { return failed != Failed::reading_alone && failed != Failed::writing_alone; }
 
 // The detail of an answer, if it is not secret; otherwise empty.
@@ -55,8 +58,7 @@ std::string_view detail_of(const sql::Error& error, Failed failed) {
       if (error.sqlstate == "42601") return "The search expression or path cannot be read.";
       return failed == Failed::writing ? "A value does not fit its type." : "The database refuses a parameter's value.";
     case sql::Failure::statement:
-      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) return known->detail;
-      if (error.sqlstate == "42501") return "This is not permitted.";
+      if (const Known* known = find(error.sqlstate, failed); known != nullptr) return known->detail;
       break;
     case sql::Failure::too_large:
       return "The answer is too long.";
@@ -123,10 +125,11 @@ http::Response Failures::answer(const sql::Error& error, Failed failed, std::str
       if (has_values(failed)) return http::problem(400, detail);
       break;
     case sql::Failure::statement:
-      if (const Known* known = find(error.sqlstate); known != nullptr && is_writing(failed)) {
-        return http::problem(known->status, detail, members);
+      if (const Known* known = find(error.sqlstate, failed); known != nullptr) {
+        if (known->logged) log(error);
+        return is_writing(failed) ? http::problem(known->status, detail, members)
+                                  : http::problem(known->reading, detail);
       }
-      if (error.sqlstate == "42501") return http::problem(403, detail);
       break;
     case sql::Failure::too_large:
       return http::problem(422, detail, members);

@@ -32,7 +32,7 @@ TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
         Case{Failure::statement, "23P01", 500, 500, 409},   Case{Failure::statement, "23502", 500, 500, 422},
         Case{Failure::statement, "23514", 500, 500, 422},   Case{Failure::statement, "23000", 500, 500, 409},
         Case{Failure::statement, "44000", 500, 500, 422},   Case{Failure::statement, "22012", 500, 500, 422},
-        Case{Failure::statement, "P0001", 500, 500, 422},   Case{Failure::statement, "55P03", 500, 500, 409},
+        Case{Failure::statement, "P0001", 400, 400, 422},   Case{Failure::statement, "55P03", 500, 500, 409},
         Case{Failure::statement, "42501", 403, 403, 403},   Case{Failure::statement, "42601", 500, 500, 500},
         Case{Failure::statement, "53400", 500, 500, 500},   Case{Failure::too_large, "", 422, 422, 422},
         Case{Failure::statement, "", 500, 500, 500}}) {

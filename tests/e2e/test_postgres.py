@@ -525,3 +525,49 @@ def test_errors_name_the_value_in_every_language(sluice, language):
         assert refusal(422, "PUT", "/days", [good, {**good, "id": 2, "day": None}]) == [(1, "/1/day")]
     finally:
         cluster.remove()
+
+
+REFUSED = '''
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/refused"
+get = "SELECT id FROM refused"
+post = "INSERT INTO refused (id) VALUES (:id)"
+[[endpoint]]
+path = "/raised/{{name}}"
+get = "SELECT raises(:name) AS name"
+[[endpoint]]
+path = "/raised"
+get = "SELECT raises('nobody') AS name"
+[[endpoint]]
+path = "/shown/{{name}}"
+get = "SELECT raises(:name) AS name"
+errors.P0001 = {{ status = 400, show_message = true }}
+'''
+
+
+def test_refusals_of_the_database_say_why(sluice, postgres):
+    postgres.psql("""DROP TABLE IF EXISTS refused; CREATE TABLE refused (id int);
+        DO $$ BEGIN CREATE ROLE refused_login LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        CREATE OR REPLACE FUNCTION raises(name text) RETURNS text LANGUAGE plpgsql AS
+          $$ BEGIN RAISE EXCEPTION 'there is no %', name USING DETAIL = 'a secret'; END $$""")
+    server = sluice(REFUSED.format(url=f"postgres://refused_login@127.0.0.1:{postgres.port}/postgres"), server="cores = 1")
+    line = "endpoint /refused: 42501 permission denied for table refused"
+
+    def detail(status, target, body=None):
+        with server.connect() as connection:
+            if body is None:
+                answer = connection.get(target)
+            else:
+                connection.send(f"POST {target} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+                                f"Content-Length: {len(body)}\r\n\r\n{body}")
+                answer = connection.read()
+        assert answer.status == status, (answer.status, answer.body)
+        return json.loads(answer.body)["detail"]
+
+    assert detail(403, "/refused") == "This is not permitted." and server.log.count(line) == 1, server.log
+    assert detail(403, "/refused", '{"id": 1}') == "This is not permitted." and server.log.count(line) == 2, server.log
+    assert detail(400, "/raised/ada") == detail(400, "/raised") == "The database refuses it."
+    assert detail(400, "/shown/ada") == "there is no ada"
+    assert "there is no" not in server.log
