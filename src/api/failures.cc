@@ -10,7 +10,7 @@ struct Known {
   int status;                 // of an operation that writes
   std::string_view detail;
   int reading = 0;      // the status of an operation that reads; 0: it is not the client's fault
-  bool logged = false;  // the operator may have to do something: grant a right
+  bool logged = false;  // the operator may have to do something: grant a right, or raise a limit
 };
 
 // The first match is used. Violations caused by a row's own values are the client's fault and are not logged.
@@ -23,6 +23,8 @@ constexpr std::array refusals{
     Known{"44000", 422, "A value is outside of what is allowed."},
     Known{"23", 409, "It breaks a rule of the data."},
     Known{"22", 422, "A value does not fit its type."},
+    Known{"54000", 422, "A value is too long.", .reading = 0, .logged = true},
+    Known{"54001", 422, "A value is nested too deeply.", .reading = 0, .logged = true},
     Known{"P0001", 422, "The database refuses it.", .reading = 400},
     Known{"42501", 403, "This is not permitted.", .reading = 403, .logged = true},
     Known{"55P03", 409, "Somebody else is changing the same; try again."},

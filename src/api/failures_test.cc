@@ -34,8 +34,9 @@ TEST(Failures, StatusByWhatFailedAndWhoseFaultItIs) {
         Case{Failure::statement, "44000", 500, 500, 422},   Case{Failure::statement, "22012", 500, 500, 422},
         Case{Failure::statement, "P0001", 400, 400, 422},   Case{Failure::statement, "55P03", 500, 500, 409},
         Case{Failure::statement, "42501", 403, 403, 403},   Case{Failure::statement, "42601", 500, 500, 500},
-        Case{Failure::statement, "53400", 500, 500, 500},   Case{Failure::too_large, "", 422, 422, 422},
-        Case{Failure::statement, "", 500, 500, 500}}) {
+        Case{Failure::statement, "54000", 500, 500, 422},   Case{Failure::statement, "54001", 500, 500, 422},
+        Case{Failure::statement, "54011", 500, 500, 500},   Case{Failure::statement, "53400", 500, 500, 500},
+        Case{Failure::too_large, "", 422, 422, 422},        Case{Failure::statement, "", 500, 500, 500}}) {
     const std::string text = std::to_string(static_cast<int>(one.failure)) + " " + one.sqlstate;
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading).status, one.reading) << text;
     EXPECT_EQ(answer(one.failure, one.sqlstate, Failed::reading_alone).status, one.reading_alone) << text;

@@ -2,8 +2,10 @@
 import csv
 import json
 import os
+import random
 import signal
 import sqlite3
+import string
 import subprocess
 import time
 
@@ -118,6 +120,16 @@ def test_the_constraint_that_a_row_breaks_is_named(target):
     said = target.run("parts", "-", "--format", "csv", stdin="id,price\n1,5\n2,0\n3,-1\n", code=1)
     assert "-:3: is outside of what is allowed (price_positive)" in said
     assert "-:4: is outside of what is allowed (price_positive)" in said
+
+
+def test_a_text_that_is_too_long_for_an_index_is_a_fault_of_its_row(target):
+    slug = "".join(random.Random(1).choices(string.ascii_letters, k=20_000))
+    write_films(target.folder / "films.csv", [["a", 1, 1], [slug, 2, 2]])
+    if target.kind == "postgres":
+        assert "films.csv:3: is too long" in target.run("films", "films.csv", code=1)
+    else:
+        target.run("films", "films.csv")
+        assert len(target.rows()) == 2
 
 
 EXPORTS = {"csv": 'id,g,name\n1,2,"a"\n2,4,"c"\n', "csj": '"id","g","name"\n1,2,"a"\n2,4,"c"\n',

@@ -1,5 +1,7 @@
 """Tests that need a real PostgreSQL: restarts under load, errors, limits, cancels."""
 import json
+import random
+import string
 import subprocess
 import threading
 import time
@@ -525,6 +527,67 @@ def test_errors_name_the_value_in_every_language(sluice, language):
         assert refusal(422, "PUT", "/days", [good, {**good, "id": 2, "day": None}]) == [(1, "/1/day")]
     finally:
         cluster.remove()
+
+
+LIMITS = '''
+[batch]
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/limits"
+post = "INSERT INTO limits (id, name, doc) VALUES (:id, :name, :doc)"
+[endpoint.put]
+table = "limits"
+existing = "SELECT * FROM limits"
+columns.id = {{ key = true }}
+columns.name = {{}}
+columns.doc = {{}}
+[[endpoint]]
+path = "/limits/{{id:int}}"
+patch = "UPDATE limits SET name = :name, doc = :doc WHERE id = :id"
+[endpoint.put]
+table = "limits"
+columns.id = {{ key = true, from = "path.id" }}
+columns.name = {{}}
+columns.doc = {{}}
+[[endpoint]]
+path = "/cast"
+post = "INSERT INTO limits (id, doc) VALUES (:id, (:doc::text)::jsonb)"
+'''
+CSV, JSON = "text/csv", "application/json"
+
+
+def test_values_beyond_a_limit_of_the_database_are_the_clients(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS limits; CREATE TABLE limits (id int PRIMARY KEY, name text, doc jsonb);"
+                  "CREATE INDEX ON limits (name); INSERT INTO limits VALUES (1, 'a', '{}')")
+    server = sluice(LIMITS.format(url=postgres.url()))
+    name = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=20_000))
+    doc = 50_000 * "[" + 50_000 * "]"
+
+    def errors(method, target, body, media_type):
+        data = body if isinstance(body, str) else json.dumps(body)
+        with server.connect() as connection:
+            connection.send(f"{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Type: {media_type}\r\n"
+                            f"Content-Length: {len(data)}\r\n\r\n{data}")
+            answer = connection.read()
+        assert answer.status == 422, (method, target, answer.status, answer.body)
+        problem = json.loads(answer.body)
+        if target == "/batch":
+            problem = problem["answer"]["body"]
+        return [(fault["row"], fault["pointer"], fault["detail"]) for fault in problem["errors"]]
+
+    long, deep = "is too long", "is nested too deeply"
+    rows = {long: f"2,b,[]\n3,{name},[]\n", deep: f"2,b,[]\n3,c,{doc}\n"}
+    for method in ("POST", "PUT"):
+        assert errors(method, "/limits", "id,name,doc\n" + rows[long], CSV) == [(1, "", long)]
+        assert errors(method, "/limits", "id,name,doc\n" + rows[deep], CSV) == [(1, "doc", deep)]
+    for method in ("PATCH", "PUT"):
+        assert errors(method, "/limits/1", {"name": name, "doc": {}}, JSON) == [(0, "", long)]
+        assert errors(method, "/limits/1", f"name,doc\na,{doc}\n", CSV) == [(0, "doc", deep)]
+    assert errors("POST", "/cast", [{"id": 2, "doc": "[]"}, {"id": 3, "doc": doc}], JSON) == [(1, "/1", deep)]
+    call = {"method": "POST", "path": "/limits", "body": [{"id": 2, "name": "b", "doc": {}}, {"id": 3, "name": name, "doc": {}}]}
+    assert errors("POST", "/batch", [call], JSON) == [(1, "/1", long)]
+    assert postgres.psql("SELECT id, name, doc FROM limits") == b"1|a|{}\n"
 
 
 REFUSED = '''

@@ -160,7 +160,8 @@ Error Query::error_of(const ServerError& error) const {
     result.failure = Failure::not_allowed;
   } else if (state == "42601" && is_of_value(error.routine)) {
     result.failure = Failure::bad_argument;
-  } else if (in_class("22") || (error.at_bind && (state == "42804" || state == "42846"))) {
+  } else if (in_class("22") ||
+             (error.at_bind && (state == "42804" || state == "42846" || state == "54000" || state == "54001"))) {
     result.failure = Failure::bad_argument;
   } else if (state == "57014") {
     // The server reports the same for its own timeout and for an administrator's cancel.

@@ -27,6 +27,8 @@ constexpr std::array known{
     Known{"44000", "is outside of what is allowed"},
     Known{"23P01", "collides with another row"},
     Known{"23", "breaks a rule of the data"},
+    Known{"54000", "is too long"},
+    Known{"54001", "is nested too deeply"},
     Known{"P0001", "is refused by the database"},
 };
 
@@ -44,7 +46,8 @@ std::string refusal_text(std::string_view sqlstate, std::string_view constraint)
 }
 
 bool is_of_a_row(std::string_view sqlstate) {
-  return sqlstate.starts_with("22") || sqlstate.starts_with("23") || sqlstate == "44000" || sqlstate == "P0001";
+  return sqlstate.starts_with("22") || sqlstate.starts_with("23") || sqlstate == "44000" || sqlstate == "54000" ||
+         sqlstate == "54001" || sqlstate == "P0001";
 }
 
 }  // namespace sluice::sql
