@@ -88,6 +88,11 @@ params.path = "text"
 [endpoint.post]
 sql = "{json_post}"
 [[endpoint]]
+path = "/overflow"
+get = "SELECT {overflow} AS n"
+post = "INSERT INTO docs (doc) SELECT {overflow}"
+params.n = "int"
+[[endpoint]]
 path = "/alone"
 post = "{alone}"
 [[endpoint]]
@@ -113,12 +118,12 @@ CASES = {
                          "RETURNING id, name",
                "search": "SELECT title FROM texts WHERE texts MATCH :q",
                "json_get": "SELECT json(:q) -> :path AS found", "json_post": "INSERT INTO docs (doc) VALUES (json(:doc))",
-               "alone": "UPDATE docs SET doc = json(doc)"},
+               "alone": "UPDATE docs SET doc = json(doc)", "overflow": "abs(:n)"},
     "postgres": {"making": "SELECT id, name FROM make_item(:id, :name)",
                  "search": "SELECT title FROM texts WHERE to_tsvector('simple', title) @@ to_tsquery('simple', :q)",
                  "json_get": "SELECT jsonb_path_query_first(:q::jsonb, :path::jsonpath) AS found",
                  "json_post": "INSERT INTO docs (doc) VALUES ((:doc::text)::json)",
-                 "alone": "UPDATE docs SET doc = doc::json"},
+                 "alone": "UPDATE docs SET doc = doc::json", "overflow": "abs(:n::bigint)"},
 }
 CSV = "Content-Type: text/csv"
 
@@ -254,6 +259,15 @@ def test_json_that_cannot_be_read_is_the_clients(items):
     items.query("INSERT INTO docs VALUES ('{a')")
     items.problem(500, "POST", "/alone")
     assert "endpoint /alone: " in items.server.log
+
+
+def test_a_number_that_overflows_is_the_clients(items):
+    least = -2**63
+    assert answered(items.call("GET", f"/overflow?n={least + 1}"), 200) == [{"n": -least - 1}]
+    assert items.problem(400, "GET", f"/overflow?n={least}")["detail"] == "The database refuses a parameter's value."
+    assert items.problem(422, "POST", "/overflow", [{"n": 1}, {"n": least}])["errors"] == [
+        {"line": 1, "row": 1, "pointer": "/1", "detail": "is out of the range of the column's type"}]
+    assert items.query("SELECT count(*) FROM docs") == [("0",)]
 
 
 def test_what_is_not_found_is_named(items):

@@ -52,7 +52,7 @@ constexpr std::string_view syntax_error = "42601";  // PostgreSQL's code for a m
 constexpr std::string_view no_column = "no such column: ";
 
 // The SQLSTATE if a message is about a value that an operator or a function was given; otherwise empty. These are the
-// messages of FTS5 and FTS4, where a name before a colon is a column, and of the JSON functions.
+// messages of FTS5 and FTS4, where a name before a colon is a column, of the JSON functions, and of abs() and sum().
 std::string_view sqlstate_of_value(std::string_view message) {
   constexpr std::array expressions{std::string_view("fts5: "),
                                    std::string_view("unterminated string"),
@@ -64,6 +64,7 @@ std::string_view sqlstate_of_value(std::string_view message) {
   const auto begins = [&](std::string_view one) { return message.starts_with(one); };
   if (std::ranges::any_of(expressions, begins)) return syntax_error;
   if (begins("malformed JSON") || begins("JSON cannot hold BLOB values")) return "22032";
+  if (message == "integer overflow") return "22003";
   if (begins("ESCAPE expression must be a single character")) return "22019";
   return {};
 }
