@@ -5,6 +5,7 @@ import string
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -634,3 +635,31 @@ def test_refusals_of_the_database_say_why(sluice, postgres):
     assert detail(400, "/raised/ada") == detail(400, "/raised") == "The database refuses it."
     assert detail(400, "/shown/ada") == "there is no ada"
     assert "there is no" not in server.log
+
+
+# SASLprep changes some of these, and PostgreSQL uses the others raw because RFC 4013 does not allow them.
+PASSWORDS = ["pencil", "a\x07b \x7f", "I\u00adX", "a\u00a0b\u3000c", "pa\u0308sswo\u0308rd", "\u00aa", "\u2168", "\ufb01sh \uff21\u2460",
+             "\u1112\u1161\u11ab", "\u3300", "\ufdfa", "\ufe8d\ufe90", "\u0627\u0628", "\u2168\x07", "\u2168\u0085", "\u2168\ue000",
+             "\u2168\ufffd", "\u0627\u0031", "\u0627\u2168\u0628", "\u2168\u0221", "\u2168\U0001f600", "\u00ad"]
+
+
+def test_passwords_are_prepared_as_postgresql_does(sluice, own_postgres):
+    for i, password in enumerate(PASSWORDS):
+        own_postgres.psql(f"CREATE ROLE login_{i} LOGIN PASSWORD '{password}'")
+    with open(f"{own_postgres.data}/pg_hba.conf", "w") as rules:
+        rules.write("host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    own_postgres.psql("SELECT pg_reload_conf()")
+    sections = []
+    for i, password in enumerate(PASSWORDS):
+        url = f"postgres://login_{i}:{urllib.parse.quote(password)}@127.0.0.1:{own_postgres.port}/postgres"
+        sections.append(f'''
+[database.d{i}]
+url = "{url}"
+[[endpoint]]
+path = "/{i}"
+database = "d{i}"
+get = "SELECT current_user::text AS login"
+''')
+    server = sluice("".join(sections), server="cores = 1")
+    for i in range(len(PASSWORDS)):
+        assert json.loads(server.get(f"/{i}").body) == [{"login": f"login_{i}"}]

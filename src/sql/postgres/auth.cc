@@ -3,13 +3,16 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include <idn-free.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <stringprep.h>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -88,37 +91,6 @@ std::optional<std::string_view> take_attribute(std::string_view& message, char n
   return value;
 }
 
-// Removes one code point from the front of UTF-8; nullopt if it is not valid.
-std::optional<char32_t> take_code_point(std::string_view& text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t size = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || text.size() < size) return std::nullopt;
-  char32_t code = size == 1 ? lead : lead & (0xffU >> (size + 1));
-  for (std::size_t i = 1; i < size; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xc0U) != 0x80U) return std::nullopt;
-    code = code << 6 | (byte & 0x3fU);
-  }
-  if ((size == 3 && code < 0x800) || (size == 4 && (code < 0x10000 || code > 0x10ffff)) ||
-      (code >= 0xd800 && code <= 0xdfff)) {
-    return std::nullopt;
-  }
-  text.remove_prefix(size);
-  return code;
-}
-
-// RFC 3454, table C.1.2.
-bool is_other_space(char32_t code) {
-  return code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200b) || code == 0x202f || code == 0x205f ||
-         code == 0x3000;
-}
-
-// RFC 3454, table B.1.
-bool maps_to_nothing(char32_t code) {
-  return code == 0xad || code == 0x34f || code == 0x1806 || (code >= 0x180b && code <= 0x180d) || code == 0x200c ||
-         code == 0x200d || code == 0x2060 || (code >= 0xfe00 && code <= 0xfe0f) || code == 0xfeff;
-}
-
 }  // namespace
 
 std::string md5_password(std::string_view user, std::string_view password, std::string_view salt) {
@@ -130,19 +102,11 @@ std::string md5_password(std::string_view user, std::string_view password, std::
 }
 
 std::string saslprep(std::string_view password) {
-  std::string prepared;
-  std::string_view rest = password;
-  while (!rest.empty()) {
-    const std::string_view before = rest;
-    const auto code = take_code_point(rest);
-    if (!code) return std::string(password);
-    if (is_other_space(*code)) {
-      prepared += ' ';
-    } else if (!maps_to_nothing(*code)) {
-      prepared += before.substr(0, before.size() - rest.size());
-    }
-  }
-  return prepared.empty() ? std::string(password) : prepared;
+  const std::string raw(password);
+  char* out = nullptr;
+  if (stringprep_profile(raw.c_str(), &out, "SASLprep", STRINGPREP_NO_UNASSIGNED) != STRINGPREP_OK) return raw;
+  const std::unique_ptr<char, decltype(&idn_free)> prepared(out, idn_free);
+  return *out == '\0' ? raw : std::string(out);
 }
 
 ScramClient::ScramClient(std::string_view user, std::string_view password, std::string nonce, Channel channel,

@@ -11,9 +11,8 @@ namespace sluice::sql::postgres {
 // The answer to AuthenticationMD5Password: "md5" + hex(md5(hex(md5(password + user)) + salt)).
 [[nodiscard]] std::string md5_password(std::string_view user, std::string_view password, std::string_view salt);
 
-// RFC 4013, as far as it can be done without Unicode's tables: ASCII is unchanged, spaces of other scripts become a
-// space, and characters that map to nothing are removed. The rest is assumed to be in normalization form KC, as typed
-// passwords nearly always are; otherwise authentication fails. Invalid UTF-8 is used raw, as PostgreSQL does.
+// Prepares a password by RFC 4013. If that is impossible, it returns the password itself, as PostgreSQL does: invalid
+// UTF-8, characters that are prohibited or not in Unicode 3.2, both directions of writing, or an empty result.
 [[nodiscard]] std::string saslprep(std::string_view password);
 
 // One SCRAM-SHA-256 conversation. Errors are sentences for the log.

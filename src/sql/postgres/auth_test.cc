@@ -102,14 +102,28 @@ TEST(ScramTest, NamesAreEscapedAndNoncesAreNew) {
   EXPECT_EQ(nonces.size(), 100u);
 }
 
-TEST(SaslprepTest, KeepsAsciiMapsSpacesAndDropsWhatMapsToNothing) {
+// The cases of RFC 4013, section 3, and of PostgreSQL's tests of SASLprep.
+TEST(SaslprepTest, PreparesWhatPostgresqlPrepares) {
   EXPECT_EQ(saslprep("pencil \x7f!"), "pencil \x7f!");
-  EXPECT_EQ(saslprep("I\u00adX"), "IX");  // RFC 4013, example 1
+  EXPECT_EQ(saslprep("I\u00adX"), "IX");
   EXPECT_EQ(saslprep("a\u00a0b\u3000c"), "a b c");
   EXPECT_EQ(saslprep("p\u00e4ssw\u00f6rd"), "p\u00e4ssw\u00f6rd");
-  EXPECT_EQ(saslprep("\U0001f600"), "\U0001f600");
-  // Used raw: invalid UTF-8, or text of which nothing would remain.
-  for (const std::string_view raw : {"\xff", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\u00ad", ""}) {
+  EXPECT_EQ(saslprep("pa\u0308sswo\u0308rd"), "p\u00e4ssw\u00f6rd");
+  EXPECT_EQ(saslprep("\u00aa"), "a");
+  EXPECT_EQ(saslprep("\u2168"), "IX");
+  EXPECT_EQ(saslprep("\ufb01sh \uff21\u2460"), "fish A1");
+  EXPECT_EQ(saslprep("\u0627\u0628"), "\u0627\u0628");
+  EXPECT_EQ(saslprep("\ufe8d\ufe90"), "\u0627\u0628");
+}
+
+TEST(SaslprepTest, UsesTheRawTextIfItCannotBePrepared) {
+  for (const std::string_view raw : {
+           "\xff", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80",  // no UTF-8
+           "\u00ad", "",                                                     // nothing would remain
+           "\u2168\x07", "\u2168\u0085", "\u2168\ue000", "\u2168\ufffe", "\u2168\ufffd", "\u2168\u200e",  // prohibited
+           "\u0627\u0031", "\u0627\u2168\u0628", "\u2168\u0627",  // both directions
+           "\u2168\u0221", "\u2168\U0001f600",                    // unassigned in Unicode 3.2
+       }) {
     EXPECT_EQ(saslprep(raw), raw);
   }
 }
