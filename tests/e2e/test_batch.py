@@ -428,14 +428,17 @@ get = "SELECT n, current_user::text AS role, current_setting('app.user') AS app_
 ''', env={"BATCH_ROLE": "batch_writer"}))
     writes, hits = ({"method": "POST", "path": "/hit/1"}, {"method": "GET", "path": "/hits"})
     get = {"method": "GET", "path": "/hit/7"}
-    alone = served.server.get("/hit/7")
-    assert alone.status == 500
+    raises = {"method": "GET", "path": "/raises"}
+    alone = {call["path"]: served.server.get(call["path"]) for call in (get, raises)}
+    assert [answer.status for answer in alone.values()] == [500, 400]
     for calls in ([get], [get, writes], [writes, get], [writes, hits, get, writes], [hits, get, writes],
-                  [writes, {"method": "GET", "path": "/raises"}, writes]):
+                  [writes, raises, writes]):
         refused = served.send(calls, "X-User: ann")
         problem = json.loads(refused.body)
-        assert (refused.status, problem["call"]) == (500, next(n for n, call in enumerate(calls) if call not in (writes, hits)))
-        assert problem["answer"]["body"] == json.loads(alone.body)
+        number = next(n for n, call in enumerate(calls) if call not in (writes, hits))
+        expected = alone[calls[number]["path"]]
+        assert (refused.status, problem["call"]) == (expected.status, number)
+        assert problem["answer"]["body"] == json.loads(expected.body)
     assert served.server.log.count("25006") == 6
     answer = served.send([hits, writes, hits, {**writes, "path": "/hit/2"}, hits], "X-User: ann")
     assert answer.status == 200, answer.body
