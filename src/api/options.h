@@ -132,7 +132,9 @@ struct RequireOptions {
             "`present(x)`, `and`, `or`, `not`, `exists(SELECT ... WHERE member = claim.sub)`. A value is a source as "
             "in `from`, a text or a number.",
             {.required = true});
-    v.field("status", &RequireOptions::status, "The status of the answer if the expression is not true.",
+    v.field("status", &RequireOptions::status,
+            "The status of the answer if the expression is not true. Without it, 403; or 401, with the policy's "
+            "`WWW-Authenticate`, if the expression uses claims and the request has passed without credentials.",
             {.min = 400, .max = 499});
     v.field("detail", &RequireOptions::detail, "The `detail` of that answer.");
     v.shorthand("that");
@@ -181,6 +183,8 @@ struct MethodOptions {
   Located<std::uint32_t> retries = 3;
   std::string summary;
   std::string description;
+  std::vector<Located<std::string>> use;  // once loaded, with those that it inherits
+  Located<bool> is_public;
   OneOrMore<RequireOptions> require;
   std::optional<Located<JsonOrFile>> schema;
   std::optional<Located<ByteSize>> body_limit;
@@ -240,6 +244,10 @@ struct MethodOptions {
             {.max = 100});
     v.field("summary", &MethodOptions::summary, "As for the endpoint, but for this method only.");
     v.field("description", &MethodOptions::description, "As for the endpoint, but for this method only.");
+    v.field("use", &MethodOptions::use,
+            "The names of the policies that apply to this method's requests, after those of the endpoint.");
+    v.field("public", &MethodOptions::is_public,
+            "`true`: the policies of the endpoint and of [defaults] do not apply to this method.");
     v.field("require", &MethodOptions::require,
             "Conditions for this method's requests, in addition to the endpoint's own `require`.");
     v.field("schema", &MethodOptions::schema,
@@ -323,6 +331,13 @@ struct EndpointOptions {
     if (endpoint.delete_) methods.emplace_back(http::Method::delete_, &*endpoint.delete_);
     return methods;
   }
+  // The names of the policies of a method's requests.
+  [[nodiscard]] const std::vector<Located<std::string>>& use_of(http::Method method) const {
+    for (const auto& [its, writing] : writing_methods()) {
+      if (its == method) return writing->use;
+    }
+    return use;
+  }
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -390,7 +405,8 @@ struct EndpointOptions {
             "may hold this much in memory. Without it, 1 MiB.",
             {.min = 64_B, .max = 1_GiB});
     v.field("use", &EndpointOptions::use,
-            "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
+            "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method. "
+            "A method that writes may have further ones, or be `public`.");
     v.field("public", &EndpointOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.field(
         "require", &EndpointOptions::require,

@@ -217,6 +217,7 @@ void Guards::add(const RequireOptions& options, const http::Pattern& pattern, st
   rule.written = std::make_unique<const Requirement>(*parse_requirement(options.that.value));
   rule.root = make(*rule.written, options, pattern, declared, true);
   rule.status = static_cast<int>(options.status.value);
+  rule.has_status = options.status.position.line != 0 || options.status.value != 403;
   rule.detail = options.detail.empty() ? "This is not permitted." : options.detail;
   rules_.push_back(std::move(rule));
 }
@@ -443,11 +444,22 @@ Guards::Verdict Guards::judge(const http::Exchange& exchange, std::span<const st
     one.wanted.reset();
     const Truth truth = one.evaluate(rule.root);
     if (one.refusal) return {.refusal = std::move(one.refusal), .wanted = {}};
-    if (truth == Truth::no || truth == Truth::neither)
-      return {.refusal = http::problem(rule.status, rule.detail), .wanted = {}};
+    if (truth == Truth::no || truth == Truth::neither) return {.refusal = refuse(rule, exchange), .wanted = {}};
     if (truth == Truth::unknown && !wanted) wanted = one.wanted;
   }
   return {.refusal = {}, .wanted = wanted};
+}
+
+http::Response Guards::refuse(const Rule& rule, const http::Exchange& exchange) const {
+  if (rule.has_status || !depends_on_claims(rule.root)) return http::problem(rule.status, rule.detail);
+  return http::refuse_permission(exchange, rule.detail);
+}
+
+bool Guards::depends_on_claims(const Node& node) const {
+  const auto is_claim = [](const Source& source) { return source.from == From::claim; };
+  if (std::ranges::any_of(node.sources, is_claim)) return true;
+  if (node.kind == Kind::exists) return std::ranges::any_of(queries_[node.query].sources, is_claim);
+  return std::ranges::any_of(node.parts, [&](const Node& part) { return depends_on_claims(part); });
 }
 
 std::string_view Guards::credential() const {

@@ -121,8 +121,12 @@ class Guards {
     Node root;
     int status = 403;
     std::string detail;
+    bool has_status = false;  // the configuration sets `status`
   };
   struct Case;
+
+  [[nodiscard]] http::Response refuse(const Rule& rule, const http::Exchange& exchange) const;
+  [[nodiscard]] bool depends_on_claims(const Node& node) const;
 
   static void add_to(QueryNames& query, const Node& node);
   [[nodiscard]] Node make(const Requirement& written, const RequireOptions& options, const http::Pattern& pattern,

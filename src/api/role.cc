@@ -116,7 +116,7 @@ std::expected<std::vector<sql::Setting>, http::Response> settings_of(const RoleP
   }
   // PostgreSQL takes "none" to mean the login itself.
   if (plan.takes_role() && (role.empty() || role == "none")) {
-    return std::unexpected(http::problem(403, "This is not permitted."));
+    return std::unexpected(http::refuse_permission(exchange, "This is not permitted."));
   }
   const http::Request& request = exchange.request;
   if (!is_utf8(request.path)) {

@@ -70,11 +70,10 @@ Candidate candidate_of(const Options& options, const Claim& claim) {
   if (claim.kind == WebSocketTables::name) candidate.methods = {Method::get, Method::connect};
   if (claim.kind == BatchTable::name) candidate.methods = {Method::post};
   if (claim.kind == ResidentTables::name) candidate.formats = true;
-  for (const api::EndpointOptions& endpoint : options.endpoints) {
-    if (&endpoint.use != claim.use || claim.path != endpoint.path.value) continue;
-    candidate.formats = endpoint.returns != api::Returns::file;
-    if (endpoint.get.value.empty()) candidate.methods.clear();
-    for (const auto& [method, writing] : endpoint.writing_methods()) candidate.methods.push_back(method);
+  if (claim.endpoint != nullptr) {
+    candidate.formats = claim.endpoint->returns != api::Returns::file;
+    if (claim.endpoint->get.value.empty()) candidate.methods.clear();
+    for (const auto& [method, writing] : claim.endpoint->writing_methods()) candidate.methods.push_back(method);
   }
   return candidate;
 }
@@ -222,9 +221,12 @@ class Explainer {
   [[nodiscard]] std::uint16_t id_of(const Claim& claim) const {
     return static_cast<std::uint16_t>(&claim - claims_.data() + 1);
   }
-  [[nodiscard]] http::Binding::Filters filters_of(const Claim& claim);
-  void add_routes(http::Router& router);
-  void add_policies(const Claim& claim);
+  using Use = std::vector<Located<std::string>>;
+  // The policies in front of a request. Null: none.
+  [[nodiscard]] static const Use* use_of(const Claim& claim, const http::Request& request);
+  [[nodiscard]] http::Binding::Filters filters_of(const Claim& claim, const http::Request& request);
+  void add_routes(http::Router& router, const http::Request& request);
+  void add_policies(const Claim& claim, const http::Request& request);
   void add_values(const Claim& claim, const http::Request& request);
   // Whether the claim has the path of the request, whatever its method and, if `any`, its host and conditions.
   [[nodiscard]] bool matches(Candidate candidate, const http::Request& request, bool any_host, bool any_condition);
@@ -250,10 +252,17 @@ class Explainer {
   Explanation into_;
 };
 
-http::Binding::Filters Explainer::filters_of(const Claim& claim) {
+const Explainer::Use* Explainer::use_of(const Claim& claim, const http::Request& request) {
+  if (claim.endpoint == nullptr) return claim.use;
+  if (!http::is_preflight(request)) return &claim.endpoint->use_of(request.method);
+  return &claim.endpoint->use_of(http::parse_method(request.field("access-control-request-method")));
+}
+
+http::Binding::Filters Explainer::filters_of(const Claim& claim, const http::Request& request) {
   http::Binding::Filters filters;
-  if (claim.use == nullptr) return filters;
-  for (const auto& name : *claim.use) {
+  const Use* const use = use_of(claim, request);
+  if (use == nullptr) return filters;
+  for (const auto& name : *use) {
     const std::size_t index = *options_.find_policy(name.value);
     const auto& policy = options_.policies[index];
     auto found = std::ranges::find(all_, name.value, [](const auto& one) { return one.first; });
@@ -285,7 +294,7 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim) {
   return filters;
 }
 
-void Explainer::add_routes(http::Router& router) {
+void Explainer::add_routes(http::Router& router, const http::Request& request) {
   for (std::size_t i = 0; i < claims_.size(); ++i) {
     const Claim& claim = claims_[i];
     for (const gateway::RouteOptions& route : options_.routes) {
@@ -297,17 +306,18 @@ void Explainer::add_routes(http::Router& router) {
     }
     http::Router::Route route = candidates_[i].route(stands_[i]);
     route.id = id_of(claim);
-    route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_of(claim));
+    route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_of(claim, request));
     (void)router.add(route);  // the configuration has been checked
   }
 }
 
-void Explainer::add_policies(const Claim& claim) {
-  if (claim.use == nullptr) return;
-  for (const auto& filter : filters_of(claim)) {
+void Explainer::add_policies(const Claim& claim, const http::Request& request) {
+  const Use* const all = use_of(claim, request);
+  if (all == nullptr) return;
+  for (const auto& filter : filters_of(claim, request)) {
     const auto found = std::ranges::find(all_, filter, [](const auto& one) { return one.second; });
     const auto& policy = options_.policies[*options_.find_policy(found->first)];
-    const auto& use = *std::ranges::find(*claim.use, found->first, &Located<std::string>::value);
+    const auto& use = *std::ranges::find(*all, found->first, &Located<std::string>::value);
     auto& added =
         into_.policies.emplace_back(policy.name.value, std::string(policy.value.kind().name), policy.name.position);
     added.is_dry_run = policy.value.dry_run.value;
@@ -455,7 +465,7 @@ Explanation Explainer::run() {
   }
 
   const http::Request received = request;  // policies may change it
-  add_routes(router);
+  add_routes(router, received);
   http::Handler* first = &router;
   http::HttpsRedirect to_https(router);
   if (server.tls && server.tls->redirect.value) {
@@ -478,7 +488,7 @@ Explanation Explainer::run() {
   into_.route = found->described();
   add_values(*found->claim, request);
   add_others(found, received);
-  add_policies(*found->claim);
+  add_policies(*found->claim, received);
   const Stand& stand = stands_[request.route - 1u];
   if (!stand.is_reached || stand.own != nullptr) answer.take(response);
   into_.is_answered = stand.is_reached || response.status < 400;  // a policy may answer, as CORS does

@@ -105,10 +105,14 @@ std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& 
 
 void Site::Builder::add(http::Router::Route route) {
   const Plan::RouteId id = binding_->id();
-  for (const auto& name : use_) {
-    const auto& policy = site_.plan_->policies[*site_.plan_->options.find_policy(name.value)];
-    site_.parts_.find(policy.get())->used_by(id, route.pattern);
-  }
+  const auto tell = [&](const std::vector<Located<std::string>>& use) {
+    for (const auto& name : use) {
+      const auto& policy = site_.plan_->policies[*site_.plan_->options.find_policy(name.value)];
+      site_.parts_.find(policy.get())->used_by(id, route.pattern);
+    }
+  };
+  tell(use_);
+  for (const auto* use : of_methods_) tell(*use);
   route.id = id;
   route.binding = binding_;
   if (!site_.router_.add(route)) throw std::runtime_error("two routes for the path " + site_.plan_->names[id]);

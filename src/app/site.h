@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,13 @@ class Site {
     [[nodiscard]] http::Binding::Filters filters(const std::vector<Located<std::string>>& use) {
       return site_.filters(use);
     }
+    // The policies of a method's requests, instead of those of the route.
+    void use(http::Method method, const std::vector<Located<std::string>>& use) {
+      const auto name = &Located<std::string>::value;
+      if (std::ranges::equal(use, use_, {}, name, name)) return;
+      binding_->set_filters(method, site_.everywhere(), site_.filters(use));
+      of_methods_.push_back(&use);
+    }
     [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
       return binding_->own(std::move(handler));
     }
@@ -74,6 +82,7 @@ class Site {
     Site& site_;
     const std::shared_ptr<Binding> binding_;
     const std::vector<Located<std::string>>& use_;
+    std::vector<const std::vector<Located<std::string>>*> of_methods_;  // those of use()
   };
 
   [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off

@@ -30,22 +30,34 @@ bool is_preflight(const Request& request) {
 Binding::Binding(Filters everywhere, Filters own, std::shared_ptr<AnswerFields> answer_fields)
     : Pinned(std::move(answer_fields)),
       is_guarded_(!own.empty()),
-      filters_(joined(std::move(everywhere), std::move(own))) {}
+      filters_(joined(std::move(everywhere), std::move(own))) {
+  by_method_.fill(&filters_);
+}
 
 Binding::~Binding() {
   while (!kept_.empty()) kept_.pop_back();
 }
 
+void Binding::set_filters(Method method, Filters everywhere, Filters own) {
+  is_guarded_ |= !own.empty();
+  const Filters& filters = of_methods_.emplace_back(joined(std::move(everywhere), std::move(own)));
+  by_method_[static_cast<std::size_t>(method)] = &filters;
+  if (method == Method::get) by_method_[static_cast<std::size_t>(Method::head)] = &filters;
+}
+
 core::Async<Response> Binding::handle(Exchange& exchange) {
-  if (filters_.empty()) return answer(exchange);
-  exchange.allow = allow(exchange.request);
   if (is_guarded_ && is_preflight(exchange.request)) {
-    for (const auto& filter : filters_) {
+    exchange.allow = allow(exchange.request);
+    const Method wanted = parse_method(exchange.request.field("access-control-request-method"));
+    for (const auto& filter : *by_method_[static_cast<std::size_t>(wanted)]) {
       if (auto response = filter->preflight(exchange)) return std::move(*response);
     }
     return tell_methods(exchange.allow);
   }
-  auto asking = exchange.ask(filters_);
+  const Filters& filters = this->filters(exchange.request);
+  if (filters.empty()) return answer(exchange);
+  exchange.allow = allow(exchange.request);
+  auto asking = exchange.ask(filters);
   if (!asking.ready()) return answer_later(exchange, asking.take_task());
   if (asking.get()) return std::move(*asking.get());
   return answer(exchange);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <list>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,11 +34,17 @@ class Binding : public Pinned {
   // Destroys what it keeps, the newest first.
   virtual ~Binding();
 
+  // Requests of the method pass these filters instead of the route's own. Called before requests arrive. A CORS
+  // preflight passes the filters of the method that it asks for. HEAD follows GET.
+  void set_filters(Method method, Filters everywhere, Filters own);
+
   // Keeps the object alive as long as this.
   void keep(std::shared_ptr<const void> object) { kept_.push_back(std::move(object)); }
 
-  // The filters in the order of their before() calls.
-  [[nodiscard]] const Filters& filters() const { return filters_; }
+  // The filters of a request in the order of their before() calls.
+  [[nodiscard]] const Filters& filters(const Request& request) const {
+    return *by_method_[static_cast<std::size_t>(request.method)];
+  }
   // The methods of the route, as the value of an Allow field; empty if there is no route.
   [[nodiscard]] const std::string& allow(const Request& request) const {
     return request.version == Version::http2 ? allow_http2_ : allow_;
@@ -59,8 +66,10 @@ class Binding : public Pinned {
   [[nodiscard]] bool takes_other(std::string_view method) const;
   core::Task<Response> answer_later(Exchange& exchange, core::Task<std::optional<Response>> asking);
 
-  const bool is_guarded_;  // has filters of its own
+  bool is_guarded_;  // has filters of its own
   const Filters filters_;
+  std::list<Filters> of_methods_;                       // those of set_filters()
+  std::array<const Filters*, method_count> by_method_;  // in filters_ or of_methods_
   std::vector<std::shared_ptr<const void>> kept_;
   // Set by Router::add().
   std::array<Handler*, 8> handlers_{};  // by Method, get to connect

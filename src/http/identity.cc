@@ -15,4 +15,12 @@ Instant expiry(double expires_s, const core::Reactor& reactor) {
   return reactor.now() + late + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left_s));
 }
 
+Response refuse_permission(const Exchange& exchange, std::string_view detail) {
+  const auto* const challenge = exchange.attributes.find<Challenge>();
+  if (challenge == nullptr) return problem(403, detail);
+  Response response = problem(401, detail);
+  response.fields.add_trusted("WWW-Authenticate", challenge->text);
+  return response;
+}
+
 }  // namespace sluice::http

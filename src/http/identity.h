@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "http/claims.h"
 #include "http/exchange.h"
+#include "http/response.h"
 
 namespace sluice::core {
 class Reactor;
@@ -20,6 +21,14 @@ struct Identity {
   // When the credentials expire, including the policy's leeway: seconds since the Unix epoch.
   double expires_s = std::numeric_limits<double>::infinity();
 };
+
+// The attribute of a request that a policy has let pass without credentials.
+struct Challenge {
+  std::string_view text;  // the WWW-Authenticate field of a 401; valid as long as the exchange
+};
+
+// Refuses a request that lacks a permission: with 401 if it has passed without credentials, else with 403.
+[[nodiscard]] Response refuse_permission(const Exchange& exchange, std::string_view detail);
 
 // These return null if no policy has authenticated the sender.
 [[nodiscard]] inline std::shared_ptr<const Claims> shared_claims_of(const Exchange& exchange) {

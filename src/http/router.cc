@@ -416,7 +416,7 @@ bool Router::has_other_filters(const Terminal& found, Request& request) const {
   request.path = path;
   request.segments = segments;
   request.extension = extension;
-  return other != nullptr && other->binding->filters() != found.binding->filters();
+  return other != nullptr && other->binding->filters(request) != found.binding->filters(request);
 }
 
 core::Async<Response> Router::handle(Exchange& exchange) {

@@ -65,8 +65,9 @@ struct Condition {
 // 400. The server behind it may treat these characters as separators, or cut the path at a `;`. A path is refused if
 // such a server could read it as the path of another route with other filters.
 //
-// A route's filters run for every request, whatever its method. A CORS preflight for a route with filters never reaches
-// a handler: one of the filters answers it, or the router does, as for any OPTIONS.
+// A route's filters run for every request; some methods may have other ones (Binding::set_filters). A CORS preflight
+// for a route with filters never reaches a handler: one of the filters answers it, or the router does, as for any
+// OPTIONS.
 //
 // Every exchange pins one binding, that of its route.
 class Router final : public Handler {

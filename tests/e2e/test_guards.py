@@ -77,16 +77,18 @@ def test_the_database_is_asked_who_may(teams):
     assert teams.texts() == ["first"]
     for sub in (None, "eve", "nobody", "ada' OR '1'='1"):
         answer = teams.call("GET", "/teams/red/notes", sub)
-        assert (answer.status, answer.media_type) == (403, "application/problem+json"), answer.body
+        status = 401 if sub is None else 403
+        assert (answer.status, answer.media_type) == (status, "application/problem+json"), answer.body
+        assert (answer.get("www-authenticate") is None) == (sub is not None)
     assert teams.call("GET", "/teams/blue/notes", "ada").status == 403
     assert teams.call("GET", "/teams/blue/notes", "eve").status == 200
-    assert teams.server.get("/teams/red/notes", method="HEAD").status == 403
+    assert teams.server.get("/teams/red/notes", method="HEAD").status == 401
 
 
 def test_what_a_method_requires_comes_on_top(teams):
     assert teams.call("POST", "/teams/red/notes", "ada", {"text": "no"}).status == 403
     assert teams.call("POST", "/teams/red/notes", "eve", {"text": "no"}).status == 403
-    assert teams.call("POST", "/teams/red/notes", None, {"text": "no"}).status == 403
+    assert teams.call("POST", "/teams/red/notes", None, {"text": "no"}).status == 401
     assert teams.texts() == ["first"]
     made = teams.call("POST", "/teams/red/notes", "bob", {"text": "second"})
     assert made.status == 201, (made.body, teams.server.log)
@@ -123,14 +125,14 @@ def test_a_request_is_refused_before_its_body_is_read(teams):
     with teams.server.connect() as connection:
         connection.send("PUT /teams/red/notes HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
                         "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
-        assert connection.read().status == 403  # before any 100
+        assert connection.read().status == 401  # before any 100
 
 
 def test_whoever_may_not_is_not_told_which_parameters_there_are(teams):
     row = [{"text": "x"}]
     for method, target, body in (("GET", "/teams/red/notes?nope=1", None), ("POST", "/teams/red/notes?nope=1", row[0]),
                                  ("PUT", "/teams/red/notes?nope=1", row), ("GET", "/teams/red/notes?nope=1&nope=2", None)):
-        assert teams.call(method, target, None, body).status == 403, (method, target)
+        assert teams.call(method, target, None, body).status == 401, (method, target)
         assert teams.call(method, target, "bob", body).status == 400, (method, target)
     assert teams.call("GET", "/admin?nope=1", "ada").status == 404
     assert teams.call("GET", "/admin?nope=1", "ada", roles=["admin"]).status == 400

@@ -121,8 +121,7 @@ http::Response refuse_call(const CallFault& fault) {
 // The resources of one running batch: its own database and its own endpoints on it.
 class Batch::Lane {
  public:
-  Lane(const Plan& plan, sql::Database& database,
-       const std::vector<std::vector<std::shared_ptr<http::Filter>>>& filters, core::Reactor& reactor,
+  Lane(const Plan& plan, sql::Database& database, const std::vector<Filters>& filters, core::Reactor& reactor,
        TroubleLog* trouble, TroubleLog* write_trouble)
       : database_(database) {
     const auto own = [&](std::unique_ptr<http::Handler> handler) {
@@ -133,7 +132,8 @@ class Batch::Lane {
       const Plan::Route& from = plan.routes[i];
       http::Router::Route route{
           .pattern = *from.pattern, .host = from.host, .handlers = {}, .formats = true, .id = from.id};
-      route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters[i]);
+      route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters[i].of_route);
+      for (const auto& [method, own] : filters[i].of_methods) route.binding->set_filters(method, {}, own);
       if (from.get && from.get->file) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
       } else if (from.get) {
@@ -334,8 +334,8 @@ class Batch::Isolations {
   sql::Isolation found_{};
 };
 
-Batch::Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<std::shared_ptr<http::Filter>>> filters,
-             core::Reactor& reactor, TroubleLog* trouble, TroubleLog* write_trouble)
+Batch::Batch(const Plan& plan, sql::Database& database, std::vector<Filters> filters, core::Reactor& reactor,
+             TroubleLog* trouble, TroubleLog* write_trouble)
     : plan_(plan),
       database_(database),
       filters_(std::move(filters)),

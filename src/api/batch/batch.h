@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/batch/call.h"
@@ -14,7 +15,7 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "core/reactor.h"
-#include "http/filter.h"
+#include "http/binding.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "sql/database.h"
@@ -47,10 +48,14 @@ struct Plan {
 // core.
 class Batch final : public http::Handler {
  public:
-  // `filters`: the filters of each route, in the order of the routes. `trouble` and `write_trouble`: as for Endpoint
+  struct Filters {
+    http::Binding::Filters of_route;
+    std::vector<std::pair<http::Method, http::Binding::Filters>> of_methods;  // instead of those of the route
+  };
+  // `filters`: those of each route, in the order of the routes. `trouble` and `write_trouble`: as for Endpoint
   // and WriteEndpoint. All outlive this.
-  Batch(const Plan& plan, sql::Database& database, std::vector<std::vector<std::shared_ptr<http::Filter>>> filters,
-        core::Reactor& reactor, TroubleLog* trouble = nullptr, TroubleLog* write_trouble = nullptr);
+  Batch(const Plan& plan, sql::Database& database, std::vector<Filters> filters, core::Reactor& reactor,
+        TroubleLog* trouble = nullptr, TroubleLog* write_trouble = nullptr);
   ~Batch() override;
 
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override { return run(exchange); }
@@ -67,7 +72,7 @@ class Batch final : public http::Handler {
 
   const Plan& plan_;
   sql::Database& database_;
-  const std::vector<std::vector<std::shared_ptr<http::Filter>>> filters_;
+  const std::vector<Filters> filters_;
   core::Reactor& reactor_;
   TroubleLog* trouble_;
   TroubleLog* write_trouble_;

@@ -38,8 +38,7 @@ class BatchTest : public ::testing::Test {
   }
   http::Response send(std::string_view json, std::string_view type = "application/json") {
     if (!batch) {
-      batch =
-          std::make_unique<Batch>(plan, database, std::vector<std::vector<std::shared_ptr<http::Filter>>>(1), reactor);
+      batch = std::make_unique<Batch>(plan, database, std::vector<Batch::Filters>(1), reactor);
     }
     database.log.clear();
     api::testing::Body body(json);
@@ -104,7 +103,7 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   route.writes.push_back(std::make_shared<const WritePlan>(http::Method::patch, endpoint, put, strict,
                                                            std::vector<sql::Statement>{update}));
   plan.routes.push_back(std::move(route));
-  batch = std::make_unique<Batch>(plan, database, std::vector<std::vector<std::shared_ptr<http::Filter>>>(2), reactor);
+  batch = std::make_unique<Batch>(plan, database, std::vector<Batch::Filters>(2), reactor);
   const std::string patch = R"({"method":"PATCH","path":"/films/b","body":{}})";
   EXPECT_EQ(send("[" + post("a") + "," + patch + "]").status, 200);
   EXPECT_EQ(database.log, "begin serializable\nrenew\ninsert a\nrenew\nupdate b\ncommitted\n");
@@ -116,7 +115,7 @@ TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
       << "which it is, is not known before";
   batch.reset();
   plan.options.isolation = sql::Isolation::repeatable_read;
-  batch = std::make_unique<Batch>(plan, database, std::vector<std::vector<std::shared_ptr<http::Filter>>>(2), reactor);
+  batch = std::make_unique<Batch>(plan, database, std::vector<Batch::Filters>(2), reactor);
   EXPECT_EQ(send("[" + post("a") + "]").status, 200);
   EXPECT_EQ(database.log, "begin repeatable read\nrenew\ninsert a\ncommitted\n");
 }

@@ -179,7 +179,8 @@ class Maker {
     bool answers = false;
     const auto operation = [&](Method method, const Object& about) {
       answers = true;
-      add_operation(item, *place, words, method, resource.security, about, words_for(*resource.options, method));
+      add_operation(item, *place, words, method, resource.security_of(method), about,
+                    words_for(*resource.options, method));
     };
     if (resource.get != nullptr) {
       names_ = capitalized("get" + words);
@@ -195,7 +196,8 @@ class Maker {
     }
     if (answers) paths_.emplace_back(path, std::move(item));
     if (resource.changes == nullptr) return;
-    add_operation(changes_item, *place, words + " changes", Method::get, resource.security, changes(resource));
+    add_operation(changes_item, *place, words + " changes", Method::get, resource.security_of(Method::get),
+                  changes(resource));
     paths_.emplace_back(path + (path.ends_with('/') ? "changes" : "/changes"), std::move(changes_item));
   }
 
@@ -482,7 +484,7 @@ class Maker {
   };
 
   // Adds `own`, and the statuses that every operation can return.
-  void add_problems(Object& responses, const Resource& resource, std::set<int> own, const auto& plan) {
+  void add_problems(Object& responses, const Resource& resource, Method method, std::set<int> own, const auto& plan) {
     own.insert({400, 403, 414, 431, 500, 503, 504});
     if (plan.guards) {
       for (const int status : plan.guards->statuses()) own.insert(status);
@@ -491,7 +493,7 @@ class Maker {
       for (const int status : plan.errors->statuses()) own.insert(status);
     }
     if (!resource.pattern->names().empty()) own.insert(404);
-    add_problems(responses, resource.security, std::move(own));
+    add_problems(responses, resource.security_of(method), std::move(own));
   }
   void add_problems(Object& responses, std::span<const Security> security, std::set<int> own) {
     if (!security.empty()) own.insert(401);
@@ -606,7 +608,7 @@ class Maker {
       responses = {{"200", answer("The file.", bytes, {{"ETag", text}})},
                    {"206", answer("The part of it that was asked for.", bytes, {{"Content-Range", text}})},
                    {"304", answer("The client has it already.")}};
-      add_problems(responses, resource, {404, 412, 416}, plan);
+      add_problems(responses, resource, Method::get, {404, 412, 416}, plan);
       return operation_of(std::move(parameters.list), std::move(responses));
     }
     const Json row = row_schema(plan.statement.columns, never_null_of(resource, Method::get));
@@ -625,7 +627,7 @@ class Maker {
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
     if (plan.version) own.insert(412);
-    add_problems(responses, resource, std::move(own), plan);
+    add_problems(responses, resource, Method::get, std::move(own), plan);
     return operation_of(std::move(parameters.list), std::move(responses));
   }
 
@@ -668,7 +670,7 @@ class Maker {
     Object responses = {{"200", answer("Changes as they happen, without an end (Server-Sent Events). After an event of "
                                        "the name `reset` the resource is to be read anew.",
                                        {content("text/event-stream", of_type("string"))})}};
-    add_problems(responses, resource, {}, *resource.changes);
+    add_problems(responses, resource, Method::get, {}, *resource.changes);
     return operation_of(std::move(parameters.list), std::move(responses));
   }
 
@@ -788,7 +790,7 @@ class Maker {
     if (misses) own.insert(404);
     if (plan.current) own.insert(412);
     if (plan.current && plan.current->required) own.insert(428);
-    add_problems(responses, resource, own, plan);
+    add_problems(responses, resource, plan.method, own, plan);
     operation.emplace_back("responses", std::move(responses));
     return operation;
   }
@@ -835,7 +837,7 @@ class Maker {
     }
     fields.add_unwritten(plan.shape.names);
     Object responses = {{"200", answer("How many rows have changed.", {content("application/json", set_answer())})}};
-    add_problems(responses, resource, {408, 409, 413, 415, 422}, plan);
+    add_problems(responses, resource, plan.method, {408, 409, 413, 415, 422}, plan);
     return {{"parameters", std::move(parameters.list)},
             {"requestBody", request_body(fields.schema(Null::possible), fields.schema(Null::never),
                                          plan.takes_object ? Taken::either : Taken::list, plan.schema.get())},

@@ -41,7 +41,15 @@ struct Resource {
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
   std::span<const std::pair<http::Method, sql::Table>> tables;             // only for methods that name a table
   std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // by column, for methods where it is known
-  std::vector<Security> security;
+  std::vector<std::pair<http::Method, std::vector<Security>>> security;    // of a method without an entry: none
+
+  [[nodiscard]] std::span<const Security> security_of(http::Method method) const {
+    for (const auto& [its, all] : security) {
+      if (its == method) return all;
+    }
+    return {};
+  }
+
   const changes::Plan* changes = nullptr;  // null if it has no changes
 };
 

@@ -39,7 +39,7 @@ class Described : public testing::Test {
       resource.options = &one->options;
       resource.pattern = &one->pattern;
       resource.get = one->get.get();
-      resource.security = one->security;
+      resource.security = {{http::Method::get, one->security}};
       resource.changes = one->tells ? &one->changes : nullptr;
       resources.push_back(std::move(resource));
     }

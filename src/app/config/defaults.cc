@@ -19,10 +19,16 @@ class Defaults {
     if (table.is_public.position.line != 0 && !has_path) {
       errors_.push_back({table.is_public.position, "\"public\" is for tables that have a path"});
     }
-    if (table.is_public.value || !has_path) return;
-    Names use = names_;
+    if (has_path) inherit(table, names_);
+  }
+
+  // Puts the inherited names before those of the table, unless it is public.
+  template <class Table>
+  static void inherit(Table& table, const Names& names) {
+    if (table.is_public.value) return;
+    Names use = names;
     std::ranges::copy_if(table.use, std::back_inserter(use), [&](const Located<std::string>& own) {
-      return std::ranges::find(names_, own.value, &Located<std::string>::value) == names_.end();
+      return std::ranges::find(names, own.value, &Located<std::string>::value) == names.end();
     });
     table.use = std::move(use);
   }
@@ -36,7 +42,10 @@ class Defaults {
 
 void apply_defaults(Options& options, std::vector<Diagnostic>& errors) {
   Defaults defaults(options.defaults.use, errors);
-  for (auto& endpoint : options.endpoints) defaults.apply(endpoint);
+  for (auto& endpoint : options.endpoints) {
+    defaults.apply(endpoint);
+    for (const auto& [method, writing] : endpoint.writing_methods()) Defaults::inherit(*writing, endpoint.use);
+  }
   for (auto& resident : options.residents) defaults.apply(resident, resident.serve.value);
   for (auto& files : options.files) defaults.apply(files);
   for (auto& websocket : options.websockets) defaults.apply(websocket);

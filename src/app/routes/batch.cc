@@ -30,8 +30,13 @@ class BatchRoute final : public Route {
 
   void build(Site& site) const override {
     Site::Builder builder(site, id_, shared_from_this(), plan_.options.use);
-    std::vector<http::Binding::Filters> filters;
-    for (const auto& called : plan_.routes) filters.push_back(builder.filters(called.options->use));
+    std::vector<api::batch::Batch::Filters> filters;
+    for (const auto& called : plan_.routes) {
+      auto& its = filters.emplace_back(builder.filters(called.options->use));
+      for (const auto& [method, writing] : called.options->writing_methods()) {
+        its.of_methods.emplace_back(method, builder.filters(writing->use));
+      }
+    }
     http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
     route.handlers[static_cast<std::size_t>(http::Method::post)] = builder.own(std::make_unique<api::batch::Batch>(
         plan_, builder.part(*database_), std::move(filters), builder.worker().reactor(), &database_->trouble,
@@ -71,7 +76,11 @@ void check_batch_keeps_keys(const config::Checks& checks, const Located<std::str
                          (policy.is<gateway::basic::Options>() && !policy.of<gateway::basic::Options>().pass);
   if (!takes_off) return;
   for (const api::EndpointOptions& endpoint : checks.options.endpoints) {
-    if (!checks.options.uses(endpoint.use, type)) continue;
+    const bool needs_them = checks.options.uses(endpoint.use, type) ||
+                            std::ranges::any_of(endpoint.writing_methods(), [&](const auto& one) {
+                              return checks.options.uses(one.second->use, type);
+                            });
+    if (!needs_them) continue;
     checks.complain(name.position,
                     fmt::format("[policy.{}] removes the credentials of a batch, but its calls of {} need them",
                                 name.value, endpoint.path.value),

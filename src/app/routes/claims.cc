@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "base/contains.h"
 #include "http/exchange.h"
 
@@ -159,14 +160,28 @@ void check_claims(const std::vector<Claim>& claims, const config::Complain& comp
 }
 
 std::vector<std::string> warn_of_open_writes(const Options& options) {
-  const auto writes = [](const api::EndpointOptions& endpoint) { return !endpoint.writing_methods().empty(); };
-  const auto guarded = std::ranges::find_if(options.endpoints, [&](const api::EndpointOptions& endpoint) {
-    return writes(endpoint) && is_guarded(options, endpoint.use);
-  });
+  const auto has_guarded = [&](const api::EndpointOptions& endpoint) {
+    return std::ranges::any_of(endpoint.writing_methods(),
+                               [&](const auto& one) { return is_guarded(options, one.second->use); });
+  };
+  const auto guarded = std::ranges::find_if(options.endpoints, has_guarded);
   std::vector<std::string> warnings;
   if (guarded == options.endpoints.end()) return warnings;
   for (const api::EndpointOptions& endpoint : options.endpoints) {
-    if (!writes(endpoint) || endpoint.is_public.value || is_guarded(options, endpoint.use)) continue;
+    const auto writing = endpoint.writing_methods();
+    const auto open = std::ranges::find_if(writing, [&](const auto& one) {
+      return !one.second->is_public.value && !is_guarded(options, one.second->use);
+    });
+    if (open == writing.end()) continue;
+    if (has_guarded(endpoint)) {
+      const std::string_view method = http::name_of(open->first);
+      warnings.push_back(fmt::format(
+          "\"{}\": {} of the endpoint in line {} writes, and no policy checks the client, as one does for another "
+          "method; `public = true` in [endpoint.{}] says that this is meant",
+          endpoint.path.value, method, endpoint.path.position.line, to_lower(method)));
+      continue;
+    }
+    if (endpoint.is_public.value) continue;
     warnings.push_back(fmt::format(
         "\"{}\": the endpoint in line {} writes, and no policy checks the client, as one does for \"{}\" in line {}; "
         "`public = true` says that this is meant",

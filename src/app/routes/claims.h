@@ -18,6 +18,7 @@ struct Claim {
   std::string host;                                        // empty: all hosts
   Position position;                                       // for errors
   const std::vector<Located<std::string>>* use = nullptr;  // the policies in front
+  const api::EndpointOptions* endpoint = nullptr;          // whose methods may have other policies; null: none
   std::vector<http::Method> methods = {};                  // empty: all
   std::vector<std::string> other_methods = {};             // of Method::other; empty: all
   std::vector<http::Condition> conditions = {};

@@ -65,6 +65,7 @@ std::optional<http::Response> ApiKeyPolicy::judge(http::Exchange& exchange) {
   if (key.count == Count::none) {
     if (!optional_) return refuse(Refusal::missing);
     ++anonymous_;
+    exchange.attributes.set(http::Challenge{challenge_});
     hide_credential(place_, pass_, exchange, changed_);
     return std::nullopt;
   }

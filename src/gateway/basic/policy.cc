@@ -74,6 +74,7 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
   if (found == nullptr) {
     if (!optional_) return Answer(refuse(Refusal::missing));
     ++anonymous_;
+    exchange.attributes.set(http::Challenge{challenge_});
     return Answer();
   }
   const auto credentials = parse_credentials(found->value, decoded_);

@@ -205,6 +205,7 @@ std::optional<Refusal> JwtPolicy::judge(http::Exchange& exchange) {
     if (const auto refused = judge_token(exchange, *token)) return refused;
   } else if (token.error() == Refusal::missing && optional_) {
     ++counters_.anonymous;
+    exchange.attributes.set(http::Challenge{challenges_[static_cast<std::size_t>(Refusal::missing)]});
   } else {
     return token.error();
   }

@@ -13,6 +13,7 @@
 #include "app/routes/endpoint/check_endpoint.h"
 #include "app/routes/endpoint/choose_store.h"
 #include "app/routes/endpoint/tables.h"
+#include "base/contains.h"
 #include "sql/parameters.h"
 
 namespace sluice::app {
@@ -30,9 +31,15 @@ class EndpointCheck {
   void run() {
     checks_.choose_database(endpoint_.database, endpoint_.position, "this endpoint");
     checks_.check_use(endpoint_.use, endpoint_.path.value);
+    for (const auto& [method, writing] : endpoint_.writing_methods()) {
+      // Errors in the policies of the endpoint have been reported already.
+      if (!checks_.has_errors()) checks_.check_use(writing->use, endpoint_.path.value);
+    }
     check_role();
-    check_requirements(endpoint_.require);
-    for (const auto& [method, writing] : endpoint_.writing_methods()) check_requirements(writing->require);
+    check_requirements(endpoint_.require, all_uses());
+    for (const auto& [method, writing] : endpoint_.writing_methods()) {
+      check_requirements(writing->require, {&writing->use});
+    }
     if (endpoint_.cache_control) checks_.check_field_value(*endpoint_.cache_control);
     (void)checks_.parse_path(endpoint_.path);
     if (endpoint_.path.value.size() > checks_.options.server.target_limit.value) {
@@ -57,11 +64,41 @@ class EndpointCheck {
     for (const auto& [method, writing] : endpoint_.writing_methods()) check_method(method, *writing);
     for (auto& parameter : endpoint_.params) {
       check_parameter(parameter);
-      check_source(parameter.value);
+      check_source(parameter.value, uses_of(parameter.name.value));
     }
   }
 
  private:
+  // The policies in front of several methods, one list for each.
+  using Uses = std::vector<const std::vector<Located<std::string>>*>;
+
+  [[nodiscard]] Uses all_uses() const {
+    Uses uses;
+    if (!endpoint_.get.value.empty() || endpoint_.changes) uses.push_back(&endpoint_.use);
+    for (const auto& [method, writing] : endpoint_.writing_methods()) uses.push_back(&writing->use);
+    return uses;
+  }
+
+  // The policies of the methods whose statements have the parameter; of all methods if no statement has it.
+  [[nodiscard]] Uses uses_of(std::string_view parameter) const {
+    const auto mentions = [&](const Located<std::string>& text) {
+      const auto parsed = sql::parse_parameters(text.value, sql::PlaceholderStyle::dollar);
+      return parsed && contains(parsed->names, parameter);
+    };
+    Uses uses;
+    if (mentions(endpoint_.get)) uses.push_back(&endpoint_.use);
+    for (const auto& [method, writing] : endpoint_.writing_methods()) {
+      if (mentions(writing->sql) || mentions(writing->existing) || std::ranges::any_of(writing->before, mentions)) {
+        uses.push_back(&writing->use);
+      }
+    }
+    return uses.empty() ? all_uses() : uses;
+  }
+
+  [[nodiscard]] bool give_claims(const Uses& uses) const {
+    return std::ranges::all_of(uses, [&](const auto* use) { return checks_.options.gives_claims(*use); });
+  }
+
   // Without a policy that gives claims, no request would have a role, and all would be refused.
   void check_role() {
     const auto database = std::ranges::find(checks_.options.databases, endpoint_.database.value,
@@ -69,7 +106,7 @@ class EndpointCheck {
     if (database == checks_.options.databases.end() || database->value.is_sqlite() || !database->value.role) return;
     const auto source = api::parse_source(database->value.role->value);
     if (!source || source->from != api::From::claim || !database->value.anonymous_role.value.empty()) return;
-    if (checks_.options.gives_claims(endpoint_.use)) return;
+    if (give_claims(all_uses())) return;
     complain_(endpoint_.position,
               fmt::format("[database.{}] takes its role from a claim, and no policy that gives claims is in front",
                           database->name.value),
@@ -86,7 +123,7 @@ class EndpointCheck {
     config::check_writing(checks_.options, endpoint_, method, writing, complain_);
     const bool is_set = writing.set.value || !writing.existing.value.empty();
     for (auto& column : writing.columns) {
-      check_source(column.value);
+      check_source(column.value, {&writing.use});
       check_default(column.name, column.value);
       // A policy could check the parameter of the path while the body names a different row.
       const std::string& name = column.name.value;
@@ -104,7 +141,7 @@ class EndpointCheck {
     }
   }
 
-  void check_requirements(OneOrMore<api::RequireOptions>& require) {
+  void check_requirements(OneOrMore<api::RequireOptions>& require, const Uses& uses) {
     for (api::RequireOptions& one : require.items) {
       if (one.that.value.empty()) continue;  // reported when it was read
       if (one.status.value == 401) {
@@ -119,7 +156,7 @@ class EndpointCheck {
         complain_(place(parsed.error().offset), parsed.error().message);
         continue;
       }
-      check_requirement(*parsed, place, one.environment);
+      check_requirement(*parsed, place, one.environment, uses);
     }
   }
 
@@ -132,12 +169,12 @@ class EndpointCheck {
 
   template <class Place>
   void check_requirement(const api::Requirement& requirement, const Place& place,
-                         std::map<std::string, std::string>& environment) {
+                         std::map<std::string, std::string>& environment, const Uses& uses) {
     for (const api::Operand& operand : requirement.operands) {
       if (!operand.source) continue;
       api::ParamOptions options;
       options.from = Located<std::string>(operand.text, place(operand.offset));
-      check_source(options);
+      check_source(options, uses);
       if (options.environment) environment[operand.text] = *options.environment;
       if (options.environment && options.environment->empty()) {
         complain_(options.from->position, fmt::format("{} is empty", operand.text),
@@ -151,9 +188,9 @@ class EndpointCheck {
     if (!requirement.claims.empty()) {
       api::ParamOptions options;
       options.from = Located<std::string>("claim." + requirement.claims[0].second, place(requirement.offset));
-      check_source(options);
+      check_source(options, uses);
     }
-    for (const api::Requirement& part : requirement.parts) check_requirement(part, place, environment);
+    for (const api::Requirement& part : requirement.parts) check_requirement(part, place, environment, uses);
   }
 
   void check_parameter(const Named<api::ParamOptions>& parameter) {
@@ -198,7 +235,8 @@ class EndpointCheck {
     }
   }
 
-  void check_source(api::ParamOptions& options) {
+  // `uses`: of the methods that take the value.
+  void check_source(api::ParamOptions& options, const Uses& uses) {
     if (!options.from) return;
     const auto& from = *options.from;
     const auto source = api::parse_source(from.value);
@@ -210,12 +248,14 @@ class EndpointCheck {
     if (source->from == api::From::path && std::ranges::find(names, source->key) == names.end()) {
       complain_(from.position, fmt::format("there is no {{{}}} in the path", source->key));
     }
-    if (source->from == api::From::claim && !checks_.options.gives_claims(endpoint_.use)) {
+    if (source->from == api::From::claim && !give_claims(uses)) {
       complain_(from.position,
                 "there are no claims without a policy of type \"jwt\", \"api-key\" or \"basic\" in front",
                 "add use = [\"NAME\"] and [policy.NAME]");
     }
-    if (source->from == api::From::request && !checks_.options.gives_request_id(endpoint_.use)) {
+    const bool has_id =
+        std::ranges::all_of(uses, [&](const auto* use) { return checks_.options.gives_request_id(*use); });
+    if (source->from == api::From::request && !has_id) {
       complain_(from.position, "requests have no id without a policy with \"request_id\" in front",
                 "add use = [\"NAME\"] and [policy.NAME]");
     }
@@ -241,8 +281,11 @@ void EndpointTables::check(config::Checks& checks) {
 void EndpointTables::claim(const Options& options, std::vector<Claim>& claims) {
   for (const auto& endpoint : options.endpoints) {
     const std::string& path = endpoint.path.value;
-    claims.push_back(
-        {.path = path, .host = endpoint.host.value, .position = endpoint.path.position, .use = &endpoint.use});
+    claims.push_back({.path = path,
+                      .host = endpoint.host.value,
+                      .position = endpoint.path.position,
+                      .use = &endpoint.use,
+                      .endpoint = &endpoint});
     if (!endpoint.changes) continue;
     claims.push_back({.path = path + "/changes",
                       .host = endpoint.host.value,

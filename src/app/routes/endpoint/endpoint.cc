@@ -24,13 +24,14 @@ using http::Method;
 class EndpointRoute final : public Route {
  public:
   EndpointRoute(const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
-                std::vector<api::openapi::Security> security, Plan& plan, const Plan* previous)
+                std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security, Plan& plan,
+                const Plan* previous)
       : options_(options),
         prepared_(std::move(prepared)),
         database_(database),
         shared_(plan.databases[database]),
         store_(options.returns == api::Returns::file ? plan.store(options.store.value) : nullptr),
-        policies_(plan.policies_of(options.use)),
+        policies_(all_policies(options, plan)),
         security_(std::move(security)) {
     for (const auto& write : prepared_.writes) {
       for (const auto& file : write->uploads.files) upload_stores_[file.store] = plan.store(file.store);
@@ -43,7 +44,7 @@ class EndpointRoute final : public Route {
                                                                .boot = Plan::new_boot(),
                                                                .options = prepared_.changes->options,
                                                                .require = options.require,
-                                                               .policies = policies_,
+                                                               .policies = plan.policies_of(options.use),
                                                                .database = plan.databases[database]}),
         previous);
   }
@@ -93,10 +94,20 @@ class EndpointRoute final : public Route {
     return prepared_.get != nullptr || !prepared_.writes.empty() || !prepared_.sets.empty();
   }
 
+  // The policies of the endpoint, then those of each method that writes.
+  static Policies all_policies(const api::EndpointOptions& options, const Plan& plan) {
+    Policies all = plan.policies_of(options.use);
+    for (const auto& [method, writing] : options.writing_methods()) {
+      for (auto& policy : plan.policies_of(writing->use)) all.push_back(std::move(policy));
+    }
+    return all;
+  }
+
   void build_methods(Site& site) const {
     const bool is_file = options_.returns == api::Returns::file;
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
     Site::Builder builder(site, id_, shared_from_this(), options_.use);
+    for (const auto& [method, writing] : options_.writing_methods()) builder.use(method, writing->use);
     core::Reactor& reactor = builder.worker().reactor();
     sql::Database& database = builder.part(*shared_);
     TroubleLog* const trouble = &shared_->trouble;
@@ -141,7 +152,7 @@ class EndpointRoute final : public Route {
   const std::shared_ptr<const StoreComponent> store_;                           // null: the answers are no files
   std::map<std::string, std::shared_ptr<const StoreComponent>> upload_stores_;  // by name
   const Policies policies_;
-  const std::vector<api::openapi::Security> security_;
+  const std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security_;  // GET is always there
   Plan::RouteId id_ = 0;
   Plan::RouteId changes_id_ = 0;
   std::shared_ptr<const FeedComponent> feed_;  // null: it publishes no changes
@@ -167,7 +178,11 @@ std::uint64_t most_body(const PreparedEndpoint& endpoint, const Options& options
 std::expected<void, Away> EndpointTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const api::EndpointOptions& options : plan.options.endpoints) {
-    auto security = preparation.security(options.use);
+    std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security;
+    security.emplace_back(Method::get, preparation.security(options.use));
+    for (const auto& [method, writing] : options.writing_methods()) {
+      security.emplace_back(method, preparation.security(writing->use));
+    }
     const std::size_t database = plan.options.index_of_database(options.database.value);
     if (!preparation.databases[database].database) continue;
     auto made = EndpointPreparation(preparation, options, database).prepare();
