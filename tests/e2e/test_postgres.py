@@ -1,6 +1,8 @@
 """Tests that need a real PostgreSQL: restarts under load, errors, limits, cancels."""
+import contextlib
 import json
 import random
+import socket
 import string
 import subprocess
 import threading
@@ -274,6 +276,148 @@ def test_connections_that_the_server_kills_are_replaced(sluice, postgres):
         load.stop()
 
 
+def end_sessions(cluster):
+    cluster.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                 "WHERE pid <> pg_backend_pid() AND application_name LIKE 'sluice%'")
+
+
+@pytest.mark.parametrize("keys", ["", "pool = 1"])
+def test_the_request_after_the_end_of_a_session_is_answered(sluice, postgres, keys):
+    server = sluice(config(postgres, keys))
+    with Connection(server.port) as connection:
+        for n in range(1, 11):
+            assert connection.get(f"/numbers/{n}").status == 200
+            end_sessions(postgres)
+            answer = connection.get(f"/numbers/{n}")
+            assert (answer.status, json.loads(answer.body)) == (200, {"n": n, "text": text_of(n)})
+
+
+def test_sessions_that_the_server_ends_when_they_are_idle(sluice, own_postgres):
+    own_postgres.psql("ALTER DATABASE postgres SET idle_session_timeout = '300ms'")
+    server = sluice(config(own_postgres))
+
+    def sessions():
+        return set(own_postgres.psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice'").split())
+
+    for n in range(1, 6):
+        before = sessions()
+        while before & sessions():
+            time.sleep(0.02)
+        answer = server.get(f"/numbers/{n}")
+        assert (answer.status, json.loads(answer.body)) == (200, {"n": n, "text": text_of(n)})
+
+
+class Forwarder:
+    """Passes each connection to `port`, as it is when the connection comes: an address that moves to another server."""
+
+    def __init__(self, port):
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.sockets = [self.listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.sockets += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+
+    def _pass(self, source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        except OSError:
+            pass
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for each in self.sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+WRITES = """
+[database.main]
+url = "{url}"
+[[endpoint]]
+path = "/kept"
+get = "SELECT n FROM kept ORDER BY n"
+post = "INSERT INTO kept (n) VALUES (cast(:n AS int)) RETURNING n"
+params.n.from = "query.n"
+[[endpoint]]
+path = "/kept-set"
+[endpoint.put]
+table = "kept"
+existing = "SELECT n FROM kept"
+columns.n = {{ key = true }}
+"""
+
+
+def post(server, n):
+    return server.get(f"/kept?n={n}", "Content-Length: 0", method="POST")
+
+
+def put(server):
+    with server.connect() as connection:
+        return connection.call("PUT", "/kept-set", b'[{"n": 1}]', "Content-Type: application/json")
+
+
+def test_writes_reach_the_primary_after_the_address_has_moved(sluice, own_postgres):
+    own_postgres.psql("CREATE TABLE kept (n int PRIMARY KEY)")
+    standby = own_postgres.standby()
+    try:
+        with Forwarder(standby.port) as address:
+            url = f"postgres://postgres@127.0.0.1:{address.listener.getsockname()[1]}/postgres"
+            server = sluice(WRITES.format(url=url))
+            for answer in [post(server, n) for n in range(5)] + [put(server)]:
+                assert answer.status == 503 and answer.get("retry-after"), answer.body
+                assert server.get("/kept").status == 200
+            address.port = own_postgres.port
+            for n in range(100, 110):
+                end = time.monotonic() + 15
+                while (answer := post(server, n)).status == 503:
+                    assert time.monotonic() < end, "writes do not reach the primary"
+                    time.sleep(0.05)
+                assert answer.status == 201, answer.body
+            assert server.get("/kept").status == 200
+            assert put(server).status == 200
+    finally:
+        standby.remove()
+
+
+def test_a_server_that_is_read_only_by_default_is_not_written_to(sluice, own_postgres):
+    own_postgres.psql("CREATE TABLE kept (n int PRIMARY KEY)")
+    server = sluice(WRITES.format(url=own_postgres.url()))
+    numbers = iter(range(1, 1000))
+    assert post(server, next(numbers)).status == 201
+
+    def until(status):  # each session reads the configuration some time after the server was told to
+        times = 0
+        while times < 8:
+            answer = post(server, next(numbers))
+            assert answer.status in (201, 503), answer.body
+            assert answer.status == 201 or answer.get("retry-after")
+            times = times + 1 if answer.status == status else 0
+
+    for setting, status in (("on", 503), ("off", 201), ("on", 503)):
+        own_postgres.psql(f"ALTER SYSTEM SET default_transaction_read_only = {setting}")
+        own_postgres.psql("SELECT pg_reload_conf()")
+        until(status)
+        assert server.get("/kept").status == 200
+        assert put(server).status == (200 if status == 201 else 503)
+
+
 def away_config(cluster, tmp_path, keys=""):
     port, admin_port = free_port(), free_port()
     file = tmp_path / "away.toml"
@@ -405,11 +549,10 @@ def test_an_outage_is_logged_once(sluice, own_postgres):
 def test_a_write_whose_columns_have_changed_is_carried_out_once(sluice, postgres):
     postgres.psql("DROP TABLE IF EXISTS once; CREATE TABLE once (id serial PRIMARY KEY, v text, m text); "
                   "CREATE TYPE once_a AS ENUM ('a'); CREATE TYPE once_b AS ENUM ('a')")
-    # A write is retried until the catalog has answered a question about the new types.
     server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n[[endpoint]]\npath = "/once"\n'
-                    'post = { sql = "INSERT INTO once (v) VALUES (:v) RETURNING id, v, m", retries = 10 }\n'
+                    'post = "INSERT INTO once (v) VALUES (:v) RETURNING id, v, m"\n'
                     '[[endpoint]]\npath = "/all"\n'
-                    'post = { sql = "INSERT INTO once (v) VALUES (:v) RETURNING *", retries = 10 }\n')
+                    'post = "INSERT INTO once (v) VALUES (:v) RETURNING *"\n')
     written = 0
     for change in ("ALTER COLUMN m TYPE once_a USING m::once_a", "ALTER COLUMN m TYPE text",
                    "ALTER COLUMN m TYPE once_b USING m::once_b", "ADD COLUMN more once_a", "DROP COLUMN more"):
@@ -421,6 +564,26 @@ def test_a_write_whose_columns_have_changed_is_carried_out_once(sluice, postgres
                     assert answer.status == 201, answer.body
                 written += 1
                 assert int(postgres.psql("SELECT count(*) FROM once")) == written
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_batch_after_a_change_of_its_tables_is_carried_out(sluice, postgres, writes):
+    tables = [f"part{n}" for n in range(8)]
+    postgres.psql("".join(f"DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id serial PRIMARY KEY, v text);"
+                          for table in tables))
+    server = sluice(f'[database.main]\nurl = "{postgres.url()}"\n[batch]\n' + "".join(
+        f'[[endpoint]]\npath = "/{table}"\nget = "SELECT * FROM {table}"\n'
+        f'post = "INSERT INTO {table} (v) VALUES (:v) RETURNING *"\n' for table in tables))
+    call = {"method": "POST", "body": {"v": "x"}} if writes else {"method": "GET"}
+    batch = json.dumps([call | {"path": f"/{table}"} for table in tables]).encode()
+    with server.connect() as client:
+        for n in range(4):
+            for change in ("SELECT 1", f"ALTER TABLE {{}} ADD COLUMN c{n} int DEFAULT {n}"):
+                postgres.psql("; ".join(change.format(table) for table in tables))
+                answer = client.call("POST", "/batch", batch, "Content-Type: application/json")
+                assert answer.status == 200, answer.body
+                assert {each["status"] for each in json.loads(answer.body)} == ({201} if writes else {200})
+    assert int(postgres.psql("SELECT count(*) FROM part7")) == (8 if writes else 0)
 
 
 @pytest.mark.parametrize("path, body", [("/doubled", b"{}"), ("/changed", b"{}"), ("/gone", b"{}")])

@@ -1,5 +1,6 @@
 // The real PostgreSQL client against a scripted server on a simulated network. Every value identifies the request that
-// it answers, so that a mixed-up answer is found; every query ends with its whole answer or with an error.
+// it answers, so that a mixed-up answer is found; every query ends with its whole answer or with an error. A write that
+// succeeds is committed once, and one that is refused is not committed.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -43,13 +44,20 @@ struct Chaos {
   double hang = 0;     // no answer for a minute
   double garbage = 0;  // bytes that no server sends
   double refuse = 0;   // per session: no connection slot
+  double finish = 0;   // the connection ends in order, without a message
+  double demote = 0;   // per session: all sessions before it are on a standby now
   Duration think = 2ms;
 };
 
+// How the server ends a session at one step, which is a message that it has received. `silence`: it never answers
+// again.
+enum class End : std::uint8_t { none, fatal, finish, reset, silence };
+
 class FakeServer {
  public:
-  FakeServer(core::Reactor& reactor, std::uint64_t seed, const Chaos& chaos)
-      : reactor_(reactor), listener_(reactor), random_(seed), chaos_(chaos) {
+  // `reads_only`: a statement that reads must find a session that is read-only.
+  FakeServer(core::Reactor& reactor, std::uint64_t seed, const Chaos& chaos, bool reads_only)
+      : reactor_(reactor), listener_(reactor), random_(seed), chaos_(chaos), reads_only_(reads_only) {
     if (!reactor.listen(listener_.handle(), address(), {})) std::abort();
     tasks_.spawn(accept());
   }
@@ -58,6 +66,22 @@ class FakeServer {
 
   std::uint64_t cancelled = 0;
   std::uint64_t ended = 0;  // sessions that the server itself ended
+  std::uint64_t refused_writes = 0;
+  std::map<std::uint64_t, int> committed;  // how often, by the write's id
+  End end = End::none;
+  std::uint64_t end_at = 0;  // counted over all sessions, from 1
+  std::uint64_t steps = 0;
+
+  // All sessions are on a standby from now on; new sessions are on its successor.
+  void demote() {
+    for (const auto& [key, session] : sessions_) session->standby = true;
+  }
+  void end_all(bool reset) {
+    for (const auto& [key, session] : sessions_) {
+      if (reset) reactor_.reset_on_close(session->stream.handle());
+      session->stream.end_read();
+    }
+  }
 
  private:
   struct Session {
@@ -72,6 +96,10 @@ class FakeServer {
     std::uint32_t key = 0;
     bool has_portal = false;
     bool skips = false;  // after an error, until Sync
+    bool standby = false;
+    bool read_only = false;              // default_transaction_read_only
+    char transaction = 'I';              // as in ReadyForQuery
+    std::vector<std::uint64_t> written;  // by the open transaction
     bool running = false;
     bool cancelled = false;
   };
@@ -120,6 +148,11 @@ class FakeServer {
   static void fail(Session& session, std::string_view state, std::string_view message) {
     say_error(session, "ERROR", state, message);
     session.skips = true;
+    if (session.transaction == 'T') session.transaction = 'E';
+  }
+  static void say_ready(Session& session) { say(session, 'Z', std::string_view(&session.transaction, 1)); }
+  static void complete(Session& session, const std::string& tag) {
+    say(session, 'C', std::string_view(tag.c_str(), tag.size() + 1));
   }
 
   Task<bool> fill(Session& session) {
@@ -163,6 +196,7 @@ class FakeServer {
     Session& session = *owned;
     std::string payload;
     if (co_await receive(session, payload, true) == 0) co_return;
+    if (u32(payload) != 80877102 && co_await ends(session)) co_return;
     if (u32(payload) == 80877102) {  // CancelRequest
       co_await Sleep(reactor_, session.random.up_to(3ms));
       const auto other = sessions_.find(u32(std::string_view(payload).substr(4)));
@@ -174,6 +208,8 @@ class FakeServer {
       (void)co_await flush(session);
       co_return;
     }
+    if (session.random.chance(chaos_.demote)) demote();
+    session.read_only = payload.contains("default_transaction_read_only");
     session.key = ++last_key_;
     sessions_[session.key] = &session;
     struct Leaving {
@@ -192,16 +228,29 @@ class FakeServer {
     for (;;) {
       const char type = co_await receive(session, payload);
       if (type == 0 || type == 'X') co_return;
-      if (co_await misbehaves(session)) co_return;
+      if (co_await ends(session) || co_await misbehaves(session)) co_return;
       co_await Sleep(reactor_, session.random.chance(0.1) ? session.random.up_to(chaos_.think) : Duration(0));
       if (type == 'S') {
         session.skips = false;
-        say(session, 'Z', "I");
+        say_ready(session);
         if (session.random.chance(chaos_.forget)) session.statements.clear();
       } else if (!session.skips && !co_await obey(session, type, payload)) {
         co_return;
       }
     }
+  }
+
+  // Returns true if this step is the one that ends its session.
+  Task<bool> ends(Session& session) {
+    if (++steps != end_at || end == End::none) co_return false;
+    ++ended;
+    if (end == End::silence) co_await Sleep(reactor_, 600s);
+    if (end == End::fatal) {
+      say_error(session, "FATAL", "57P01", "terminating connection due to administrator command");
+      (void)co_await flush(session);
+    }
+    if (end == End::reset) reactor_.reset_on_close(session.stream.handle());
+    co_return true;
   }
 
   // Returns true if the session is over.
@@ -218,6 +267,11 @@ class FakeServer {
     if (random.chance(chaos_.end)) {
       ++ended;
       say_error(session, "FATAL", "57P01", "terminating connection due to administrator command");
+      (void)co_await flush(session);
+      co_return true;
+    }
+    if (random.chance(chaos_.finish)) {
+      ++ended;
       (void)co_await flush(session);
       co_return true;
     }
@@ -253,8 +307,8 @@ class FakeServer {
     };
     switch (type) {
       case 'Q':
-        say(session, 'C', std::string_view("SET\0", 4));
-        say(session, 'Z', "I");
+        command(session, string());
+        say_ready(session);
         break;
       case 'P': {
         const std::string name = string();
@@ -273,7 +327,8 @@ class FakeServer {
         break;
       case 'D': {
         rest.remove_prefix(1);
-        if (!session.statements.contains(string())) {
+        const auto described = session.statements.find(string());
+        if (described == session.statements.end()) {
           fail(session, "26000", "prepared statement does not exist");
           break;
         }
@@ -281,6 +336,10 @@ class FakeServer {
         put_u16(types, 3);
         for (int i = 0; i < 3; ++i) put_u32(types, text_oid);
         say(session, 't', types);
+        if (described->second.starts_with("INSERT")) {
+          say(session, 'n');
+          break;
+        }
         std::string columns;
         put_u16(columns, 3);
         for (const auto& [name, oid] : {std::pair{"id", int8_oid}, {"n", int8_oid}, {"t", text_oid}}) {
@@ -329,7 +388,38 @@ class FakeServer {
     co_return true;
   }
 
+  // One of the client's own commands. Returns false if the text is none.
+  bool command(Session& session, std::string_view text) {
+    const auto is = [text](std::string_view begin) { return text.starts_with(begin); };
+    if (is("BEGIN")) {
+      session.transaction = 'T';
+    } else if (is("COMMIT")) {
+      if (session.transaction == 'E') {
+        end_transaction(session);
+        complete(session, "ROLLBACK");
+        return true;
+      }
+      for (const std::uint64_t id : session.written) ++committed[id];
+      end_transaction(session);
+    } else if (is("ROLLBACK")) {
+      end_transaction(session);
+    } else if (is("SET default_transaction_read_only = on")) {
+      session.read_only = true;
+    } else if (is("RESET ALL") || is("SET default_transaction_read_only TO DEFAULT")) {
+      session.read_only = false;
+    } else if (!is("SET ") && !is("RESET ") && !is("UNLISTEN ") && !is("DISCARD ") && !is("SELECT 1 FROM ")) {
+      return false;
+    }
+    complete(session, std::string(text.substr(0, text.find(' '))));
+    return true;
+  }
+  static void end_transaction(Session& session) {
+    session.transaction = 'I';
+    session.written.clear();
+  }
+
   Task<bool> execute(Session& session, std::size_t limit) {
+    if (session.has_portal && command(session, session.bound)) co_return true;
     if (session.has_portal && session.bound.starts_with("SELECT set_config(")) {
       const std::size_t count = session.values.size() / 2;
       std::string row;
@@ -347,6 +437,18 @@ class FakeServer {
       co_return false;
     }
     const std::uint64_t id = std::stoull(session.values[0]);
+    if (session.bound.starts_with("INSERT")) {
+      if (session.transaction != 'T') ADD_FAILURE() << "a write outside of a transaction";
+      if (session.standby || session.read_only) {
+        ++refused_writes;
+        fail(session, "25006", "cannot execute INSERT in a read-only transaction");
+      } else {
+        session.written.push_back(id);
+        complete(session, "INSERT 0 1");
+      }
+      co_return true;
+    }
+    if (reads_only_ && !session.read_only) ADD_FAILURE() << "query " << id << " may write";
     const std::uint64_t count = std::stoull(session.values[1]);
     const bool fails = session.values[2] == "fail";
     for (std::uint64_t row = 0; row < count; ++row) {
@@ -386,6 +488,7 @@ class FakeServer {
   net::Stream listener_;
   Random random_;
   Chaos chaos_;
+  const bool reads_only_;
   std::map<std::uint32_t, Session*> sessions_;
   std::uint32_t last_key_ = 0;
   core::TaskGroup tasks_;
@@ -398,6 +501,7 @@ struct Tally {
   std::uint64_t whole = 0;
   std::uint64_t left = 0;     // cursors destroyed before the end
   std::uint64_t refused = 0;  // errors of the statement itself, as intended
+  std::uint64_t written = 0;
   std::map<Failure, std::uint64_t> failures;
 };
 
@@ -418,7 +522,10 @@ class World {
  public:
   World(std::uint64_t seed, const core::Faults& faults, const Chaos& chaos, bool peaceful,
         const sql::postgres::Options& chosen = options())
-      : reactor(seed, faults), server(reactor, seed + 1, chaos), peaceful_(peaceful), random_(seed + 2) {
+      : reactor(seed, faults),
+        server(reactor, seed + 1, chaos, chosen.prepared),
+        peaceful_(peaceful),
+        random_(seed + 2) {
     database = std::make_unique<sql::postgres::Database>(reactor, chosen);
     for (std::uint32_t id = 0; id < 3; ++id) {
       sql::Statement& statement = statements_[id];
@@ -430,6 +537,9 @@ class World {
                            {"t", sql::postgres::builtin_type(text_oid)}};
       statement.one_row = id == 0;
     }
+    write_.id = {.slot = 3, .serial = 4};
+    write_.text = "INSERT INTO writes SELECT $1, $2, $3";
+    write_.parameters = statements_[0].parameters;
   }
 
   void populate(int workers, int queries, Duration pause) {
@@ -455,9 +565,29 @@ class World {
       EXPECT_EQ(reactor.open_handles(), 1u) << "the listener";
     }
   }
+  // Runs one query or write, whose time is returned.
+  Task<void> measure(bool writes, std::uint64_t seed, Duration& took) {
+    Random random(seed);
+    const Instant begin = reactor.now();
+    if (writes) {
+      outcome = co_await write();
+    } else {
+      co_await ask(random);
+    }
+    took = reactor.now() - begin;
+  }
+  std::optional<bool> outcome;  // of the last measured write
+
+  void check_writes() {
+    for (const auto& [id, times] : server.committed) {
+      if (times != 1) complain(id, "was committed " + std::to_string(times) + " times");
+    }
+  }
+
   void print(const char* name) {
     std::printf("%s: %llu queries: %llu whole, %llu left, %llu refused,", name, as_long(tally.asked),
                 as_long(tally.whole), as_long(tally.left), as_long(tally.refused));
+    std::printf(" %llu written, %llu writes refused,", as_long(tally.written), as_long(server.refused_writes));
     for (const auto& [failure, count] : tally.failures)
       std::printf(" %llu x %d,", as_long(count), static_cast<int>(failure));
     const auto& counters = database->counters();
@@ -488,11 +618,41 @@ class World {
       co_await Sleep(reactor, random.up_to(pause));
       const Instant begin = reactor.now();
       const std::uint64_t unavailable = tally.failures[sql::Failure::unavailable];
-      co_await ask(random);
+      if (random.chance(0.1)) {
+        (void)co_await write();
+      } else {
+        co_await ask(random);
+      }
       if (reactor.now() - begin > 200s) complain(last_id_, "took too long");
       // Waits, as Retry-After tells clients to. Otherwise one long outage could use up most of the queries.
       if (tally.failures[sql::Failure::unavailable] != unavailable) co_await Sleep(reactor, random.up_to(10s));
     }
+  }
+
+  // Whether it was committed; absent: that is unknown.
+  Task<std::optional<bool>> write() {
+    const std::uint64_t id = ++last_id_;
+    const std::string text = std::to_string(id);
+    const sql::Argument arguments[] = {{text}, {"1"}, {"write"}};
+    ++tally.asked;
+    const auto transaction = database->begin({});
+    const auto written = co_await transaction->finish(write_, arguments, 1);
+    const auto found = server.committed.find(id);
+    const bool is_committed = found != server.committed.end();
+    if (written) {
+      ++tally.written;
+      if (!is_committed || written->changes != 1) complain(id, "has succeeded and is not committed");
+      co_return true;
+    }
+    const sql::Failure failure = written.error().failure;
+    ++tally.failures[failure];
+    if (failure == Failure::lost || failure == Failure::timed_out) co_return std::nullopt;
+    if (is_committed) complain(id, "has failed and is committed: " + written.error().message);
+    const bool is_demoted = written.error().sqlstate == "25006";
+    const bool is_stale = failure == Failure::conflict;
+    if (failure != Failure::unavailable && !is_stale) complain(id, written.error().message);
+    if (peaceful_ && !is_demoted) complain(id, written.error().message);
+    co_return false;
   }
 
   Task<void> ask(Random& random) {
@@ -571,6 +731,7 @@ class World {
   bool peaceful_;
   Random random_;
   sql::Statement statements_[3];
+  sql::Statement write_;
   std::uint64_t last_id_ = 0;
   int failures_ = 0;
 };
@@ -588,8 +749,15 @@ core::Faults storm() {
   return faults;
 }
 Chaos unrest() {
-  return {
-      .notice = 0.02, .forget = 0.01, .end = 0.001, .drop = 0.001, .hang = 0.0001, .garbage = 0.0003, .refuse = 0.05};
+  return {.notice = 0.02,
+          .forget = 0.01,
+          .end = 0.001,
+          .drop = 0.001,
+          .hang = 0.0001,
+          .garbage = 0.0003,
+          .refuse = 0.05,
+          .finish = 0.001,
+          .demote = 0.05};
 }
 
 constexpr int workers = 40;
@@ -600,7 +768,7 @@ TEST(PostgresSoak, APeacefulServerAnswersEveryQuery) {
   world.populate(workers, queries_each, 300ms);
   ASSERT_TRUE(world.run());
   world.print("peace");
-  EXPECT_EQ(world.tally.whole + world.tally.left + world.tally.refused, world.tally.asked);
+  EXPECT_EQ(world.tally.whole + world.tally.left + world.tally.refused + world.tally.written, world.tally.asked);
   EXPECT_GT(world.database->counters().shared_requests, world.tally.asked / 4);
   EXPECT_GT(world.database->counters().overflows, 0u);
   EXPECT_GT(world.database->counters().cancels, 0u);
@@ -617,6 +785,7 @@ TEST(PostgresSoak, WhateverTheServerDoesEveryQueryEndsAndNoAnswersAreCrossed) {
   EXPECT_GT(world.database->counters().retries, 0u);
   EXPECT_GT(world.database->counters().reprepared, 0u);
   EXPECT_GT(world.server.ended, 0u);
+  world.check_writes();
   world.expect_nothing_left();
 }
 
@@ -630,6 +799,76 @@ TEST(PostgresSoak, WithoutPreparedStatements) {
   world.print("bouncer");
   EXPECT_EQ(world.database->counters().shared_requests, 0u);
   world.expect_nothing_left();
+}
+
+// A session ends at each step in turn: the start of the session, the settings, the statement and its commit.
+class EndOfASession : public testing::TestWithParam<End> {};
+
+constexpr Duration soon = 1500ms;  // the pause before another attempt to connect, and lost packets of the network
+
+TEST_P(EndOfASession, AtAnyStepTheRequestIsAnsweredAndTheNextOneToo) {
+  for (const bool writes : {false, true}) {
+    std::uint64_t steps = 1;
+    for (std::uint64_t step = 1; step <= steps; ++step) {
+      SCOPED_TRACE((writes ? "write, step " : "read, step ") + std::to_string(step));
+      World world(seed() + 100 + step, {}, {}, false);
+      world.server.end = GetParam();
+      world.server.end_at = step;
+      Duration times[5] = {};
+      bool has_ended = false;
+      for (Duration& took : times) {
+        const bool is_next = std::exchange(has_ended, world.server.ended != 0);
+        if (GetParam() != End::silence) {
+          // An old session is replaced at once, a young one after a pause.
+          const Instant old = world.reactor.now() + 1100ms;
+          while (world.reactor.now() < old) world.reactor.turn(old);
+          if (&took == &times[4]) world.server.end_all(GetParam() == End::reset);  // while they are idle
+        }
+        world.clients.spawn(world.measure(writes, step, took));
+        const Instant until = world.reactor.now() + soon;
+        while (!world.clients.empty() && world.reactor.now() < until) world.reactor.turn(until);
+        // A silent session keeps its own request until the timeout, but no later one.
+        if (GetParam() != End::silence || is_next) {
+          ASSERT_GT(took, 0ms);
+        }
+      }
+      // Rows that the client has seen are not read again; other requests that read are.
+      if (!writes) {
+        EXPECT_EQ(world.tally.failures[Failure::unavailable], 0u);
+      }
+      ASSERT_TRUE(world.run());
+      world.check_writes();
+      steps = std::max(steps, std::min<std::uint64_t>(world.server.steps, 60));
+      world.expect_nothing_left();
+    }
+    EXPECT_GT(steps, 10u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, EndOfASession, testing::Values(End::fatal, End::finish, End::reset, End::silence));
+
+TEST(PostgresSoak, WritesReachThePrimaryAfterARoleChange) {
+  World world(seed() + 4, calm(), {}, true);
+  world.populate(10, queries_each, 100ms);
+  const Instant start = world.reactor.now();
+  Duration took{};
+  int refused = 0;
+  for (int change = 1; change <= 5; ++change) {
+    while (world.reactor.now() < start + change * 3s) world.reactor.turn(start + change * 3s);
+    world.server.demote();
+    for (world.outcome = false; world.outcome != true; ++refused) {
+      ASSERT_LT(refused, 5 * 10);
+      core::TaskGroup one;
+      one.spawn(world.measure(true, 1, took));
+      while (!one.empty()) world.reactor.turn(never);
+      const Instant next = world.reactor.now() + 100ms;
+      while (world.reactor.now() < next) world.reactor.turn(next);
+    }
+  }
+  EXPECT_GT(world.server.refused_writes, 0u);
+  ASSERT_TRUE(world.run());
+  world.check_writes();
+  world.print("roles");
 }
 
 TEST(PostgresSoak, TheSameSeedGivesTheSameHistory) {

@@ -67,15 +67,18 @@ core::Task<void> Connection::run(Role role) {
   ++life_;
   role_ = opened_as_ = role;
   role_known_ = true;
+  access_ = Access::server_default;
+  given_up_ = false;
+  opening_since_ = pool_.reactor().now();
   SessionStart start(pool_.options(), pool_.tls(), stream_, inbox_.bytes());
   const bool opened = co_await start.run(role == Role::shared ? pool_.options().statement_timeout_ms : 0);
   address_ = start.address();
   key_ = start.key();
   failure_ = std::move(start.failure());
-  const Instant since = pool_.reactor().now();
+  open_since_ = pool_.reactor().now();
   if (opened) {
     state_ = State::ready;
-    idle_since_ = since;
+    idle_since_ = open_since_;
     stream_.handle().reader = &reader_;
     pool_.opened();
     watch(pool_.reactor().now() + 1s);
@@ -88,7 +91,7 @@ core::Task<void> Connection::run(Role role) {
   const bool configuration = !opened && (failure_.sqlstate.starts_with("28") || failure_.sqlstate == "3D000");
   close();
   state_ = State::off;
-  pool_.closed(opened, pool_.reactor().now() - since, configuration, failure_);
+  pool_.closed(opened, pool_.reactor().now() - open_since_, configuration, failure_);
 }
 
 void Connection::close() {
@@ -163,6 +166,26 @@ void Connection::set_role(Role role) {
   push({.setting = true});
 }
 
+void Connection::set_access(Access access) {
+  if (access_ == access || !pool_.may_repeat()) return;
+  access_ = access;
+  write_query(out_, access == Access::reading ? "SET default_transaction_read_only = on"
+                                              : "SET default_transaction_read_only TO DEFAULT");
+  push({.setting = true});
+}
+
+void Connection::begin_transaction(bool changes_session, Access access) {
+  if (access != Access::unknown) set_access(access);
+  in_transaction_ = true;
+  unreset_ |= changes_session;
+}
+
+void Connection::give_up(Instant limit) {
+  if (state_ != State::ready || open_since_ >= limit) return;
+  given_up_ = true;
+  watch(pool_.reactor().now());
+}
+
 void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   const Statement& statement = *query.statement_;
   const bool resets = statement.may_change_session;
@@ -229,6 +252,7 @@ void Connection::end_batch() {
 void Connection::send_shared(Query& query) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
   set_role(Role::shared);
+  set_access(Access::reading);
   // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
   write_statement(query, query.statement_->one_row ? 2 : shared_rows);
 }
@@ -253,7 +277,10 @@ void Connection::lease(Query& query, bool changes_role) {
   leased_ = &query;
   lease_finished_ = false;
   gathering_.begin(pool_.reactor().now());
-  if (changes_role) set_role(Role::exclusive);
+  if (changes_role) {
+    set_role(Role::exclusive);
+    set_access(Access::reading);
+  }
 }
 
 void Connection::send_exclusive(Query& query) {
@@ -297,6 +324,7 @@ bool Connection::write_step(const Statement& statement, std::uint16_t count, std
 void Connection::write_reset() {
   write_session_reset(out_);
   if (role_ != opened_as_) role_known_ = false;
+  if (access_ != Access::server_default) access_ = Access::unknown;
 }
 
 bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {
@@ -463,6 +491,7 @@ void Connection::break_off(Error why) {
 void Connection::flush_soon() { pool_.reactor().at_turn_end(hook_); }
 
 void Connection::flush() {
+  if (state_ != State::ready) return;  // the waiters of the handle may belong to the next session's start
   end_batch();
   core::Handle& handle = stream_.handle();
   while (state_ == State::ready && (!out_.empty() || stream_.has_unsent())) {
@@ -513,9 +542,9 @@ void Connection::look_around() {
       return;
     }
     cancel_abandoned();
-  } else if (idle() &&
-             (pool_.is_surplus(index_) || (options.idle_ms != 0 && pool_.open_connections() > 1 &&
-                                           now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
+  } else if (has_no_work() && (given_up_ || pool_.is_surplus(index_) ||
+                               (options.idle_ms != 0 && pool_.open_connections() > 1 &&
+                                now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
     write_terminate(out_);
     flush();
     break_off("nobody used the connection");

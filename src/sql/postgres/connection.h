@@ -38,6 +38,9 @@ class Connection {
   enum class State : std::uint8_t { off, opening, ready, broken };
   // Decides the session's statement_timeout: as configured if shared; none if exclusive, because a client may be slow.
   enum class Role : std::uint8_t { shared, exclusive };
+  // The session's default_transaction_read_only. Requests that read set it; transactions that write restore the default
+  // of the server, which may be read-only itself.
+  enum class Access : std::uint8_t { unknown, server_default, reading };
 
   // Where both the client and the server enforce a timeout, the client waits this much longer.
   static constexpr Duration grace = std::chrono::seconds(1);
@@ -55,18 +58,21 @@ class Connection {
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] Access access() const { return access_; }
+  // When the current attempt to open the connection began. Precondition: the state is `opening`.
+  [[nodiscard]] Instant opening_since() const { return opening_since_; }
   [[nodiscard]] bool encrypted() const { return stream_.tls() != nullptr; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
   [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
   // No request joins a slow one that is first in flight; the slow statement gets an exclusive connection the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
     return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
-           flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
+           !given_up_ && flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
-  [[nodiscard]] bool idle() const {
-    return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
-           flight_size_ == 0;
-  }
+  // Whether the next request may use it.
+  [[nodiscard]] bool idle() const { return !given_up_ && has_no_work(); }
+  // Closes the session as soon as its requests have ended, if it was opened before `limit`.
+  void give_up(Instant limit);
 
   // Writes the request, to be sent at the end of the turn. Precondition: can_share(), or idle().
   void send_shared(Query& query);
@@ -124,10 +130,8 @@ class Connection {
   // For a conversation that is a transaction. A transaction that is still open at the release is rolled back.
   // `changes_session`: it may change more than its transaction, so the session is reset at the release, unless
   // was_reset() has been called before.
-  void begin_transaction(bool changes_session) {
-    in_transaction_ = true;
-    unreset_ |= changes_session;
-  }
+  // `access`: `unknown` leaves the session's access as it is.
+  void begin_transaction(bool changes_session, Access access = Access::unknown);
   // Also for such a conversation: temporary tables that it creates are dropped at the release.
   void make_temporary() { has_temporary_ = true; }
   // Writes, after COMMIT, the reset_commands commands that restore the session's initial state. was_reset() is called
@@ -136,6 +140,7 @@ class Connection {
   void was_reset() {
     role_ = opened_as_;
     role_known_ = true;
+    access_ = Access::server_default;
     unreset_ = has_temporary_ = false;
   }
   // Wakes the conversation once all of out() has been sent.
@@ -227,7 +232,12 @@ class Connection {
 
   void write_statement(Query& query, std::uint32_t row_limit);
   void clean_up();
+  [[nodiscard]] bool has_no_work() const {
+    return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
+           flight_size_ == 0;
+  }
   void set_role(Role role);
+  void set_access(Access access);
   void push(const InFlight& entry);
   void begin_foremost();
   InFlight pop();
@@ -286,7 +296,9 @@ class Connection {
   State state_ = State::off;
   Role role_ = Role::shared;
   Role opened_as_ = Role::shared;
-  bool role_known_ = true;      // false: a reset is in flight, and it may fail
+  bool role_known_ = true;  // false: a reset is in flight, and it may fail
+  Access access_ = Access::server_default;
+  bool given_up_ = false;       // closes when its requests have ended
   bool draining_ = false;       // the rest of a cancelled answer is being discarded
   bool cancelling_ = false;     // a CancelRequest is in flight; it must not hit the next query
   std::size_t may_be_hit_ = 0;  // requests in flight that a cancel for an earlier request may have hit
@@ -299,6 +311,8 @@ class Connection {
   Instant foremost_since_ = never;
   Instant cancel_due_ = never;  // when to cancel the first request if it is abandoned
   Instant idle_since_ = never;
+  Instant opening_since_{};
+  Instant open_since_{};
 
   Inbox inbox_;
   Buffer out_;

@@ -125,8 +125,10 @@ Connection::Progress Connection::next_message(Message& message) {
       case Framing::complete:
         break;
     }
-    if (message.type == 'S' || message.type == 'N' || message.type == 'A') {
+    const bool is_of_setting = flight_size_ != 0 && foremost().setting;
+    if (is_of_setting || message.type == 'S' || message.type == 'N' || message.type == 'A') {
       handle(message);
+      if (state_ != State::ready) return Progress::broken;
       continue;
     }
     if (message.type == 'Z') {

@@ -27,6 +27,9 @@ std::string message(char type, const std::string& payload) {
   return type + u32(static_cast<std::uint32_t>(payload.size() + 4)) + payload;
 }
 const std::string ready = message('Z', "I");
+// The answer to the SET that precedes the first request that reads.
+const std::string made_read_only = message('C', "SET\0"s) + ready;
+bool makes_read_only(std::string_view packet) { return packet.contains("SET default_transaction_read_only = on"); }
 const std::string started = message('R', u32(0)) + message('K', u32(1) + u32(2)) + ready;
 
 // A server with scripted answers: it sends `script[i]` after the client's i-th packet, and repeats the last answer. An
@@ -64,9 +67,12 @@ class ScriptedServer {
     while (wait(listener_)) {
       const int client = ::accept(listener_, nullptr, nullptr);
       char bytes[65536];
-      for (std::size_t i = 0; wait(client) && ::recv(client, bytes, sizeof bytes, 0) > 0; ++i) {
-        const std::string& answer = script_[std::min(i, script_.size() - 1)];
+      for (std::size_t i = 0; wait(client); ++i) {
+        const auto size = ::recv(client, bytes, sizeof bytes, 0);
+        if (size <= 0) break;
+        std::string answer = script_[std::min(i, script_.size() - 1)];
         if (answer.empty()) break;
+        if (makes_read_only({bytes, static_cast<std::size_t>(size)})) answer = made_read_only + answer;
         if (::send(client, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
       }
       ::close(client);
@@ -124,10 +130,10 @@ class LateCancelServer {
     const int session = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
     (void)receive(session);
     send(session, started);
-    (void)receive(session);
+    const std::string asked = receive(session);
     const int cancel = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
     was_cancelled = receive(cancel) == u32(16) + u32(80877102) + u32(1) + u32(2);
-    send(session, first_);
+    send(session, (makes_read_only(asked) ? made_read_only : "") + first_);
     was_asked_before_signal = readable(session, 100);
     ::close(cancel);
     if (!receive(session).empty()) send(session, second_);

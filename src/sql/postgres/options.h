@@ -68,7 +68,7 @@ struct Options {
   // transaction mode: then every statement is parsed each time, has a connection for itself, and relies on no session
   // setting.
   bool prepared = true;
-  // Sessions begin with default_transaction_read_only. If false, a request is never sent a second time.
+  // Requests that read set default_transaction_read_only. If false, a request is never sent a second time.
   bool read_only = true;
   // The most requests in flight on one shared connection; further ones use another connection.  1 ... 4096
   std::size_t pipeline = 64;

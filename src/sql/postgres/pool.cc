@@ -9,7 +9,11 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr Duration first_backoff = 50ms;
-constexpr Duration longest_backoff = 2s;
+constexpr Duration longest_backoff = 1s;
+// One connection opens at a time, so that a server that refuses gets one attempt, not one per connection. After this
+// time another one may open, because an attempt whose packets are lost lasts until its timeout.
+constexpr Duration opening_patience = 250ms;
+constexpr Duration least_age = 1s;  // of a session that is given up
 // After this many consecutive failures to connect, requests fail at once. So they wait during a quick restart, but not
 // during an outage.
 constexpr std::uint32_t failures_until_away = 3;
@@ -159,14 +163,20 @@ bool Pool::place_exclusive(Query& query) {
   return true;
 }
 
+// Conversations are mostly transactions that write. They prefer a connection that does not have to change its access.
 bool Pool::place_conversation(Query& query) {
+  Connection* idle = nullptr;
   for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
-    query.place(*connection);
-    return true;
+    idle = connection.get();
+    if (idle->access() == Connection::Access::server_default) break;
   }
-  open_more(Connection::Role::shared);
-  return false;
+  if (idle == nullptr) {
+    open_more(Connection::Role::shared);
+    return false;
+  }
+  query.place(*idle);
+  return true;
 }
 
 void Pool::serve(Queue& queue) {
@@ -187,7 +197,8 @@ void Pool::serve() {
   }
   serve(helpers_waiting_);
   if (allowed().size() == 1) exclusive_turn_ = exclusive_waiting_.first != nullptr;
-  if (open_connections() == 0 && !retired_) open_more(Connection::Role::shared);
+  const auto is_on = [](const auto& connection) { return connection->state() != Connection::State::off; };
+  if (!retired_ && std::ranges::none_of(connections_, is_on)) open_more(Connection::Role::shared);
 }
 
 void Pool::retire() {
@@ -195,19 +206,21 @@ void Pool::retire() {
   for (const auto& connection : connections_) connection->look_around();
 }
 
-bool Pool::can_grow() const {
+Instant Pool::may_grow_at() const {
   bool has_room = false;
+  Instant when = retry_at_;
   for (const auto& connection : allowed()) {
-    // One at a time, so that a server that refuses gets one attempt, not one per connection.
-    if (connection->state() == Connection::State::opening) return false;
     has_room |= connection->state() == Connection::State::off;
+    if (connection->state() == Connection::State::opening) {
+      when = std::max(when, connection->opening_since() + opening_patience);
+    }
   }
-  return has_room && reactor_.now() >= retry_at_;
+  return has_room ? when : never;
 }
 
 void Pool::open_more(Connection::Role role) {
-  if (!can_grow()) {
-    if (reactor_.now() < retry_at_ && !retry_timer_.armed()) reactor_.timers().schedule(retry_timer_, retry_at_);
+  if (const Instant when = may_grow_at(); when > reactor_.now()) {
+    if (when != never && !retry_timer_.armed()) reactor_.timers().schedule(retry_timer_, when);
     return;
   }
   for (const auto& connection : allowed()) {
@@ -220,7 +233,12 @@ void Pool::open_more(Connection::Role role) {
 void Pool::opened() {
   ++counters_.opened;
   last_failure_ = {};
+  failures_ = 0;
   serve_soon();
+}
+
+void Pool::give_up_sessions() {
+  for (const auto& connection : connections_) connection->give_up(reactor_.now() - least_age);
 }
 
 void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) {
@@ -230,9 +248,10 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
     failures_ = 0;
     retry_at_ = reactor_.now();
   } else {
-    // 50 ms, 100 ms, ... 5 s, less a random part of up to half, so that cores do not reconnect simultaneously.
+    // 50 ms, 100 ms, ... 1 s, less a random part of up to half, so that cores do not reconnect simultaneously. A
+    // session that was opened shows that the server is there.
     const Duration most = std::min<Duration>(longest_backoff, first_backoff * (1 << std::min(failures_, 10U)));
-    ++failures_;
+    if (!was_ready) ++failures_;
     retry_at_ = reactor_.now() + core::jittered(random_, most);
     reactor_.timers().schedule(retry_timer_, retry_at_);
   }

@@ -84,6 +84,10 @@ class Pool {
   // Whether no connection is open and the last attempts failed.
   [[nodiscard]] bool server_is_away() const;
 
+  // The server has refused to write. Sessions stay on a server that has become a standby, though new connections may
+  // reach its successor, so those opened more than a second ago are closed when they are idle.
+  void give_up_sessions();
+
   // Called by connections.
   void opened();
   // `configuration`: the cause is a configuration error, so trying again is useless.
@@ -134,7 +138,9 @@ class Pool {
   void serve(Queue& queue);
   void serve();
   void open_more(Connection::Role role);
-  [[nodiscard]] bool can_grow() const;
+  // When the next connection may be opened; `never` if all are open.
+  [[nodiscard]] Instant may_grow_at() const;
+  [[nodiscard]] bool can_grow() const { return may_grow_at() <= reactor_.now(); }
   // The connections that serve requests. Those behind them are left from a larger pool.
   [[nodiscard]] std::span<const std::unique_ptr<Connection>> allowed() const {
     return std::span(connections_).first(std::max<std::size_t>(options_.pool_size, 1));

@@ -51,7 +51,6 @@ core::Task<bool> SessionStart::attempt(std::uint32_t statement_timeout_ms, bool 
   if (options_.prepared) {
     for (const auto& [name, value] : text_settings) parameters.push_back({name, value});
     parameters.push_back({"statement_timeout", timeout});
-    if (options_.read_only) parameters.push_back({"default_transaction_read_only", "on"});
   }
   Buffer bytes;
   write_startup(bytes, parameters);

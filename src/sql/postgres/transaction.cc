@@ -14,18 +14,25 @@ namespace sluice::sql::postgres {
 namespace {
 
 std::string begin_of(const TransactionOptions& options) {
-  const std::string access = options.reads_only ? "READ ONLY" : "READ WRITE";
+  // Not READ WRITE, which would override a server, database or role that is read-only by default.
+  const std::string access = options.reads_only ? " READ ONLY" : "";
   switch (options.isolation) {
     case Isolation::standard:
       break;
     case Isolation::read_committed:
-      return "BEGIN ISOLATION LEVEL READ COMMITTED " + access;
+      return "BEGIN ISOLATION LEVEL READ COMMITTED" + access;
     case Isolation::repeatable_read:
-      return "BEGIN ISOLATION LEVEL REPEATABLE READ " + access;
+      return "BEGIN ISOLATION LEVEL REPEATABLE READ" + access;
     case Isolation::serializable:
-      return "BEGIN ISOLATION LEVEL SERIALIZABLE " + access;
+      return "BEGIN ISOLATION LEVEL SERIALIZABLE" + access;
   }
-  return "BEGIN " + access;
+  return "BEGIN" + access;
+}
+
+// Whether a transaction that writes was refused because the server is a standby, or read-only by default. A standby
+// refuses a serializable transaction at its BEGIN.
+bool is_read_only(const ServerError& error, bool at_begin) {
+  return error.sqlstate == "25006" || (at_begin && error.sqlstate == "0A000");
 }
 
 // If the deadline is later than the session's statement_timeout, the deadline replaces it, so that the server stops a
@@ -99,6 +106,7 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::str
       begin_(std::move(begin)),
       deadline_(options.deadline),
       settings_(settings_until(pool, deadline_, options.settings)),
+      writes_(resets && !options.reads_only),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(resets && pool.options().prepared),
@@ -110,6 +118,7 @@ Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptio
       begin_(begin_of(options)),
       deadline_(options.deadline),
       settings_(settings_until(pool, deadline_, options.settings)),
+      writes_(!options.reads_only),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
       changes_session_(pool.options().prepared),
@@ -171,7 +180,8 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
     before = 1;
-    conversation_.connection().begin_transaction(changes_session_);
+    using Access = Connection::Access;
+    conversation_.connection().begin_transaction(changes_session_, writes_ ? Access::server_default : Access::unknown);
     write_command(conversation_.connection().out(), begin_);
     begin_.clear();
   } else if (renews_) {
@@ -254,6 +264,10 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         const bool stale =
             error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
         if (stale) refused->failure = Failure::conflict;
+        if (writes_ && !reads && is_read_only(error, begins && ended == 0)) {
+          refused->failure = Failure::unavailable;
+          pool_.give_up_sessions();
+        }
         if (statement != nullptr && (stale || !described || ended < place)) connection.step_failed(*statement);
         break;
       }

@@ -54,6 +54,7 @@ class Transaction final : public sql::Transaction {
   std::string begin_;       // empty once it has been sent
   const Instant deadline_;  // `never`: each statement has the database's own statement timeout
   Settings settings_;
+  const bool writes_;
   bool renews_ = false;  // before the next statement
   bool reads_ = false;   // applies to the next statement
   const bool must_do_;
