@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster, for tests and benchmarks."""
+"""A private PostgreSQL cluster, and a pooler in front of one, for tests and benchmarks."""
 import glob
 import os
 import pwd
@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 
 # Below the kernel's ephemeral ports, so that no client connection takes one. Each parallel test process has its own ports.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
@@ -92,4 +93,49 @@ class Postgres:
     def remove(self):
         subprocess.run([*self.user, f"{self.bin}/pg_ctl", "-D", self.data, "-m", "immediate", "stop"], cwd=self.folder,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class PgBouncer:
+    """A PgBouncer in front of a cluster, with transactions pooled over `size` server connections; stops with the `with` block."""
+
+    def __init__(self, cluster, size, mode="transaction"):
+        self.port = free_port()
+        self.folder = tempfile.mkdtemp(prefix="sluice-pgbouncer-")
+        with open(f"{self.folder}/users", "w") as users:
+            users.write('"postgres" ""\n')
+        with open(f"{self.folder}/pgbouncer.ini", "w") as file:
+            file.write(f"""[databases]
+postgres = host=127.0.0.1 port={cluster.port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {self.port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {self.folder}/users
+pool_mode = {mode}
+default_pool_size = {size}
+max_client_conn = 500
+""")
+        os.chmod(self.folder, 0o755)
+        self.process = subprocess.Popen([*cluster.user, "pgbouncer", f"{self.folder}/pgbouncer.ini"], text=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for line in self.process.stderr:
+            if "process up" in line:
+                break
+        else:
+            raise RuntimeError("PgBouncer has not started")
+        self.log = threading.Thread(target=self.process.stderr.read)
+        self.log.start()
+
+    def url(self, database="postgres"):
+        return f"postgres://postgres@127.0.0.1:{self.port}/{database}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([*(["pkill", "-TERM", "-f", f"{self.folder}/pgbouncer.ini"])])
+        self.process.wait(20)
+        self.log.join()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -14,6 +14,7 @@ namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
+constexpr std::size_t held_bytes = 1 << 20;      // of rows that wait for the transaction, behind a pooler
 constexpr std::size_t unsent_bytes = 256 << 10;  // if more is unsent, add() waits
 constexpr std::size_t most_runs = 128 << 10;     // of line numbers; errors in rows after the last run name no line
 constexpr Duration server_patience = 60s;        // for each answer if there is no statement timeout
@@ -50,7 +51,8 @@ Staging::Staging(Pool& pool, const SetPlan& plan, const TransactionOptions& opti
       plan_(plan),
       isolation_(options.isolation == Isolation::standard ? Isolation::serializable : options.isolation),
       settings_(options.settings.begin(), options.settings.end()),
-      conversation_(pool, never) {}
+      conversation_(pool, never),
+      is_pooled_(!pool.options().prepared) {}
 
 Staging::~Staging() {
   // The server waits for COPY data, and would ignore a cancel.
@@ -68,13 +70,16 @@ void Staging::set_timeout() {
 core::Task<Result<void>> Staging::begin() {
   if (staging_) co_return Result<void>{};
   std::vector<Setting> settings = settings_;
-  settings.push_back({"statement_timeout", "0"});  // a slow client must not run into the server's timeout
-  staging_ = std::make_unique<Transaction>(pool_, conversation_, TransactionOptions{.settings = settings});
-  const Statement create = own_statement(plan_.create);
+  if (!is_pooled_ || !has_all_rows_) {
+    settings.push_back({"statement_timeout", "0"});  // a slow client must not run into the server's timeout
+  }
+  const TransactionOptions options{.isolation = is_pooled_ ? isolation_ : Isolation::standard, .settings = settings};
+  staging_ = std::make_unique<Transaction>(pool_, conversation_, options);
+  const Statement create = own_statement(plan_.create + (is_pooled_ ? " ON COMMIT DROP" : ""));
   auto created = co_await staging_->execute(create, {});
   if (!created) co_return std::unexpected(std::move(created.error()));
   Connection& connection = conversation_.connection();
-  connection.make_temporary();
+  if (!is_pooled_) connection.make_temporary();
   write_query(connection.out(), plan_.load);
   connection.expect_answer(conversation_);
   set_timeout();
@@ -156,11 +161,8 @@ std::optional<Error> Staging::look_for_error() {
   }
 }
 
-core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) {
-  if (is_refused()) co_return Result<void>{};
-  if (auto begun = co_await begin(); !begun) co_return begun;
-  Connection& connection = conversation_.connection();
-  Buffer& out = connection.out();
+// Adds the rows to chunk_.
+void Staging::append(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) {
   const std::size_t columns = plan_.staged.size();
   note_lines(rows_, lines);
   for (std::size_t row = 0; row < lines.size(); ++row) {
@@ -180,10 +182,20 @@ core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::
     end = std::to_chars(end, digits + sizeof digits - 1, rows_++).ptr;
     *end++ = '\n';
     chunk_.append({digits, static_cast<std::size_t>(end - digits)});
-    if (chunk_.size() >= chunk_bytes) {
-      write_copy_data(out, chunk_.view());
-      chunk_.clear();
-    }
+  }
+}
+
+core::Task<Result<void>> Staging::add(std::span<const StagedValue> values, std::span<const std::uint64_t> lines) {
+  if (is_refused()) co_return Result<void>{};
+  append(values, lines);
+  if (is_pooled_ && has_all_rows_ && chunk_.size() <= held_bytes) co_return Result<void>{};
+  has_all_rows_ = false;
+  if (auto begun = co_await begin(); !begun) co_return begun;
+  Connection& connection = conversation_.connection();
+  Buffer& out = connection.out();
+  if (chunk_.size() >= chunk_bytes) {
+    write_copy_data(out, chunk_.view());
+    chunk_.clear();
   }
   connection.flush_soon();
   while (out.size() > unsent_bytes) {
@@ -216,7 +228,11 @@ core::Task<Result<void>> Staging::end_copy() {
     }
   }
   if (error_) co_return std::unexpected(*error_);
-  co_return co_await staging_->commit();
+  if (!is_pooled_) co_return co_await staging_->commit();
+  const Statement mark = own_statement("SAVEPOINT sluice_stage");
+  auto marked = co_await staging_->execute(mark, {});
+  if (!marked) co_return std::unexpected(std::move(marked.error()));
+  co_return Result<void>{};
 }
 
 core::Task<Result<void>> Staging::find_duplicates(Transaction& transaction, SetOutcome& outcome) {
@@ -310,8 +326,8 @@ core::Task<Result<void>> Staging::remove(Transaction& transaction, std::span<con
 }
 
 core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> arguments, const ApplyOptions& options) {
-  Transaction transaction(pool_, conversation_,
-                          {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
+  Transaction own(pool_, conversation_, {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
+  Transaction& transaction = is_pooled_ ? *staging_ : own;
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   refused_rows_ = updating_first_ = false;
@@ -352,8 +368,8 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
 
 core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                      const ApplyOptions& options) {
-  Transaction transaction(pool_, conversation_,
-                          {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
+  Transaction own(pool_, conversation_, {.deadline = options.deadline, .isolation = isolation_, .settings = settings_});
+  Transaction& transaction = is_pooled_ ? *staging_ : own;
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
@@ -394,9 +410,9 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   co_return found;
 }
 
-core::Task<Result<void>> Staging::roll_back() {
+core::Task<Result<void>> Staging::roll_back(std::string_view command) {
   Connection& connection = conversation_.connection();
-  write_query(connection.out(), "ROLLBACK");
+  write_query(connection.out(), command);
   connection.expect_answer(conversation_);
   Result<void> done;
   for (;;) {
@@ -411,28 +427,30 @@ core::Task<Result<void>> Staging::roll_back() {
 }
 
 core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
-  if (!error_) {
-    if (auto begun = co_await begin(); !begun) co_return std::unexpected(std::move(begun.error()));
-    if (auto ended = co_await end_copy(); !ended && !fault_) co_return std::unexpected(std::move(ended.error()));
-  }
-  if (fault_) {
-    SetOutcome outcome;
-    outcome.faults.push_back(std::move(*fault_));
-    if (error_->failure != Failure::bad_argument) outcome.refusal = std::make_shared<const Error>(*error_);
-    co_return outcome;
-  }
-  if (error_) co_return std::unexpected(*error_);
   core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
   bool collided = false;
+  const std::uint32_t most_retries = is_pooled_ && !has_all_rows_ ? 0 : options.retries;
   for (std::uint32_t tries = 0;; ++tries) {
+    if (!error_ && (tries == 0 || is_pooled_)) {
+      if (auto begun = co_await begin(); !begun) co_return std::unexpected(std::move(begun.error()));
+      if (auto ended = co_await end_copy(); !ended && !fault_) co_return std::unexpected(std::move(ended.error()));
+    }
+    if (fault_) {
+      SetOutcome outcome;
+      outcome.faults.push_back(std::move(*fault_));
+      if (error_->failure != Failure::bad_argument) outcome.refusal = std::make_shared<const Error>(*error_);
+      co_return outcome;
+    }
+    if (error_) co_return std::unexpected(*error_);
     auto outcome = co_await write(arguments, options);
     if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
       // Another transaction may have inserted the row meanwhile; the retry then finds it.
       const bool may_be_new = outcome.error().sqlstate == "23505";
-      if (may_be_new && !std::exchange(collided, true) && tries != options.retries) {
+      if (may_be_new && !std::exchange(collided, true) && tries != most_retries) {
         outcome.error().failure = Failure::conflict;
       } else {
-        if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
+        auto ended = co_await roll_back(is_pooled_ ? "ROLLBACK TO sluice_stage" : "ROLLBACK");
+        if (!ended) co_return std::unexpected(std::move(ended.error()));
         auto found = co_await find_refused(outcome.error(), arguments, options);
         if (found && !found->faults.empty()) co_return found;
         const bool in_the_way = found ? may_be_new : found.error().failure == Failure::conflict;
@@ -441,8 +459,10 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
         outcome.error().failure = Failure::conflict;
       }
     }
-    if (outcome || outcome.error().failure != Failure::conflict || tries == options.retries) co_return outcome;
-    if (auto ended = co_await roll_back(); !ended) co_return std::unexpected(std::move(ended.error()));
+    // The rows that were streamed into the transaction are gone with it.
+    if (outcome || outcome.error().failure != Failure::conflict || tries == most_retries) co_return outcome;
+    if (auto ended = co_await roll_back("ROLLBACK"); !ended) co_return std::unexpected(std::move(ended.error()));
+    if (is_pooled_) staging_.reset();
     co_await back_off.wait();
   }
 }

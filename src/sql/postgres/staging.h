@@ -15,6 +15,10 @@ namespace sluice::sql::postgres {
 
 // Collects the rows of a set in a temporary table of one connection, which is reserved for it. COPY fills the table
 // while rows arrive, outside of the transaction that later writes; so that transaction is short and can be retried.
+//
+// Behind a pooler (Options::prepared is false) the next transaction may have another session, which lacks the table or
+// has another set's. So one transaction creates the table, fills it and writes. It begins when all rows are known, and
+// can be retried, unless the rows exceed `held_bytes`.
 class Staging final : public sql::Staging {
  public:
   Staging(Pool& pool, const SetPlan& plan, const TransactionOptions& options);
@@ -47,7 +51,8 @@ class Staging final : public sql::Staging {
   // Finds the rows that the database has refused. Commits nothing.
   [[nodiscard]] core::Task<Result<SetOutcome>> find_refused(const Error& refusal, std::span<const Argument> arguments,
                                                             const ApplyOptions& options);
-  [[nodiscard]] core::Task<Result<void>> roll_back();
+  [[nodiscard]] core::Task<Result<void>> roll_back(std::string_view command);
+  void append(std::span<const StagedValue> values, std::span<const std::uint64_t> lines);
   void note_lines(std::uint64_t first_row, std::span<const std::uint64_t> lines);
   [[nodiscard]] std::uint64_t line_of(std::uint64_t row) const;  // 0: unknown
   void set_timeout();
@@ -58,7 +63,9 @@ class Staging final : public sql::Staging {
   const Isolation isolation_;
   const std::vector<Setting> settings_;
   Query conversation_;
-  std::unique_ptr<Transaction> staging_;  // creates and fills the temporary table
+  const bool is_pooled_;
+  std::unique_ptr<Transaction> staging_;  // creates and fills the temporary table; behind a pooler it also writes
+  bool has_all_rows_ = true;              // chunk_ has them
   bool copying_ = false;
   std::optional<Error> error_;        // of the COPY
   std::optional<StagedFault> fault_;  // the row that caused it
