@@ -444,6 +444,35 @@ def test_notify(postgres, sluice):
     wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
 
 
+def test_listening_outlives_an_idle_timeout(own_postgres, sluice):
+    server = sluice(CONFIG.format(url=fill_postgres(own_postgres, "people"), more='refresh = { notify = "people_changed" }'))
+    own_postgres.psql("ALTER SYSTEM SET idle_session_timeout = '300ms'; SELECT pg_reload_conf()")
+    own_postgres.psql("ALTER DATABASE people SET idle_session_timeout = '300ms'")
+
+    def listener():
+        return own_postgres.psql("SELECT pid FROM pg_stat_activity WHERE application_name = 'sluice (changes)'")
+
+    wait_for(lambda: listener() != b"")
+    own_postgres.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice (changes)'")
+    wait_for(lambda: listener() != b"")
+    before = listener()
+    for _ in range(3):  # an idle session of somebody else is ended
+        with subprocess.Popen(["psql", "-XAtq", own_postgres.url("people"), "-f", "-"], stdin=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as other:
+            other.stdin.write("SET application_name = 'other';\n")
+            other.stdin.flush()
+
+            def others():
+                return own_postgres.psql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'other'")
+
+            wait_for(lambda: others() == b"1\n")
+            wait_for(lambda: others() == b"0\n")
+            other.kill()
+    assert listener() == before
+    own_postgres.psql("DELETE FROM people WHERE id = 2; NOTIFY people_changed", "people")
+    wait_for(lambda: ids(server, "/people") == [1, 3, 4, 5])
+
+
 def test_types_whose_order_postgres_alone_knows(postgres, sluice):
     name = f"types_{time.monotonic_ns()}"
     postgres.psql(f"CREATE DATABASE {name}")

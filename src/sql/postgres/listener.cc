@@ -76,6 +76,13 @@ core::Task<void> Listener::attempt() {
   why_.clear();
   asked_ = answered_ = 0;
   listened_.clear();
+  // It is idle most of the time. PostgreSQL 14 and later have the setting.
+  if (!co_await send("SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = "
+                     "'idle_session_timeout'") ||
+      !co_await read(false)) {
+    co_return;
+  }
+  why_.clear();
   for (std::uint64_t taken = topics_made_ + 1; taken != topics_made_;) {
     taken = topics_made_;
     if (!co_await send(catch_up()) || !co_await read(false)) co_return;

@@ -182,6 +182,7 @@ std::string notification(const std::string& channel, const std::string& payload)
 TEST_F(ListenerTest, AServerThatFallsSilentOrTalksNonsenseIsLeft) {
   using namespace std::string_literals;
   const std::string started = message('R', u32(0)) + message('Z', "I");
+  const std::string set = message('C', "SELECT 0\0"s) + message('Z', "I");
   const std::string listening = message('C', "LISTEN\0"s) + message('Z', "I");
   core::TaskGroup serving;
   FakeServer server(*reactor);
@@ -205,21 +206,21 @@ TEST_F(ListenerTest, AServerThatFallsSilentOrTalksNonsenseIsLeft) {
   const std::string refused = message('E', "SERROR\0VERROR\0C25006\0Mcannot LISTEN\0\0"s) + message('Z', "I");
   while (server.accepted < 3) {
     reactor->turn(reactor->now() + 1ms);
-    server.serve(serving, {started, refused});
+    server.serve(serving, {started, set, refused});
   }
   EXPECT_TRUE(told.empty());
   // A notification in the answer to LISTEN comes before resumed() and is ignored; later notifications are reported.
-  until_resumed({started, notification("films", "early") + listening + notification("films", "on")});
-  until_resumed({started, listening});  // the previous server is silent and does not answer the keep-alive query
+  until_resumed({started, set, notification("films", "early") + listening + notification("films", "on")});
+  until_resumed({started, set, listening});  // the previous server is silent and does not answer the keep-alive query
   EXPECT_GE(server.accepted, 5);
   const auto first = std::exchange(told, {});
   EXPECT_EQ(first.front(), "resumed");
   EXPECT_EQ(std::ranges::count(first, "0 early"), 0);
   EXPECT_GE(std::ranges::count(first, "0 on"), 1);
   // A malformed notification, and a message that is too long.
-  until_resumed({started, listening + message('A', "x")});
-  until_resumed({started, listening + 'A' + u32(1 << 24)});
-  until_resumed({started, listening});
+  until_resumed({started, set, listening + message('A', "x")});
+  until_resumed({started, set, listening + 'A' + u32(1 << 24)});
+  until_resumed({started, set, listening});
   EXPECT_EQ(std::ranges::count(told, "resumed"), static_cast<std::ptrdiff_t>(told.size()));
   tasks.cancel();
   serving.cancel();
