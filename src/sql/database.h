@@ -89,6 +89,10 @@ struct Statement {
   std::vector<std::uint32_t> described_types;
   std::vector<std::shared_ptr<const Type>> described;  // the types of described_types
   std::vector<Column> columns;                         // as prepared; empty if the statement returns no rows
+  // PostgreSQL: a query that fails (22012) if the attributes of a composite type in the columns or parameters are not
+  // those that were prepared, because ALTER keeps the type's OID. Empty if there is no such type.
+  std::string type_check{};
+  bool has_composite_parameters = false;
   bool may_change_session = false;  // PostgreSQL: through a function; the session is then reset afterwards
   bool one_row = false;  // the caller wants one object, so two rows are enough to detect that there are too many
   std::optional<Parallel> parallel;  // set by Database::prepare_parallel()

@@ -22,7 +22,7 @@ std::string key_of(const Statement& statement) {
   for (const Column& column : statement.columns) {
     key += "\0c"s + column.name + '\0' + std::to_string(column.type_id) + '\0' + column.declared_type;
   }
-  return key;
+  return key + "\0y"s + statement.type_check;
 }
 
 }  // namespace

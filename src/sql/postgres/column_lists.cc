@@ -1,5 +1,6 @@
 #include "sql/postgres/column_lists.h"
 
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -41,9 +42,9 @@ ColumnLists::Entry& ColumnLists::entry(StatementId id) {
 
 std::optional<const ColumnLists::List*> ColumnLists::find(const Statement& statement,
                                                           std::span<const FieldDescription> fields) {
-  if (are_same(statement.columns, fields)) return nullptr;
+  if (are_same(statement.columns, fields) && type_changes_of(statement.id) == 0) return nullptr;
   auto& lists = entry(statement.id).lists;
-  for (const auto& list : lists) {
+  for (const auto& list : lists | std::views::reverse) {  // the last one has the types as they are now
     if (are_same(*list, fields)) return list.get();
   }
   List made;
@@ -55,22 +56,47 @@ std::optional<const ColumnLists::List*> ColumnLists::find(const Statement& state
 }
 
 void ColumnLists::look_up(const Statement& statement, std::span<const FieldDescription> fields) {
-  Entry& known = entry(statement.id);
-  if (std::exchange(known.is_looking_up, true)) return;
   List columns;
   for (const FieldDescription& field : fields) columns.push_back({std::string(field.name), nullptr, field.type});
+  look_up(statement, std::move(columns), false);
+}
+
+void ColumnLists::look_up_types(const Statement& statement) {
+  const auto& lists = entry(statement.id).lists;
+  look_up(statement, lists.empty() ? statement.columns : *lists.back(), true);
+}
+
+void ColumnLists::look_up(const Statement& statement, List columns, bool types_changed) {
+  if (std::exchange(entry(statement.id).is_looking_up, true)) return;
   ++pool_.counters().look_ups;
-  pool_.spawn(find_out(statement.id, std::move(columns)));
+  pool_.spawn(find_out(statement.id, std::move(columns), types_changed));
+}
+
+const ColumnLists::Entry* ColumnLists::existing_entry(StatementId id) const {
+  if (entries_.empty()) return nullptr;
+  const auto found = entries_.find(id.slot);
+  return found != entries_.end() && found->second.serial == id.serial ? &found->second : nullptr;
 }
 
 bool ColumnLists::is_looking_up(StatementId id) const {
-  if (entries_.empty()) return false;
-  const auto found = entries_.find(id.slot);
-  return found != entries_.end() && found->second.serial == id.serial && found->second.is_looking_up;
+  const Entry* const known = existing_entry(id);
+  return known != nullptr && known->is_looking_up;
 }
 
-core::Task<void> ColumnLists::find_out(StatementId id, List columns) {
+std::uint32_t ColumnLists::type_changes_of(StatementId id) const {
+  const Entry* const known = existing_entry(id);
+  return known == nullptr ? 0 : known->type_changes;
+}
+
+std::string_view ColumnLists::type_check_of(const Statement& statement) const {
+  const Entry* const known = existing_entry(statement.id);
+  const bool is_own = known == nullptr || known->type_changes == 0 || statement.has_composite_parameters;
+  return is_own ? statement.type_check : known->type_check;
+}
+
+core::Task<void> ColumnLists::find_out(StatementId id, List columns, bool types_changed) {
   Result<void> resolved;
+  std::string type_check;
   {
     Query conversation(pool_, pool_.reactor().now() + catalog_timeout);
     while (!conversation.advance()) co_await conversation.progress();
@@ -79,12 +105,21 @@ core::Task<void> ColumnLists::find_out(StatementId id, List columns) {
     } else {
       TypeCatalog types;  // a new catalog, because the database's own types may have changed, too
       resolved = co_await resolve_types(conversation, types, columns);
+      std::vector<std::uint32_t> oids;
+      for (const Column& column : columns) oids.push_back(column.type_id);
+      if (resolved) type_check = types.check_of(std::move(oids));
     }
   }
   const auto found = entries_.find(id.slot);
   if (found == entries_.end() || found->second.serial != id.serial) co_return;  // the statement no longer exists
   Entry& known = found->second;
-  if (resolved) known.lists.push_back(std::make_unique<const List>(std::move(columns)));
+  if (resolved) {
+    known.lists.push_back(std::make_unique<const List>(std::move(columns)));
+    if (types_changed || known.type_changes != 0) {
+      ++known.type_changes;
+      known.type_check = std::move(type_check);
+    }
+  }
   known.is_looking_up = false;
   while (Query* const query = known.first_waiting) {
     leave(*query);

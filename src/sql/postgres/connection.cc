@@ -197,7 +197,9 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     break_off("no memory");
     return;
   }
-  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets;
+  const bool checks_types = !statement.type_check.empty();
+  const bool alone =
+      pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets || checks_types;
   if (alone) end_batch();
   InFlight entry{.query = &query, .statement = statement.id, .resets = resets, .deadline = query.first_deadline_};
   if (query.has_transaction_) {
@@ -207,6 +209,8 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   }
   query.settings_.write_to(out_);
   entry.before += static_cast<std::uint8_t>(query.settings_.commands());
+  entry.checks_types = checks_types;
+  entry.before += write_type_check(statement);
   entry.named = pool_.options().prepared && statement.id.is_named();
   if (entry.named) {
     const StatementName name(statement.id.slot);
@@ -300,6 +304,18 @@ void Connection::expect_answer(Query& query) {
   flush_soon();
 }
 
+std::uint8_t Connection::write_type_check(const Statement& statement) {
+  if (statement.type_check.empty()) return 0;
+  write_command(out_, pool_.column_lists().type_check_of(statement));
+  Prepared& there = prepared(statement.id);
+  const std::uint32_t changes = pool_.column_lists().type_changes_of(statement.id);
+  if (std::exchange(there.type_changes, changes) != changes && there.state == Prepared::State::yes) {
+    there.state = Prepared::State::stale;
+    there.described = {};
+  }
+  return 1;
+}
+
 bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
   const bool named = pool_.options().prepared && statement.id.is_named();
   (void)out_.reserve(parameters.size() + statement.text.size() + 4096);  // so that no message is written in part
@@ -310,7 +326,7 @@ bool Connection::write_step(const Statement& statement, std::uint16_t count, std
     Prepared& there = prepared(statement.id);
     prepares = there.state != Prepared::State::yes || there.described.kind != Described::Kind::usable;
     if (prepares && there.state != Prepared::State::no) write_close_statement(out_, known);
-    if (prepares) there = {Prepared::State::yes, {}, statement.id.serial};
+    if (prepares) there = {Prepared::State::yes, {}, statement.id.serial, there.type_changes};
   }
   if (prepares) {
     write_parse(out_, known, statement.text, statement.parameter_types);
@@ -337,12 +353,18 @@ bool Connection::step_described(const Statement& statement, std::span<const Fiel
   } else {
     pool_.column_lists().look_up(statement, fields);
   }
-  prepared(statement.id) = {Prepared::State::yes, described, statement.id.serial};
+  Prepared& there = prepared(statement.id);
+  there = {Prepared::State::yes, described, statement.id.serial, there.type_changes};
   return described.kind == Described::Kind::usable;
 }
 
 void Connection::step_failed(const Statement& statement) {
   prepared(statement.id) = {Prepared::State::stale, {}, statement.id.serial};
+}
+
+void Connection::step_types_changed(const Statement& statement) {
+  step_failed(statement);
+  pool_.column_lists().look_up_types(statement);
 }
 
 std::span<const Column> Connection::step_columns(const Statement& statement) {

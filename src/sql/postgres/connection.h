@@ -146,6 +146,8 @@ class Connection {
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
+  // Writes the statement's type check, and returns how many commands that is: 0 or 1.
+  [[nodiscard]] std::uint8_t write_type_check(const Statement& statement);
   // Writes Bind and Execute without Sync. If the connection does not have the statement yet, Parse and Describe come
   // first, and the function returns true: the caller then passes the outcome to step_described() or step_failed().
   [[nodiscard]] bool write_step(const Statement& statement, std::uint16_t count, std::string_view parameters);
@@ -154,6 +156,8 @@ class Connection {
   [[nodiscard]] bool step_described(const Statement& statement, std::span<const FieldDescription> fields);
   // Records that the connection may or may not have the statement.
   void step_failed(const Statement& statement);
+  // The step's type check has failed. The types are being looked up.
+  void step_types_changed(const Statement& statement);
   // The columns as last described.
   [[nodiscard]] std::span<const Column> step_columns(const Statement& statement);
 
@@ -186,6 +190,7 @@ class Connection {
     State state = State::no;  // for the next request to send
     Described described;      // for the next answer to arrive
     std::uint64_t serial = 0;
+    std::uint32_t type_changes = 0;  // ColumnLists::type_changes_of() when it was prepared
   };
 
   struct InFlight {
@@ -197,6 +202,7 @@ class Connection {
     bool synced = true;         // followed by a Sync; false: the next entry belongs to the same batch
     bool conversation = false;  // any messages up to ReadyForQuery
     bool resets = false;        // reset commands follow the statement
+    bool checks_types = false;  // Statement::type_check is the last command before it
     Instant deadline = never;
     std::uint8_t before = 0;  // Sluice's own commands before the statement, in the same flight
     std::uint8_t after = 0;   // Sluice's own commands after it

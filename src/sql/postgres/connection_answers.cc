@@ -169,6 +169,12 @@ void Connection::handle_error(const Message& message) {
   const Query* const query = foremost().query;
   answer_.error->at_role =
       answer_.commands != 0 && answer_.commands < foremost().before && query != nullptr && query->settings_.has_role();
+  if (foremost().checks_types && answer_.commands + 1 == foremost().before && notice->sqlstate == "22012") {
+    answer_.error->at_type_check = true;
+    answer_.described = {Described::Kind::unknown};
+    if (query != nullptr) step_types_changed(*query->statement_);
+    if (query != nullptr && foremost().named) prepared(foremost().statement).described = answer_.described;
+  }
   if (foremost().synced) return;
   complete_foremost();
   skipping_ = true;
@@ -325,7 +331,9 @@ void Connection::complete_foremost() {
   } else if (entry.query != nullptr) {
     Query& query = *entry.query;
     dispatching_ = true;
-    if (stale) {
+    if (answer.error && answer.error->at_type_check) {
+      query.answer_unknown();
+    } else if (stale) {
       query.answer_stale();
     } else if (answer.error) {
       query.answer_failed(*answer.error, hit);

@@ -10,6 +10,7 @@
 #include "sql/postgres/session_reset.h"
 #include "sql/postgres/staging.h"
 #include "sql/postgres/transaction.h"
+#include "sql/postgres/types.h"
 #include "sql/tokens.h"
 
 namespace sluice::sql::postgres {
@@ -111,14 +112,19 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
   auto typed = co_await describe_typed(conversation, source, *parsed, statement.parameters);
   if (!typed) co_return std::unexpected(std::move(typed.error()));
   Description& description = typed->description;
-  if (auto resolved = co_await resolve_types(conversation, types_, description.columns); !resolved) {
+  TypeCatalog types;  // a new catalog, because types may have been altered since the last statement
+  if (auto resolved = co_await resolve_types(conversation, types, description.columns); !resolved) {
     co_return std::unexpected(std::move(resolved.error()));
   }
   for (const std::uint32_t oid : description.parameters) {
-    auto type = co_await resolve_type(conversation, types_, oid);
+    auto type = co_await resolve_type(conversation, types, oid);
     if (!type) co_return std::unexpected(std::move(type.error()));
     statement.described.push_back(std::move(*type));
   }
+  std::vector<std::uint32_t> oids = description.parameters;
+  statement.has_composite_parameters = !types.check_of(oids).empty();
+  for (const Column& column : description.columns) oids.push_back(column.type_id);
+  statement.type_check = types.check_of(std::move(oids));
   if (reads && pool_.options().prepared) {  // behind a pooler, the pooler resets the session
     const auto may = co_await may_change_session(conversation, parsed->text);
     if (!may) co_return std::unexpected(may.error());

@@ -12,7 +12,6 @@
 #include "sql/database.h"
 #include "sql/postgres/options.h"
 #include "sql/postgres/pool.h"
-#include "sql/postgres/types.h"
 
 namespace sluice::sql::postgres {
 
@@ -53,7 +52,6 @@ class Database final : public sql::Database {
   [[nodiscard]] static core::Task<Result<std::unique_ptr<Cursor>>> run(std::unique_ptr<ParallelCursor> cursor);
 
   Pool pool_;
-  TypeCatalog types_;
   Statement ping_;
   std::uint32_t explained_ = 0;  // plans that prepare_parallel() has requested
 };

@@ -133,6 +133,7 @@ void RangeReader::begin() {
   write_command(out, begin_sql);
   if (snapshot_) write_command(out, "SET TRANSACTION SNAPSHOT '" + *snapshot_ + "'");
   request_.settings.write_to(out);
+  statement_at_ = (snapshot_ ? 3U : 2U) + connection.write_type_check(request_.statement);
   send("(0,0)", "(0,0)");
   if (!snapshot_) {
     std::string names(8 + request_.parallel.schema.size() + request_.parallel.table.size(), '\0');
@@ -173,7 +174,13 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
   }
   ServerError error(*notice);
   error.at_bind = ended_ == statement_at;
-  error.at_role = ended_ + 1 == statement_at && request_.settings.has_role();
+  const bool checks_types = !request_.statement.type_check.empty();
+  if (checks_types && ended_ + 1 == statement_at && error.sqlstate == "22012") {
+    conversation_.connection().step_types_changed(request_.statement);
+    refused_ = {Failure::statement, {}, std::string(composite_has_changed), 0};
+    return;
+  }
+  error.at_role = ended_ + (checks_types ? 2 : 1) == statement_at && request_.settings.has_role();
   stale_ = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
   if (stale_ || !described_ || ended_ < statement_at) conversation_.connection().step_failed(request_.statement);
   refused_ = conversation_.error_of(error);
@@ -181,7 +188,7 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
 
 // Handles the answers to BEGIN, a helper's SET TRANSACTION, the settings, the statement, and the leader's share.
 void RangeReader::handle_start(const Message& message) {
-  const std::size_t statement_at = snapshot_ ? 3 : 2;
+  const std::size_t statement_at = statement_at_;
   switch (message.type) {
     case 'T':
     case 'n':

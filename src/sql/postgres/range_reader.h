@@ -103,9 +103,10 @@ class RangeReader {
   Query conversation_;
   State state_ = State::starting;
   bool begun_ = false;
-  bool described_ = true;  // the columns of the requests sent so far are known
-  std::size_t ended_ = 0;  // completed commands of the start
-  std::size_t asked_ = 0;  // ranges
+  bool described_ = true;         // the columns of the requests sent so far are known
+  std::size_t ended_ = 0;         // completed commands of the start
+  std::size_t statement_at_ = 0;  // the statement's index among the commands of the start
+  std::size_t asked_ = 0;         // ranges
   Share share_;
   bool shared_ = false;  // the server has sent share_
   std::span<const Column> columns_;

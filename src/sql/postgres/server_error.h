@@ -20,6 +20,7 @@ struct ServerError {
   std::uint32_t position = 0;
   std::shared_ptr<const BrokenRule> rule;  // null: the server reports no such details
   bool at_bind = false;                    // raised before the parameters were accepted
+  bool at_type_check = false;              // raised by Statement::type_check
   bool at_role = false;                    // raised by the transaction's settings, which include a role
 
   explicit ServerError(const ServerNotice& notice);
@@ -35,6 +36,9 @@ struct StagedPlace {
 // words and orders them as the language does (lc_messages), so only the names and the number are searched for, and only
 // in a line that begins with them. Other lines may quote the client's value: "JSON data, line 1: ...".
 [[nodiscard]] StagedPlace staged_place(std::string_view context, std::span<const std::string> columns);
+
+inline constexpr std::string_view composite_has_changed =
+    "a composite type of the statement has other attributes than before: reload the configuration";
 
 // A message of the server that breaks the protocol. The connection cannot be used any more.
 [[nodiscard]] inline Error malformed_message() { return {Failure::lost, {}, "the server sent a malformed message", 0}; }

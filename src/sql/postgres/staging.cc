@@ -8,6 +8,7 @@
 #include "sql/postgres/messages.h"
 #include "sql/postgres/pool.h"
 #include "sql/postgres/server_error.h"
+#include "sql/postgres/types.h"
 #include "sql/set/fault_text.h"
 
 namespace sluice::sql::postgres {
@@ -332,6 +333,15 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   refused_rows_ = updating_first_ = false;
   SetOutcome outcome;
+  if (!plan_.type_check.empty()) {  // the rows' values were converted as the types were when the plan was made
+    Statement check = own_statement(plan_.type_check);
+    check.columns.push_back({"?column?", builtin_type(20), 20});
+    auto checked = co_await transaction.execute(check, {});
+    if (!checked && checked.error().sqlstate == "22012") {
+      checked = std::unexpected(Error{Failure::statement, {}, std::string(composite_has_changed), 0});
+    }
+    if (!checked) co_return std::unexpected(std::move(checked.error()));
+  }
   if (rows_ != 0) {
     auto found = co_await find_duplicates(transaction, outcome);
     if (found && outcome.faults.empty() && plan_.outside) {

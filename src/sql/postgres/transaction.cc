@@ -45,6 +45,12 @@ Settings settings_until(const Pool& pool, Instant deadline, std::span<const Sett
   return {pool.options(), all};
 }
 
+// After the statement's type check has failed. The types of columns are being looked up, so the transaction may be
+// retried. Values of parameters would be converted as before.
+Error types_changed(bool of_parameters) {
+  return {of_parameters ? Failure::statement : Failure::conflict, {}, std::string(composite_has_changed), 0};
+}
+
 // "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
 std::uint64_t changes_of(std::string_view tag) {
   if (!tag.empty() && tag.back() == '\0') tag.remove_suffix(1);
@@ -202,6 +208,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     write_command(connection.out(), "SAVEPOINT sluice");
     write_command(connection.out(), "SET TRANSACTION READ ONLY");
   }
+  if (statement != nullptr) before += connection.write_type_check(*statement);
   bool described = true;
   if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
   if (reads) write_command(connection.out(), "RELEASE sluice");
@@ -259,8 +266,15 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         ServerError error(*notice);
         error.at_bind = ended == place;
         error.at_role = ended != 0 && ended < place && settings_.has_role();
+        error.at_type_check =
+            statement != nullptr && !statement->type_check.empty() && ended + 1 == place && error.sqlstate == "22012";
         refused = conversation_.error_of(error);
         refused->at_commit = statement == nullptr || ended > place;
+        if (error.at_type_check) {
+          connection.step_types_changed(*statement);
+          refused = types_changed(statement->has_composite_parameters);
+          break;
+        }
         const bool stale =
             error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
         if (stale) refused->failure = Failure::conflict;

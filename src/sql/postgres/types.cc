@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 namespace sluice::sql::postgres {
 namespace {
@@ -247,6 +248,37 @@ void TypeCatalog::add(std::span<const CatalogRow> rows) {
     entry.type = row;
   }
   missing_.clear();
+}
+
+std::string TypeCatalog::check_of(std::vector<std::uint32_t> oids) const {
+  std::set<std::uint32_t> composites;
+  while (!oids.empty()) {
+    const auto found = entries_.find(oids.back());
+    oids.pop_back();
+    if (found == entries_.end()) continue;
+    const Entry& entry = found->second;
+    if (entry.type.kind == 'd') {
+      oids.push_back(entry.type.base);
+    } else if (entry.type.element != 0) {
+      oids.push_back(entry.type.element);
+    } else if (entry.type.kind == 'c' && composites.insert(found->first).second) {
+      for (const auto& [name, type] : entry.attributes) oids.push_back(type);
+    }
+  }
+  if (composites.empty()) return {};
+  std::string list;
+  std::string attributes;
+  for (const std::uint32_t oid : composites) {
+    list += (list.empty() ? "" : ",") + std::to_string(oid);
+    for (const auto& [name, type] : entries_.at(oid).attributes) {
+      attributes += (attributes.empty() ? "" : "\n") + std::to_string(oid) + " " + std::to_string(type) + " ";
+      for (const char c : name) attributes += c == '\'' || c == '\\' ? std::string(2, c) : std::string(1, c);
+    }
+  }
+  return "SELECT 1 / pg_catalog.count(*) FROM (SELECT pg_catalog.string_agg(t.oid::pg_catalog.text || ' ' ||"
+         " a.atttypid::pg_catalog.text || ' ' || a.attname::pg_catalog.text, E'\\n' ORDER BY t.oid, a.attnum) AS now"
+         " FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid WHERE t.oid IN (" +
+         list + ") AND a.attnum > 0 AND NOT a.attisdropped) AS c WHERE c.now = E'" + attributes + "'";
 }
 
 }  // namespace sluice::sql::postgres

@@ -46,6 +46,8 @@ class TypeCatalog {
   [[nodiscard]] std::span<const std::uint32_t> missing() const { return missing_; }
   // Adds the catalog's answer for missing() and empties that list. Types that the database does not know become text.
   void add(std::span<const CatalogRow> rows);
+  // Statement::type_check for columns and parameters of these types, which find() knows.
+  [[nodiscard]] std::string check_of(std::vector<std::uint32_t> oids) const;
 
  private:
   struct Entry {

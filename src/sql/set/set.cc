@@ -363,6 +363,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
   Builder builder(dialect, table, options, existing_columns);
   plan.create = builder.create();
   plan.load = builder.load();
+  plan.type_check = table.type_check;
   plan.index = builder.index();
   for (const SetColumn& column : options.columns) {
     if (column.shared) continue;

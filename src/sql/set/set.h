@@ -39,6 +39,7 @@ struct SetPlan {
   std::vector<bool> not_null;         // which of them may not be NULL
   std::string create;                 // creates the temporary table
   std::string load;                   // PostgreSQL: COPY; SQLite: INSERT of one row
+  std::string type_check;             // Statement::type_check for the staged rows
   std::string index;                  // SQLite: creates the temporary table's index; empty: none
   std::vector<Parameter> parameters;  // of all statements; for shared columns see shared_parameter()
   Statement distinct;                 // counts the distinct keys

@@ -93,6 +93,7 @@ core::Task<Result<void>> find_kinds(Database& database, Dialect dialect, Table& 
     table.columns[i].kind = postgres::column_kind(type);
     if (has_literal(*type)) table.columns[i].nested = type;
   }
+  table.type_check = statement->type_check;
   co_return Result<void>{};
 }
 

@@ -45,6 +45,7 @@ struct Table {
   // which could delete other rows or skip the written one. The clause also overrides the conflict handling of the
   // triggers' statements, so other tables are written without it.
   std::string or_abort{};
+  std::string type_check{};  // Statement::type_check for all columns
 
   // Whether the table guarantees that no two rows have the same values in these columns.
   [[nodiscard]] bool is_unique(const std::vector<std::string>& by) const;
