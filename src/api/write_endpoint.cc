@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "core/back_off.h"
 #include "http/target.h"
+#include "sql/retries.h"
 #include "sql/set/fault_text.h"
 #include "sql/set/set.h"
 
@@ -303,6 +304,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Exchange& exchange, Preferen
     if (refused) co_return std::move(*refused);
   }
   core::BackOff back_off(reactor_, 2ms, 200ms);
+  sql::Retries retries(most_retries);
   for (std::uint32_t tries = 0;; ++tries) {
     auto outcome = co_await write(exchange, conditions, settings, rows);
     if (outcome) {
@@ -313,7 +315,7 @@ core::Task<http::Response> WriteEndpoint::run(http::Exchange& exchange, Preferen
     if (outcome.error().sqlstate == "23505" && (tries != 0 || most_retries == 0)) {
       outcome.error().failure = sql::Failure::statement;
     }
-    if (outcome.error().failure != sql::Failure::conflict || tries == most_retries) {
+    if (retries_ == Retries::callers || !retries.again(outcome.error())) {
       if (rows.missing != nullptr) co_return refuse_value({.source = rows.missing, .reason = "is missing"});
       co_return failures_.answer(outcome.error(), plan_->failed(), rows.errors, rows.refused);
     }

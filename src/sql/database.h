@@ -48,6 +48,7 @@ struct Error {
   std::string message;         // the database's own text: for the log and for `sluice check`, never for a client
   std::uint32_t position = 0;  // 1-based character in the statement as it was written in the configuration; 0: unknown
   std::size_t headline = SIZE_MAX;           // bytes of `message` before its detail and its hint
+  bool of_plan = false;                      // a conflict because a statement must be prepared again; see Retries
   bool at_commit = false;                    // all statements had succeeded; the commit failed
   std::shared_ptr<const BrokenRule> rule{};  // null: the database reports no such details
 };

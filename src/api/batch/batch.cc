@@ -14,6 +14,7 @@
 #include "core/back_off.h"
 #include "core/next_turn.h"
 #include "http/target.h"
+#include "sql/retries.h"
 
 namespace sluice::api::batch {
 namespace {
@@ -397,7 +398,8 @@ core::Task<http::Response> Batch::run(http::Exchange& exchange) {
       std::ranges::all_of(*calls, [](const Call& call) { return call.method == http::Method::get; });
   const Failures& failures = reads_only ? read_failures_ : write_failures_;
   core::BackOff back_off(reactor_, 2ms, 200ms);
-  for (std::uint32_t tries = 0;; ++tries) {
+  sql::Retries retries(plan_.options.retries);
+  for (;;) {
     const auto& options = plan_.options;
     const Instant deadline = options.timeout ? reactor_.now() + *options.timeout : never;
     database.open({.deadline = deadline,
@@ -421,7 +423,7 @@ core::Task<http::Response> Batch::run(http::Exchange& exchange) {
         co_return response;
       }
     }
-    if (failure && failure->failure == sql::Failure::conflict && tries < options.retries) {
+    if (failure && retries.again(*failure)) {
       database.close();
       co_await back_off.wait();
       continue;

@@ -362,6 +362,12 @@ void Connection::step_failed(const Statement& statement) {
   prepared(statement.id) = {Prepared::State::stale, {}, statement.id.serial};
 }
 
+void Connection::all_plans_stale() {
+  for (Prepared& known : prepared_) {
+    if (known.state == Prepared::State::yes) known.state = Prepared::State::stale;
+  }
+}
+
 void Connection::step_types_changed(const Statement& statement) {
   step_failed(statement);
   pool_.column_lists().look_up_types(statement);

@@ -156,6 +156,8 @@ class Connection {
   [[nodiscard]] bool step_described(const Statement& statement, std::span<const FieldDescription> fields);
   // Records that the connection may or may not have the statement.
   void step_failed(const Statement& statement);
+  // A plan is out of date, so others may be. Otherwise each statement of a transaction would fail once.
+  void all_plans_stale();
   // The step's type check has failed. The types are being looked up.
   void step_types_changed(const Statement& statement);
   // The columns as last described.

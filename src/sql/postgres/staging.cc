@@ -9,6 +9,7 @@
 #include "sql/postgres/pool.h"
 #include "sql/postgres/server_error.h"
 #include "sql/postgres/types.h"
+#include "sql/retries.h"
 #include "sql/set/fault_text.h"
 
 namespace sluice::sql::postgres {
@@ -439,9 +440,10 @@ core::Task<Result<void>> Staging::roll_back(std::string_view command) {
 core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
   core::BackOff back_off(pool_.reactor(), first_pause, longest_pause);
   bool collided = false;
-  const std::uint32_t most_retries = is_pooled_ && !has_all_rows_ ? 0 : options.retries;
-  for (std::uint32_t tries = 0;; ++tries) {
-    if (!error_ && (tries == 0 || is_pooled_)) {
+  const bool may_retry = !is_pooled_ || has_all_rows_;
+  Retries retries(may_retry ? options.retries : 0);
+  for (bool first = true;; first = false) {
+    if (!error_ && (first || is_pooled_)) {
       if (auto begun = co_await begin(); !begun) co_return std::unexpected(std::move(begun.error()));
       if (auto ended = co_await end_copy(); !ended && !fault_) co_return std::unexpected(std::move(ended.error()));
     }
@@ -456,7 +458,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
     if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
       // Another transaction may have inserted the row meanwhile; the retry then finds it.
       const bool may_be_new = outcome.error().sqlstate == "23505";
-      if (may_be_new && !std::exchange(collided, true) && tries != most_retries) {
+      if (may_be_new && retries.left() && !std::exchange(collided, true)) {
         outcome.error().failure = Failure::conflict;
       } else {
         auto ended = co_await roll_back(is_pooled_ ? "ROLLBACK TO sluice_stage" : "ROLLBACK");
@@ -470,7 +472,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
       }
     }
     // The rows that were streamed into the transaction are gone with it.
-    if (outcome || outcome.error().failure != Failure::conflict || tries == most_retries) co_return outcome;
+    if (outcome || !may_retry || !retries.again(outcome.error())) co_return outcome;
     if (auto ended = co_await roll_back("ROLLBACK"); !ended) co_return std::unexpected(std::move(ended.error()));
     if (is_pooled_) staging_.reset();
     co_await back_off.wait();

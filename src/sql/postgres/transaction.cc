@@ -48,7 +48,9 @@ Settings settings_until(const Pool& pool, Instant deadline, std::span<const Sett
 // After the statement's type check has failed. The types of columns are being looked up, so the transaction may be
 // retried. Values of parameters would be converted as before.
 Error types_changed(bool of_parameters) {
-  return {of_parameters ? Failure::statement : Failure::conflict, {}, std::string(composite_has_changed), 0};
+  Error error{of_parameters ? Failure::statement : Failure::conflict, {}, std::string(composite_has_changed), 0};
+  error.of_plan = true;
+  return error;
 }
 
 // "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
@@ -277,7 +279,11 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         }
         const bool stale =
             error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
-        if (stale) refused->failure = Failure::conflict;
+        if (stale) {
+          refused->failure = Failure::conflict;
+          refused->of_plan = true;
+          connection.all_plans_stale();
+        }
         if (writes_ && !reads && is_read_only(error, begins && ended == 0)) {
           refused->failure = Failure::unavailable;
           pool_.give_up_sessions();
@@ -290,8 +296,9 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         if (statement == nullptr) co_return written;
         if (!described) {
           // The columns' types are being looked up, so the transaction may be retried.
-          co_return std::unexpected(
-              Error{Failure::conflict, {}, "the columns of the statement's result have changed", 0});
+          Error changed{Failure::conflict, {}, "the columns of the statement's result have changed", 0};
+          changed.of_plan = true;
+          co_return std::unexpected(std::move(changed));
         }
         written.rows.columns = connection.step_columns(*statement);
         const auto fields = rows->cut(written.rows.columns.size());
