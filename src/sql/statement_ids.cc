@@ -54,6 +54,10 @@ void StatementIds::give(Statement& statement) {
   before = std::exchange(statement.holds_id, std::move(holder));
 }
 
+void StatementIds::give_another(Statement& statement) {
+  if (const auto* const holder = static_cast<const Holder*>(statement.holds_id.get())) holder->owner->give(statement);
+}
+
 void StatementIds::take_back(const Holder& holder) {
   const std::lock_guard lock(mutex_);
   free_.insert(holder.id.slot);

@@ -27,6 +27,8 @@ class StatementIds : public std::enable_shared_from_this<StatementIds> {
  public:
   // Sets Statement::id, and Statement::holds_id, which keeps the id reserved.
   void give(Statement& statement);
+  // Replaces the id of a statement that was copied from another one and then changed. Does nothing if it has none.
+  static void give_another(Statement& statement);
 
  private:
   struct Holder;

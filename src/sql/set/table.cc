@@ -11,7 +11,7 @@ namespace {
 
 // Both queries return: name, type, not null, generated, default, collation, equality, row id, column number, the column
 // numbers of each unique index ("1 2;3"), whether the table may have indices, strict, view, `deletes_more`,
-// `acts_alone`, `or_abort`.
+// `acts_alone`, `or_abort`, `updates_trigger`, `is_partitioned`.
 constexpr std::string_view postgres_columns =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
     " a.attgenerated <> '' OR a.attidentity = 'a',"
@@ -39,7 +39,9 @@ constexpr std::string_view postgres_columns =
     "  WHERE NOT g.tgisinternal AND g.tgtype & 8 <> 0) FROM taken),"  // 8: DELETE
     // 66: BEFORE, INSTEAD OF; 1: FOR EACH ROW
     " c.relhasrules OR EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal"
-    "  AND (g.tgtype & 66 <> 0 OR g.tgtype & 1 = 0)), NULL"
+    "  AND (g.tgtype & 66 <> 0 OR g.tgtype & 1 = 0)), NULL,"
+    " EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal AND g.tgtype & 16 <> 0),"
+    " c.relkind = 'p'"  // 16: UPDATE
     " FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " CROSS JOIN LATERAL (WITH RECURSIVE base AS (SELECT y.oid, y.typtype, y.typbasetype"
     "  FROM pg_type y WHERE y.oid = a.atttypid UNION ALL SELECT y.oid, y.typtype, y.typbasetype"
@@ -65,7 +67,9 @@ constexpr std::string_view sqlite_columns =
     "  SELECT max(again) OR EXISTS (SELECT 1 FROM taken, sqlite_schema g WHERE g.type = 'trigger'"
     "  AND lower(g.tbl_name) = taken.rel AND g.sql LIKE '%delete%') FROM taken), 1,"
     " (SELECT ' OR ABORT' FROM sqlite_schema m WHERE m.type = 'table' AND lower(m.name) = lower(:name)"
-    "  AND m.sql LIKE '%on%conflict%')"
+    "  AND m.sql LIKE '%on%conflict%'),"
+    " EXISTS (SELECT 1 FROM sqlite_schema g WHERE g.type = 'trigger' AND lower(g.tbl_name) = lower(:name)"
+    "  AND g.sql LIKE '%update%'), 0"
     " FROM pragma_table_xinfo(:name) c ORDER BY c.cid";
 
 bool is_true(const Field& field) { return field.view() == "t" || field.view() == "1"; }
@@ -190,6 +194,8 @@ core::Task<Result<Table>> describe_table(Database& database, Dialect dialect, st
       table.deletes_more = is_true(row[13]);
       table.acts_alone = is_true(row[14]);
       table.or_abort = text_of(row[15]);
+      table.updates_trigger = is_true(row[16]);
+      table.is_partitioned = is_true(row[17]);
     }
   }
   for (const auto index : std::views::split(indices, ';')) {

@@ -40,6 +40,8 @@ struct Table {
   bool has_indices = false;                      // false for tables that cannot have indexes, such as views
   bool deletes_more = false;                     // deleting a row may delete others, by a cascade or a trigger
   bool acts_alone = false;                       // a trigger or a rule may act even if no row is written
+  bool updates_trigger = false;                  // an UPDATE runs a trigger
+  bool is_partitioned = false;                   // PostgreSQL
   std::vector<std::vector<std::string>> unique;  // the columns of each unique index or constraint that covers all rows
   // " OR ABORT" for the table's INSERT and UPDATE, or empty. For SQLite tables with a constraint that says ON CONFLICT,
   // which could delete other rows or skip the written one. The clause also overrides the conflict handling of the
