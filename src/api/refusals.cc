@@ -99,14 +99,17 @@ bool takes_whole_row(const Shape& shape) {
 }  // namespace
 
 bool takes(const Shape& shape, std::optional<BodyFormat> format) {
-  return format && (*format == BodyFormat::json || *format == BodyFormat::ndjson || !takes_whole_row(shape));
+  return format && *format != BodyFormat::merge_patch &&
+         (*format == BodyFormat::json || *format == BodyFormat::ndjson || !takes_whole_row(shape));
 }
 
-http::Response refuse_type(const Shape& shape) {
-  std::string detail = "The body may be ";
-  detail += takes_whole_row(shape) ? "application/json, application/x-ndjson" : accepted_types();
-  detail += ", in UTF-8 and not compressed.";
-  return http::problem(415, detail);
+http::Response refuse_type(http::Method method, const Shape& shape, bool merges) {
+  std::string types(takes_whole_row(shape) ? "application/json, application/x-ndjson" : accepted_types());
+  if (merges) types += ", application/merge-patch+json";
+  http::Response response = http::problem(415, "The body may be " + types + ", in UTF-8 and not compressed.");
+  if (method == http::Method::post) response.fields.add_owned("Accept-Post", types);               // W3C LDP, 7.1
+  if (method == http::Method::patch) response.fields.add_owned("Accept-Patch", std::move(types));  // RFC 5789, 3.1
+  return response;
 }
 
 bool announces_more(const http::Request& request, std::uint64_t limit) {

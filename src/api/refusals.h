@@ -29,8 +29,8 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
 [[nodiscard]] core::Task<http::Response> handle_without_body(http::Exchange& exchange, http::Handler& handler);
 // Whether a body of this format can contain rows of this shape. `format` is empty if it is unknown.
 [[nodiscard]] bool takes(const Shape& shape, std::optional<BodyFormat> format);
-// 415, with the accepted types.
-[[nodiscard]] http::Response refuse_type(const Shape& shape);
+// 415, with the accepted types. `merges`: a JSON merge patch is one of them.
+[[nodiscard]] http::Response refuse_type(http::Method method, const Shape& shape, bool merges = false);
 // Whether the announced length of the body exceeds `limit` bytes.
 [[nodiscard]] bool announces_more(const http::Request& request, std::uint64_t limit);
 // 413.

@@ -26,8 +26,8 @@ TEST(Refusals, OfRowsSayWhereAndWhy) {
 }
 
 TEST(Refusals, OfBodies) {
-  EXPECT_EQ(refuse_type({}).status, 415);
-  EXPECT_TRUE(testing::body_of(refuse_type({})).contains("text/csv"));
+  EXPECT_EQ(refuse_type(http::Method::put, {}).status, 415);
+  EXPECT_TRUE(testing::body_of(refuse_type(http::Method::put, {})).contains("text/csv"));
   EXPECT_EQ(refuse_length().status, 413);
   EXPECT_EQ(refuse_body({Errc::limit}).status, 413);
   EXPECT_EQ(refuse_body({Errc::timed_out}).status, 408);

@@ -181,7 +181,7 @@ core::Task<http::Response> SetEndpoint::run(http::Exchange& exchange) {
   if (auto bound = binder.bind(plan.shared, exchange, {}, shared); !bound) co_return refuse_value(bound.error());
   if (request.body == nullptr) co_return http::problem(400, "The request has no body.");
   const auto format = body_format(request);
-  if (!takes(plan.shape, format)) co_return refuse_type(plan.shape);
+  if (!takes(plan.shape, format)) co_return refuse_type(request.method, plan.shape);
   if (announces_more(request, plan.body_limit)) co_return refuse_length();
   if (plan.more_body != 0) request.body->allow_more(plan.more_body);
 

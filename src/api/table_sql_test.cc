@@ -44,12 +44,52 @@ TEST_F(TableSqlTest, PostInserts) {
 }
 
 TEST_F(TableSqlTest, PatchKeepsWhatIsNotNamed) {
+  options.returning.value = "id";
   const auto sql = made(http::Method::patch);
-  EXPECT_EQ(
-      sql->sql,
-      "UPDATE \"films\" SET \"name\" = :set_name, \"sto\"\"ck\" = CASE WHEN :has_set_sto_34_ck THEN :set_sto_34_ck "
-      "ELSE \"sto\"\"ck\" END WHERE \"id\" = :set_id");
+  EXPECT_EQ(sql->sql,
+            "UPDATE \"films\" SET \"name\" = :set_name, \"sto\"\"ck\" = :set_sto_34_ck WHERE \"id\" = :set_id "
+            "RETURNING id");
   EXPECT_EQ(sql->update_first, "");
+  EXPECT_EQ(sql->patch->update("10"), "UPDATE \"films\" SET \"name\" = :set_name WHERE \"id\" = :set_id RETURNING id");
+  EXPECT_EQ(sql->patch->update("01"),
+            "UPDATE \"films\" SET \"sto\"\"ck\" = :set_sto_34_ck WHERE \"id\" = :set_id RETURNING id");
+  EXPECT_EQ(sql->patch->read, "SELECT id FROM \"films\" WHERE \"id\" = :set_id");
+  EXPECT_FALSE(sql->patch->assignments[0].optional) << "it is required";
+  EXPECT_TRUE(sql->patch->assignments[1].optional);
+}
+
+TEST_F(TableSqlTest, UpdatesRaiseTheVersion) {
+  table.columns.push_back({.name = "revision", .type = "integer", .kind = sql::ColumnKind::integer});
+  const auto pattern = *http::Pattern::parse("/films/{id}");
+  const auto sql_of = [&](http::Method method) {
+    return make_table_sql(method, options, pattern, sql::Dialect::sqlite, table, "revision");
+  };
+  const std::string raised = "SET \"revision\" = coalesce(\"revision\", 0) + 1, \"name\" = :set_name";
+  EXPECT_TRUE(sql_of(http::Method::patch)->patch->update("10").contains(raised));
+  EXPECT_TRUE(sql_of(http::Method::put)->update_first.contains(", \"revision\" = coalesce(\"revision\", 0) + 1 WHERE"));
+  options.columns.push_back({{"revision"}, {}});  // the body's value is for a new row
+  EXPECT_TRUE(sql_of(http::Method::patch)->patch->update("10").contains(raised));
+  EXPECT_FALSE(sql_of(http::Method::put)->update_first.contains("set_revision"));
+  EXPECT_TRUE(sql_of(http::Method::put)->sql.contains("set_revision"));
+}
+
+TEST(NextVersion, DependsOnTheType) {
+  const auto postgres = [](std::string type) {
+    return next_version(sql::Dialect::postgres, {.name = "v", .type = std::move(type)});
+  };
+  EXPECT_EQ(postgres("bigint"), "coalesce(\"v\", 0) + 1");
+  EXPECT_EQ(postgres("timestamp(2) without time zone"),
+            "greatest(CAST(clock_timestamp() AS timestamp(2) without time zone), \"v\" + interval '0.01 seconds')");
+  EXPECT_TRUE(postgres("timestamp(0) with time zone").contains("'1 second'"));
+  EXPECT_TRUE(postgres("timestamp with time zone").contains("'0.000001 seconds'"));
+  for (const char* type : {"text", "date", "uuid", "bytea"}) EXPECT_EQ(postgres(type), "") << type;
+  const auto sqlite = [](std::string type) {
+    const auto kind = sql::sqlite_column_kind(type);
+    return next_version(sql::Dialect::sqlite, {.name = "v", .type = std::move(type), .kind = kind});
+  };
+  EXPECT_EQ(sqlite("INT"), "coalesce(\"v\", 0) + 1");
+  EXPECT_TRUE(sqlite("DateTime").contains("strftime"));
+  for (const char* type : {"TEXT", "DATE", "UUID", "BLOB", "REAL"}) EXPECT_EQ(sqlite(type), "") << type;
 }
 
 TEST_F(TableSqlTest, PutReplacesAndElseInserts) {

@@ -1,6 +1,7 @@
 #include "api/write_endpoint.h"
 
 #include <algorithm>
+#include <forward_list>
 
 #include "api/refusals.h"
 #include "api/table_sql.h"
@@ -170,6 +171,11 @@ void WritePlan::take_types(const sql::Table& table) {
   }
 }
 
+void WritePlan::take_patch(PatchSql sql, sql::Dialect dialect, sql::Statement read,
+                           std::optional<sql::Statement> current) {
+  patch.emplace(std::move(sql), dialect, main, std::move(read), std::move(current));
+}
+
 std::vector<std::span<const Source>> WritePlan::all_sources() const {
   std::vector<std::span<const Source>> all{main.sources};
   for (const Step& step : before) all.push_back(step.sources);
@@ -224,11 +230,20 @@ struct WriteEndpoint::Rows {
   bool has_body = false;
   std::string bytes;
   std::optional<BodyFormat> format;
+  bool merges = false;  // the body is a merge patch
   std::vector<Upload> uploads;
   std::size_t count = 1;
   std::string errors;               // for several rows: the member that names the row refused by the database
   std::span<const Source> refused;  // sources of the refused statement
   const Source* missing = nullptr;  // has no value, and the database refuses NULL
+  // PATCH of a table: keeps the current statement, and those that returned other columns than were prepared.
+  std::shared_ptr<const WritePlan::Step> step;
+  std::vector<std::shared_ptr<const WritePlan::Step>> changed;
+};
+
+struct WriteEndpoint::MergedRow {
+  std::vector<Value> values;
+  std::forward_list<std::string> texts;
 };
 
 struct WriteEndpoint::Outcome {
@@ -296,7 +311,11 @@ core::Task<http::Response> WriteEndpoint::run(http::Exchange& exchange, Preferen
     rows.has_body = request.body != nullptr;
     if (!rows.has_body) co_return http::problem(400, "The request has no body.");
     rows.format = body_format(request);
-    if (!takes(plan_->shape, rows.format)) co_return refuse_type(plan_->shape);
+    rows.merges = rows.format == BodyFormat::merge_patch && plan_->patch;
+    if (rows.merges) rows.format = BodyFormat::json;
+    if (!takes(plan_->shape, rows.format)) {
+      co_return refuse_type(request.method, plan_->shape, plan_->patch.has_value());
+    }
     if (announces_more(request, plan_->body_limit)) co_return refuse_length();
     if (plan_->more_body != 0) request.body->allow_more(plan_->more_body);
     // Counted twice, because the reader of the rows has a copy.
@@ -458,6 +477,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     co_return outcome;
   }
+  MergedRow merged;
   std::size_t counted = 1;  // entries of outcome.written already counted; the first is not counted
   for (std::size_t row = 0; row < rows.count; ++row) {
     if (row != 0) {
@@ -471,8 +491,17 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       }
       take_row();
     }
+    if (rows.merges) {
+      if (auto done = co_await merge(exchange, values, *transaction, merged); !done) {
+        rows.refused = plan.main.sources;
+        co_return std::unexpected(std::move(done.error()));
+      }
+      values = merged.values;
+    }
+    if (plan.patch) rows.step = patches_.of(*plan.patch, values, rows.uploads);
+    const WritePlan::Step& step = plan.patch ? *rows.step : plan.main;
     arguments.clear();
-    if (auto bound = binder.bind(plan.main.sources, exchange, values, arguments); !bound) {
+    if (auto bound = binder.bind(step.sources, exchange, values, arguments); !bound) {
       outcome.refusal = refuse_value(bound.error());
       co_return outcome;
     }
@@ -500,14 +529,15 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
       (void)binder.bind(plan.main.sources, exchange, values, arguments);
       outcome.created = true;
     }
-    auto done = co_await (last ? transaction->finish(plan.main.statement, arguments, plan.object ? 1 : SIZE_MAX)
-                               : transaction->execute(plan.main.statement, arguments));
+    auto done = co_await (last ? transaction->finish(step.statement, arguments, plan.object ? 1 : SIZE_MAX)
+                               : transaction->execute(step.statement, arguments));
     if (!done) {
-      note_refusal(done.error(), plan.main.sources, arguments);
+      note_refusal(done.error(), step.sources, arguments);
       // Another transaction has inserted the row meanwhile. A retry can replace it.
       if (plan.update_first && done.error().sqlstate == "23505") done.error().failure = sql::Failure::conflict;
       co_return std::unexpected(std::move(done.error()));
     }
+    if (plan.patch) take_columns_of_main(*done, rows);
     if (plan.inserts_row && done->nothing(!plan.main.statement.columns.empty())) {
       outcome.refusal = refuse_left_out(reader.get());
       co_return outcome;
@@ -515,6 +545,38 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     outcome.add(std::move(*done));
   }
   co_return outcome;
+}
+
+core::Task<sql::Result<void>> WriteEndpoint::merge(const http::Exchange& exchange, std::span<const Value> row,
+                                                   sql::Transaction& transaction, MergedRow& merged) const {
+  const PatchPlan& patch = *plan_->patch;
+  merged.texts.clear();
+  merged.values.assign(row.begin(), row.end());
+  Binder binder;
+  std::vector<sql::Argument> arguments;
+  // A value that cannot be bound is refused with the UPDATE.
+  if (!patch.merges(row) || !binder.bind(patch.current().sources, exchange, row, arguments))
+    co_return sql::Result<void>{};
+  const auto found = co_await transaction.execute(patch.current().statement, arguments);
+  if (!found) co_return std::unexpected(found.error());
+  if (found->rows.rows > 1) {
+    co_return std::unexpected(sql::Error{sql::Failure::statement, {}, "more than one row for a merge patch", 0});
+  }
+  if (found->rows.rows == 1) patch.merge(found->rows.row(0), merged.values, merged.texts);
+  co_return sql::Result<void>{};
+}
+
+// The statement of a PATCH may be destroyed before the answer is made, and with it its list of columns.
+void WriteEndpoint::take_columns_of_main(sql::Written& written, Rows& rows) const {
+  const auto& columns = plan_->main.statement.columns;
+  if (columns.empty()) {  // PatchSql::read says that the row exists, and the UPDATE would have counted it
+    written.changes += written.rows.rows;
+    written.rows = {};
+  } else if (written.rows.columns.data() == rows.step->statement.columns.data()) {
+    written.rows.columns = columns;
+  } else {
+    rows.changed.push_back(rows.step);
+  }
 }
 
 core::Task<sql::Result<std::optional<http::Response>>> WriteEndpoint::compare(const http::Exchange& exchange,

@@ -11,6 +11,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/patch_steps.h"
 #include "api/query_names.h"
 #include "api/require.h"
 #include "api/role.h"
@@ -53,10 +54,7 @@ class LocationPattern {
 
 // A prepared writing method. Immutable, shared by all cores.
 struct WritePlan {
-  struct Step {
-    sql::Statement statement;
-    std::vector<Source> sources;  // in the order of the statement's parameters
-  };
+  using Step = WriteStep;
 
   // `statements`: those of `before`, then the one that replaces a row if `updates_first` is set, then the method's own.
   // All are prepared with declared_parameters().
@@ -64,6 +62,8 @@ struct WritePlan {
             const http::Pattern& pattern, std::vector<sql::Statement> statements, bool updates_first = false);
   // Takes the types of the columns that are written, which decide how values are written.
   void take_types(const sql::Table& table);
+  // Call it last. The statements are prepared from PatchSql::read and PatchSql::current.
+  void take_patch(PatchSql sql, sql::Dialect dialect, sql::Statement read, std::optional<sql::Statement> current);
   [[nodiscard]] std::string_view credential() const;                       // as for log_text()
   [[nodiscard]] std::vector<std::span<const Source>> all_sources() const;  // of all statements
   // Where the statements' values come from. Decides the answer when the database refuses them.
@@ -90,7 +90,8 @@ struct WritePlan {
   std::vector<Step> before;
   std::optional<Step> update_first;  // if it finds no row, `main` inserts
   Step main;
-  Shape shape;  // of the body, which is not read if there are neither names nor uploads
+  std::optional<PatchPlan> patch;  // PATCH of a table: replaces `main` by the statement that a row requires
+  Shape shape;                     // of the body, which is not read if there are neither names nor uploads
   std::vector<Echo> echoes;
   UploadPlan uploads;
   std::optional<LocationPattern> location;
@@ -130,6 +131,7 @@ class WriteEndpoint final : public http::Handler {
  private:
   struct Rows;
   struct Outcome;
+  struct MergedRow;
 
   [[nodiscard]] core::Task<http::Response> run(http::Exchange& exchange, Preference preference);
   [[nodiscard]] core::Task<sql::Result<Outcome>> write(const http::Exchange& exchange, const Conditions& conditions,
@@ -138,6 +140,10 @@ class WriteEndpoint final : public http::Handler {
   [[nodiscard]] core::Task<sql::Result<std::optional<http::Response>>> compare(const http::Exchange& exchange,
                                                                                const Conditions& conditions,
                                                                                sql::Transaction& transaction) const;
+  // Merges the objects of a merge patch (RFC 7396) into the row's current values.
+  [[nodiscard]] core::Task<sql::Result<void>> merge(const http::Exchange& exchange, std::span<const Value> row,
+                                                    sql::Transaction& transaction, MergedRow& merged) const;
+  void take_columns_of_main(sql::Written& written, Rows& rows) const;
   [[nodiscard]] std::size_t broken_field(const sql::BrokenRule& rule, std::span<const Source> sources) const;
   [[nodiscard]] std::expected<void, ValueFault> bind_before(Binder& binder, const http::Exchange& exchange,
                                                             std::span<const Value> row) const;
@@ -150,6 +156,7 @@ class WriteEndpoint final : public http::Handler {
   Failures failures_;
   std::vector<http::BlobStore*> stores_;
   const Retries retries_;
+  PatchSteps patches_;
 };
 
 }  // namespace sluice::api

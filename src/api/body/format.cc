@@ -41,8 +41,7 @@ std::optional<BodyFormat> format_of(std::string_view type, std::string_view subt
   if (same_name(subtype, "x-ndjson") || same_name(subtype, "ndjson")) return BodyFormat::ndjson;
   if (same_name(subtype, "csj")) return BodyFormat::csj;
   if (same_name(subtype, "x-www-form-urlencoded")) return BodyFormat::form;
-  // RFC 6839, 3.1.
-  if (subtype.size() > 5 && same_name(subtype.substr(subtype.size() - 5), "+json")) return BodyFormat::json;
+  if (same_name(subtype, "merge-patch+json")) return BodyFormat::merge_patch;
   return std::nullopt;
 }
 
@@ -93,7 +92,7 @@ std::optional<BodyFormat> body_format(const http::Request& request) {
 }
 
 std::string_view accepted_types() {
-  return "application/json, application/*+json, application/x-ndjson, application/ndjson, text/csv, application/csj, "
+  return "application/json, application/x-ndjson, application/ndjson, text/csv, application/csj, "
          "application/x-www-form-urlencoded";
 }
 

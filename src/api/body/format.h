@@ -15,7 +15,8 @@ namespace sluice::api {
 //   csv     RFC 4180 with a header line; an empty field is null, "" an empty string, as PostgreSQL's COPY reads it
 //   csj     a line of the names, then a line per row: JSON values between commas, without brackets
 //   form    name=value&..., one row
-enum class BodyFormat : std::uint8_t { json, ndjson, csv, csj, form };
+//   merge_patch  as json; RFC 7396, for a PATCH of a table
+enum class BodyFormat : std::uint8_t { json, ndjson, csv, csj, form, merge_patch };
 
 // The format of a Content-Type (RFC 9110, 8.3). Types, names of parameters and charsets are case-insensitive. Returns
 // nullopt, which leads to a 415, for another type, for a charset other than UTF-8 or its subset US-ASCII, for
@@ -26,7 +27,7 @@ enum class BodyFormat : std::uint8_t { json, ndjson, csv, csj, form };
 // disagree on which one applies, and if the body has a Content-Encoding, which is not supported.
 [[nodiscard]] std::optional<BodyFormat> body_format(const http::Request& request);
 
-// The types that body_format() accepts, as a value for Accept-Post and Accept-Patch.
+// The types that body_format() accepts everywhere, so all but merge_patch, as a value for Accept-Post.
 [[nodiscard]] std::string_view accepted_types();
 
 }  // namespace sluice::api

@@ -1,5 +1,6 @@
 #include "api/body/row_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/body/csj_reader.h"
@@ -9,9 +10,12 @@
 
 namespace sluice::api {
 
-std::unique_ptr<RowReader> RowReader::make(BodyFormat format, const Shape& shape, const RowLimits& limits) {
+std::unique_ptr<RowReader> RowReader::make(BodyFormat format, const Shape& shape, const RowLimits& given) {
+  RowLimits limits = given;
+  limits.columns = std::max(limits.columns, shape.names.size());
   switch (format) {
     case BodyFormat::json:
+    case BodyFormat::merge_patch:
       return std::make_unique<JsonReader>(shape, limits);
     case BodyFormat::ndjson:
       return std::make_unique<NdjsonReader>(shape, limits);

@@ -50,7 +50,8 @@ struct RowFault {
 struct RowLimits {
   std::size_t row_bytes = 1 << 20;  // of the row's text in the body, without separators
   std::size_t depth = 64;           // of nested objects and arrays; the row itself counts as the first
-  std::size_t columns = 1000;       // fields of an object that are read; columns of a header; pairs of a form
+  // Fields of an object that are read; columns of a header; pairs of a form. At least as many as the shape has names.
+  std::size_t columns = 1000;
 };
 
 // Reads the rows of one request body. Call feed() with received bytes, next() until it returns need_more, and finish()

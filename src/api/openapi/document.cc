@@ -687,7 +687,8 @@ class Maker {
   enum class Taken : std::uint8_t { one, list, either };
 
   // The body in every accepted format. `given`: the configured schema of the object, or null.
-  Json request_body(const Json& object, const Json& form, Taken taken, const schema::Schema* given) {
+  Json request_body(const Json& object, const Json& form, Taken taken, const schema::Schema* given,
+                    bool merges = false) {
     const std::string name = schema_name("Body");
     const Json one = reference("schemas", name);
     schemas_.emplace_back(
@@ -695,6 +696,7 @@ class Maker {
     const Json either = {{"anyOf", Array{one, list_of(one)}}};
     const Json json = taken == Taken::one ? one : taken == Taken::list ? list_of(one) : either;
     Object all = {content("application/json", json)};
+    if (merges) all.push_back(content("application/merge-patch+json", json));
     add_texts(all, {});
     if (taken == Taken::list) return body(std::move(all));
     std::string form_name = name;
@@ -752,8 +754,8 @@ class Maker {
     } else if (has_body) {
       const Taken taken = plan.one_row ? Taken::one : Taken::either;
       const auto schema = [&](Null nulls) { return whole_body ? of_type("object") : fields.schema(nulls); };
-      operation.emplace_back("requestBody",
-                             request_body(schema(Null::possible), schema(Null::never), taken, plan.schema.get()));
+      operation.emplace_back("requestBody", request_body(schema(Null::possible), schema(Null::never), taken,
+                                                         plan.schema.get(), plan.patch.has_value()));
     }
 
     Object responses;

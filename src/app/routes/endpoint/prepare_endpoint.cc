@@ -1,6 +1,7 @@
 #include "app/routes/endpoint/prepare_endpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "sql/compared.h"
 #include "sql/plain_columns.h"
 #include "sql/reading.h"
+#include "sql/tokens.h"
 
 namespace sluice::app {
 namespace {
@@ -231,7 +233,8 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
     prepare_set(method, writing, named, *table);
     return;
   }
-  auto made = api::make_table_sql(method, writing, made_.pattern, dialect_, *table);
+  auto made =
+      api::make_table_sql(method, writing, made_.pattern, dialect_, *table, raised_version(method, writing, *table));
   if (!made) {
     complain(writing.table.position, made.error());
     whole_ = false;
@@ -242,7 +245,38 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   const bool updates_first = !made->update_first.empty();
   if (updates_first) texts.emplace_back(std::move(made->update_first), writing.table.position);
   texts.emplace_back(std::move(made->sql), writing.table.position);
-  prepare_statements(method, writing, named, std::move(texts), updates_first);
+  prepare_statements(method, writing, named, std::move(texts), updates_first, std::move(made->patch));
+}
+
+std::string EndpointPreparation::raised_version(http::Method method, const api::MethodOptions& writing,
+                                                const sql::Table& table) {
+  const std::string& version = options_.version.value;
+  if ((method != http::Method::put && method != http::Method::patch) || !current_ || current_->version.is_whole_row() ||
+      !table.has_indices) {
+    return {};
+  }
+  // `get` may give the column another name.
+  const auto& columns = made_.get->statement.columns;
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(columns, version, &sql::Column::name) - columns.begin());
+  const auto plain = sql::plain_columns(options_.get.value, dialect_);
+  const bool is_renamed =
+      plain && plain->items.size() == columns.size() && plain->items[place].kind == sql::PlainColumns::Kind::column;
+  const sql::TableColumn* column = is_renamed ? table.find(plain->items[place].name) : nullptr;
+  if (column == nullptr) column = table.find(version);
+  if (column == nullptr || column->generated) return {};  // as xmin::text does, it changes without an assignment
+  const auto listed = std::ranges::find(writing.columns, column->name, [](const auto& one) { return one.name.value; });
+  const bool is_listed = listed != writing.columns.end();
+  if (is_listed && listed->value.key) return {};
+  if (!api::next_version(dialect_, *column).empty()) return column->name;
+  if (!is_listed && !table.updates_trigger) {
+    complain(options_.version.position,
+             fmt::format("{} writes {}, and nothing changes its column \"{}\" then: Sluice can raise integers and set "
+                         "times, but the column's type is \"{}\"",
+                         http::name_of(method), table.name, column->name, column->type),
+             "take a column of another type, version = \"*\", or add a trigger that changes the column");
+  }
+  return {};
 }
 
 // Only a warning, because a trigger may set the column.
@@ -313,7 +347,18 @@ void EndpointPreparation::check_guards(const api::Guards* guards, std::span<cons
 
 void EndpointPreparation::prepare_statements(http::Method method, const api::MethodOptions& writing,
                                              const api::MethodOptions& named, std::vector<Located<std::string>> texts,
-                                             bool updates_first) {
+                                             bool updates_first, std::optional<api::PatchSql> patch) {
+  const auto prepare_own = [&](const std::string& text) {
+    auto prepared = loop_.run(database_.prepare_writing(text, declared_));
+    if (!prepared) prepared.error().position = 0;
+    return take(writing.table, std::move(prepared));
+  };
+  std::optional<sql::Statement> read;
+  std::optional<sql::Statement> current;
+  if (patch) {
+    if (!(read = prepare_own(patch->read))) return;
+    if (!patch->current.empty() && !(current = prepare_own(patch->current))) return;
+  }
   std::vector<sql::Statement> statements;
   for (const auto& text : texts) {
     auto prepared = loop_.run(database_.prepare_writing(text.value, declared_));
@@ -325,6 +370,7 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   config::check_columns(options_, texts.back(), statements.back().columns, errors_);
   // For a generated statement only the returned columns matter.
   const sql::Table* const table = writing.table.value.empty() ? nullptr : &made_.tables.back().second;
+  for (const auto& text : texts) check_system_columns(text, table);
   learn_never_null(method,
                    table != nullptr ? "DELETE FROM " + table->name + " RETURNING " + writing.returning.value
                                     : statements.back().text,
@@ -354,8 +400,38 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   if (const auto guards = guards_of(&writing, made->uploads.empty())) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
   check_guards(made->guards.get(), made->shape.names, writing);
+  if (patch) made->take_patch(std::move(*patch), dialect_, std::move(*read), std::move(current));
   if (made->current) made->query.add(made->current->sources);
   made_.writes.push_back(std::move(made));
+}
+
+// PostgreSQL prepares an INSERT into a partitioned table that returns such a column, and fails when it executes it.
+void EndpointPreparation::check_system_columns(const Located<std::string>& text, const sql::Table* known) {
+  if (dialect_ != sql::Dialect::postgres) return;
+  const sql::Tokens tokens(text.value, sql::Tokens::Case::kept);
+  if (!tokens.is_word(0, "insert") || !tokens.is_word(1, "into") || !tokens.is_identifier(2)) return;
+  std::size_t at = 2;
+  while (at < tokens.size() && !tokens.is_word(at, "returning")) ++at;
+  constexpr std::array<std::string_view, 4> failing{"xmin", "xmax", "cmin", "cmax"};
+  const auto is_failing = [&](std::size_t i) {
+    return std::ranges::any_of(failing, [&](std::string_view name) { return tokens.is_word(i, name); });
+  };
+  while (at < tokens.size() && !is_failing(at)) ++at;
+  if (at == tokens.size()) return;
+  std::optional<sql::Table> read;
+  if (known == nullptr) {
+    std::string name(tokens[2].text);
+    if (tokens.is_sign(3, ".") && tokens.is_identifier(4)) name += "." + std::string(tokens[4].text);
+    auto described = loop_.run(sql::describe_table(database_, dialect_, std::move(name)));
+    if (!described) return;
+    read = std::move(*described);
+    known = &*read;
+  }
+  if (!known->is_partitioned) return;
+  complain(text.position,
+           fmt::format("{} is partitioned, and PostgreSQL cannot return {} of a row that it inserts into such a table",
+                       known->name, tokens[at].text),
+           "return a column of the table, such as a counter, or use version = \"*\"");
 }
 
 template <class WritePlan>
@@ -398,6 +474,9 @@ void EndpointPreparation::take_unwritten_fields(WritePlan& made, const api::Meth
   };
   for (const auto& column : writing.columns) {
     if (column.value.ignored.value) take(column.name.value);
+    // A version that the body repeats, because UPDATE sets it to another value.
+    const api::Source source = api::column_source(column, made_.pattern);
+    if (source.from == api::From::body && !source.key.empty()) take(source.key);
   }
   for (const auto& param : options_.params) {
     if (!param.value.ignored.value) continue;

@@ -12,6 +12,7 @@
 #include "api/changes/handler.h"
 #include "api/endpoint.h"
 #include "api/set_endpoint.h"
+#include "api/table_sql.h"
 #include "api/write_endpoint.h"
 #include "app/config/values.h"
 #include "app/routes/preparation.h"
@@ -58,7 +59,14 @@ class EndpointPreparation {
   void prepare_set(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                    const sql::Table& table);
   void prepare_statements(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
-                          std::vector<Located<std::string>> texts, bool updates_first);
+                          std::vector<Located<std::string>> texts, bool updates_first,
+                          std::optional<api::PatchSql> patch = {});
+  // The column of the table that the statements of a PATCH or PUT raise, because it is the endpoint's version; empty:
+  // none.
+  [[nodiscard]] std::string raised_version(http::Method method, const api::MethodOptions& writing,
+                                           const sql::Table& table);
+  // Reports an INSERT that cannot return the system columns that it names. `known`: its table; null if it is not known.
+  void check_system_columns(const Located<std::string>& text, const sql::Table* known);
   [[nodiscard]] bool settle_uploads(api::WritePlan& plan, const api::MethodOptions& writing);
   void check_values();
   struct StoredColumn {
