@@ -10,6 +10,7 @@
 #include "app/config/text.h"
 #include "base/time.h"
 #include "gateway/jwt/token.h"
+#include "sql/options.h"
 
 namespace sluice::app {
 namespace {
@@ -157,6 +158,11 @@ Command parse_command_line(int argc, const char* const* argv) {
   store->require_subcommand(1);
   CLI::App* gc = store->add_subcommand("gc", "Remove unused files, as defined by `used` and `grace`");
   gc->add_flag("--dry-run", command.dry_run, "List the files that would be removed, and remove nothing");
+  gc->add_option("--url", command.url,
+                 "The URL to read the database with, instead of the configuration's: for a login that may read every "
+                 "table that `used` names")
+      ->option_text("URL")
+      ->check([](const std::string& text) { return sql::DatabaseOptions::check_url(text); });
   gc->callback([&] { command.action = Command::Action::store_gc; });
   for (CLI::App* with_file : {serve, check, gc}) {
     with_file->add_option("FILE", command.file, "The configuration file")

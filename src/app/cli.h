@@ -47,6 +47,7 @@ struct Command {
   KeysCommand keys;
   TokenCommand token;
   bool dry_run = false;
+  std::string url;  // store_gc: the database's; empty: that of the configuration
   std::string admin = "http://127.0.0.1:8081";
   std::string text;
 };

@@ -39,6 +39,7 @@ TEST(CommandLine, Commands) {
   EXPECT_FALSE(parse({"store", "gc"}).dry_run);
   EXPECT_EQ(parse({"store", "gc", "--dry-run", "a.toml"}).file, "a.toml");
   EXPECT_TRUE(parse({"store", "gc", "--dry-run", "a.toml"}).dry_run);
+  EXPECT_EQ(parse({"store", "gc", "--url", "postgres://a@b/c"}).url, "postgres://a@b/c");
   EXPECT_EQ(parse({"store"}).action, Command::Action::usage_error);
   EXPECT_EQ(parse({"reference"}).action, Command::Action::reference);
   EXPECT_EQ(parse({"hash-password"}).action, Command::Action::hash_password);

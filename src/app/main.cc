@@ -84,7 +84,8 @@ int run(Command command) {
     std::fputs(config.error().text().c_str(), stderr);
     return exit_configuration;
   }
-  if (command.action == Command::Action::store_gc) return collect_garbage(*config, command.dry_run, stdout, stderr);
+  if (command.action == Command::Action::store_gc)
+    return collect_garbage(*config, command.dry_run, command.url, stdout, stderr);
   const auto plan =
       prepare(*config, command.action == Command::Action::serve || command.action == Command::Action::proxy);
   if (!plan) {

@@ -41,7 +41,9 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
                                                                           const std::string& text, bool is_sqlite,
                                                                           Instant deadline) {
   const auto said = [](const sql::Error& error) {
-    return error.sqlstate.empty() ? error.message : error.message + " (" + error.sqlstate + ")";
+    if (error.sqlstate.empty()) return error.message;
+    const std::string hint = error.sqlstate == "42501" ? "; --url names a login with more rights" : "";
+    return error.message + " (" + error.sqlstate + ")" + hint;
   };
   auto statement = co_await database.prepare(text, {});
   if (!statement) co_return std::unexpected(said(statement.error()));
@@ -75,7 +77,12 @@ core::Task<std::expected<std::vector<Digest>, std::string>> hashes_in_use(sql::D
 
 }  // namespace
 
-int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, std::FILE* errors) {
+int collect_garbage(const config::Config& config, bool dry_run, const std::string& url, std::FILE* out,
+                    std::FILE* errors) {
+  if (!url.empty() && config.options.databases.size() > 1) {
+    fmt::print(errors, "sluice: --url is for a configuration with one database\n");
+    return exit_usage;
+  }
   Loop loop;
   int code = exit_ok;
   std::size_t looked_at = 0;
@@ -95,13 +102,18 @@ int collect_garbage(const config::Config& config, bool dry_run, std::FILE* out, 
         std::time(nullptr) - std::chrono::duration_cast<std::chrono::seconds>(store.grace).count();
     const auto database = std::ranges::find(config.options.databases, store.database.value,
                                             [](const auto& one) -> const std::string& { return one.name.value; });
-    auto opened = sql::open_database(database->value, *loop.reactor, loop.mailbox, loop.threads, nullptr);
+    sql::DatabaseOptions options = database->value;
+    if (!url.empty()) {
+      options.url.value = url;
+      options.folder.clear();
+    }
+    auto opened = sql::open_database(options, *loop.reactor, loop.mailbox, loop.threads, nullptr);
     if (!opened) {
       failed(opened.error().message);
       continue;
     }
-    const auto used = loop.run(
-        hashes_in_use(**opened, store.used.value, database->value.is_sqlite(), loop.reactor->now() + query_patience));
+    const auto used =
+        loop.run(hashes_in_use(**opened, store.used.value, options.is_sqlite(), loop.reactor->now() + query_patience));
     if (!used) {
       failed("\"used\": " + used.error());
       continue;

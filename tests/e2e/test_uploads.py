@@ -366,7 +366,18 @@ get = "SELECT 1"
     os.utime(folder / ("c" * 62), (1, 1))
     ran = subprocess.run([SLUICE, "store", "gc", "gc.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=30)
     assert ran.returncode == 1 and "42501" in ran.stderr and "nothing is removed" in ran.stderr, ran.stderr
+    assert "--url" in ran.stderr
     assert (folder / ("c" * 62)).exists()
+
+    # The owner of the tables is another login.
+    ran = subprocess.run([SLUICE, "store", "gc", "gc.toml", "--url", postgres.url()], cwd=tmp_path,
+                         capture_output=True, text=True, timeout=30)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    assert ran.stdout == "store pictures: 1 files, 0 in use, 0 unused and younger than 1d, 1 removed (1 bytes)\n"
+    assert not (folder / ("c" * 62)).exists()
+    wrong = subprocess.run([SLUICE, "store", "gc", "gc.toml", "--url", "mysql://a/b"], cwd=tmp_path,
+                           capture_output=True, text=True, timeout=30)
+    assert wrong.returncode == 2 and "postgres://" in wrong.stderr, wrong.stderr
 
 
 def test_the_description_says_what_is_sent(people):
