@@ -1,4 +1,5 @@
 """`sluice test`: the examples' own tests on both databases, and the output for tests that fail."""
+import json
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from conftest import FILMS, ROOT, SLUICE
+from tokens import Ec, Rsa, Secret, soon
 
 CONFIG = '''
 [database.main]
@@ -314,3 +316,88 @@ changes = {{ notify = "films_changed", tables = ["films"] }}
     suite.write("sluice.toml", config % "")
     run = suite.call("t.sluicetest", "--database", "sqlite" if suite.kind == "postgres" else postgres.url())
     assert run.returncode == 0 and len(points(run.stdout)) == 2, run.stdout + run.stderr
+
+
+GUARDED = '''
+[database.main]
+url = "sqlite:never-opened.db"
+%s
+[[endpoint]]
+path = "/me"
+get = "SELECT CAST(:me AS text) AS me, CAST(:role AS text) AS role"
+params.me = { from = "claim.sub" }
+params.role = { from = "claim.role" }
+use = ["auth"]
+'''
+POLICY = '[policy.auth]\ntype = "jwt"\nissuer = "https://issuer.example"\naudience = "films"\n'
+TOKENS = '''
+[[step]]
+request = "GET /me"
+status = 401
+[[step]]
+request = "GET /me"
+token = { sub = "ada", role = "${wanted}" }
+exact = [{ me = "ada", role = "editor" }]
+set = { last = "body.0.me" }
+[[step]]
+request = "GET /me"
+token = { sub = "${last}-2" }
+expect = [{ me = "ada-2", role = "#null" }]
+[[step]]
+request = "GET /me"
+token = { sub = "ada", exp = 1 }
+status = 401
+[[step]]
+request = "GET /me"
+token = { sub = "ada", aud = "else" }
+status = 401
+'''
+
+
+@pytest.mark.parametrize("keys", [
+    'secret = "0123456789abcdef0123456789abcdef"', 'secret_file = "auth.secret"',
+    'secret = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"\nalgorithms = ["RS256", "HS512"]',
+    'public_key = "rsa.pem"', 'jwks = "keys.json"\nalgorithms = ["ES256"]',
+    'jwks_url = "http://127.0.0.1:1/jwks.json"', 'secret = "0123456789abcdef0123456789abcdef"\nfrom = ["query.t", "cookie.t"]',
+    'secret = "0123456789abcdef0123456789abcdef"\nfrom = ["header.X-Token"]'])
+def test_tokens_are_signed_without_an_issuer(suite, keys):
+    suite.write("auth.secret", "fedcba9876543210fedcba9876543210\n")
+    suite.write("rsa.pem", Rsa().public_pem.decode())
+    suite.write("keys.json", json.dumps({"keys": [Ec().jwk("k")]}))
+    suite.write("sluice.toml", GUARDED % (POLICY + keys))
+    ran = suite.run(TOKENS, head=HEAD + '[variables]\nwanted = "editor"\n')
+    assert ran.returncode == 0 and ran.stdout.endswith("1..5\n"), ran.stdout + ran.stderr
+
+
+def test_a_token_of_the_real_issuer_is_still_accepted(suite):
+    secret = Secret()
+    suite.write("sluice.toml", GUARDED % f'[policy.auth]\ntype = "jwt"\nsecret = "{secret.secret}"')
+    ran = suite.run(f'''
+[[step]]
+request = "GET /me"
+headers = {{ Authorization = "Bearer {secret.token(soon())}" }}
+expect = [{{ me = "ada" }}]
+[[step]]
+request = "GET /me"
+token = {{ sub = "eve" }}
+expect = [{{ me = "eve" }}]
+''', head=HEAD + '[headers]\nAuthorization = "Bearer x"\n')
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("policies, step, says", [
+    ("", 'token = { sub = "1" }', 'the configuration has no policy of type "jwt"'),
+    (POLICY + 'secret = "0123456789abcdef0123456789abcdef"\n' + POLICY.replace("auth", "more")
+     + 'secret = "0123456789abcdef0123456789abcdef"\n', 'token = { sub = "1" }', 'which policy the token is for'),
+    (POLICY + 'secret = "0123456789abcdef0123456789abcdef"\n', 'token = { sub = "1" }\ntoken_policy = "auht"',
+     'no [policy.auht] has the type "jwt"'),
+    (POLICY + 'secret = "0123456789abcdef0123456789abcdef"\n', 'token = "1"', "a table of claims"),
+    (POLICY + 'secret = "0123456789abcdef0123456789abcdef"\n', 'token_policy = "auth"', '"token_policy" is for'),
+    (POLICY + 'secret = "0123456789abcdef0123456789abcdef"\nfrom = ["query.t"]\n', 'token = { sub = "1" }',
+     "from the query string only"),
+])
+def test_a_token_that_cannot_be_signed_is_an_error_of_the_file(suite, policies, step, says):
+    config = GUARDED % policies
+    suite.write("sluice.toml", config if policies else CONFIG % SLOW[suite.kind])
+    ran = suite.run(f'[[step]]\nrequest = "GET /me"\n{step}\n')
+    assert ran.returncode == 3 and says in ran.stderr, ran.stdout + ran.stderr

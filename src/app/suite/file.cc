@@ -131,6 +131,15 @@ class Checker {
     }
     check_text(*options.request);
     check_fields(options.headers);
+    if (options.token) {
+      check_value(*options.token);
+      step.token = json_of(*options.token, Side::request, suite_.source, errors_);
+      if (step.token->kind != Json::Kind::object) {
+        complain(options.token->position, "a token is a table of claims", "write token = { sub = \"1\" }");
+      }
+    } else if (!options.token_policy.value.empty()) {
+      complain(options.token_policy.position, "\"token_policy\" is for a \"token\"");
+    }
     if (options.json.has_value() + options.body.has_value() + options.body_file.has_value() + !options.form.empty() >
         1) {
       complain(options.position, "a request has one body: \"json\", \"body\", \"body_file\" or \"form\"");
@@ -161,6 +170,7 @@ class Checker {
     const auto only_requests = [&](bool is_there, Position position, std::string_view key) {
       if (is_there) complain(position, fmt::format("\"{}\" is for a request", key));
     };
+    only_requests(options.token.has_value(), options.token ? options.token->position : Position{}, "token");
     only_requests(options.json.has_value(), options.json ? options.json->position : Position{}, "json");
     only_requests(options.body.has_value(), options.body ? options.body->position : Position{}, "body");
     only_requests(options.body_file.has_value(), options.body_file ? options.body_file->position : Position{},

@@ -21,7 +21,8 @@ struct Step {
   [[nodiscard]] bool is_request() const { return options.request.has_value(); }
   std::string method;  // of the request
   std::string target;
-  std::optional<Json> json;  // the body
+  std::optional<Json> token;  // the claims of the request's token
+  std::optional<Json> json;   // the body
 
   std::vector<std::pair<std::string, Json>> expect_headers;
   std::optional<Json> text;

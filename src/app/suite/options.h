@@ -63,6 +63,8 @@ struct StepOptions {
 
   std::optional<Located<std::string>> request;
   Texts headers;
+  std::optional<config::Value> token;
+  Located<std::string> token_policy;  // once loaded, the name of a policy of type "jwt" if there is a token
   std::optional<config::Value> json;
   std::optional<Located<std::string>> body;
   std::optional<Located<std::string>> body_file;
@@ -94,6 +96,11 @@ struct StepOptions {
     v.field("headers", &StepOptions::headers,
             "Header fields of the request, in addition to the file's `headers`. A field with an empty value is not "
             "sent.");
+    v.field("token", &StepOptions::token,
+            "The claims of a signed token that the request carries: `{ sub = \"1\" }`. The server accepts its "
+            "signature.");
+    v.field("token_policy", &StepOptions::token_policy,
+            "The policy of type `jwt` that the token is for. If the configuration has only one, it is the default.");
     v.field("json", &StepOptions::json, "The body, sent as `application/json`.");
     v.field("body", &StepOptions::body, "The body, sent as it is. Set its Content-Type in `headers`.");
     v.field("body_file", &StepOptions::body_file,

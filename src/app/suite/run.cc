@@ -26,6 +26,7 @@
 #include "app/suite/signals.h"
 #include "app/suite/step.h"
 #include "app/suite/tap.h"
+#include "app/suite/token.h"
 #include "core/reactor.h"
 
 namespace sluice::app::suite {
@@ -90,6 +91,31 @@ struct Loaded {
   std::map<DatabaseKind, config::Config> configs;
 };
 
+// Chooses the only policy if none is named.
+void choose_policy(StepOptions& step, const app::Options& options, config::Errors& errors) {
+  Located<std::string>& chosen = step.token_policy;
+  std::vector<std::string_view> names;
+  for (const auto& [name, policy] : options.policies) {
+    if (policy.is<gateway::jwt::Options>()) names.push_back(name.value);
+  }
+  const Position position = step.token->position;
+  if (chosen.value.empty() && names.size() != 1) {
+    errors.list.push_back({position,
+                           names.empty() ? "the configuration has no policy of type \"jwt\""
+                                         : "this step must say which policy the token is for",
+                           names.empty() ? "" : fmt::format("add token_policy = \"{}\"", names[0])});
+    return;
+  }
+  if (chosen.value.empty()) chosen.value = names[0];
+  if (std::ranges::find(names, chosen.value) == names.end()) {
+    errors.list.push_back({chosen.position, fmt::format("no [policy.{}] has the type \"jwt\"", chosen.value),
+                           config::did_you_mean(chosen.value, names)});
+  } else if (!place_of_tokens(options.policies[*options.find_policy(chosen.value)].value.of<gateway::jwt::Options>())) {
+    errors.list.push_back(
+        {position, fmt::format("[policy.{}] takes tokens from the query string only", chosen.value), ""});
+  }
+}
+
 std::expected<Loaded, std::string> load(const std::string& path, std::span<const Target> targets) {
   auto suite = load_suite(path);
   if (!suite) return std::unexpected(suite.error().text());
@@ -117,6 +143,7 @@ std::expected<Loaded, std::string> load(const std::string& path, std::span<const
   };
   for (const auto& database : suite->options.databases) check(database.name);
   for (Step& step : suite->steps) {
+    if (step.token) choose_policy(step.options, config->options, errors);
     if (step.is_request()) continue;
     Located<std::string>& name = step.options.database;
     if (!name.value.empty()) {
@@ -205,6 +232,9 @@ class Run {
       }
     }
     for (auto& [name, store] : config.options.stores) store.path.value = folder_.path() + "/store-" + name.value;
+    auto tokens = Tokens::make(suite_, config.options);
+    if (!tokens) return fail_to_begin("tokens are signed", tokens.error(), exit_configuration);
+    tokens_ = std::move(*tokens);
     if (auto started = server_.start(std::move(config), deadline, signals_); !started) {
       return fail_to_begin(suite_.options.config.value + " is served", started.error().text, started.error().exit_code);
     }
@@ -222,7 +252,7 @@ class Run {
     const Instant deadline = now() + step.options.timeout.value_or(suite_.options.timeout);
     StepRun step_run(suite_, step, variables);
     if (step.is_request()) {
-      step_run.run_request(server_.address(), deadline, signals_);
+      step_run.run_request(server_.address(), tokens_, deadline, signals_);
     } else {
       step_run.run_statement(*databases_.at(step.options.database.value), deadline);
     }
@@ -276,6 +306,7 @@ class Run {
   Folder folder_;
   std::unique_ptr<core::Reactor> reactor_;
   std::map<std::string, std::unique_ptr<Database>> databases_;
+  Tokens tokens_;
   Server server_;  // destroyed first, because it uses the databases
 };
 

@@ -166,13 +166,18 @@ bool StepRun::prepare_body(RequestText& request) {
   return true;
 }
 
-void StepRun::run_request(const core::Address& server, Instant deadline, Signals& signals) {
+void StepRun::run_request(const core::Address& server, const Tokens& tokens, Instant deadline, Signals& signals) {
   RequestText request;
   request.method = step_.method;
   auto target = expand(step_.target, variables_, escape_segment);
   if (!target) return problem(target.error());
   for (const char c : *target) {
     request.target += static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : escape_segment({&c, 1});
+  }
+  if (step_.token) {
+    auto claims = expand(*step_.token, variables_);
+    if (!claims) return problem(claims.error());
+    request.fields.push_back(tokens.field(step_.options.token_policy.value, std::move(*claims)));
   }
   for (const Texts* fields : {&step_.options.headers, &suite_.options.headers}) {
     for (const auto& [name, value] : *fields) {

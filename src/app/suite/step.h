@@ -11,6 +11,7 @@
 #include "app/suite/response.h"
 #include "app/suite/signals.h"
 #include "app/suite/tap.h"
+#include "app/suite/token.h"
 #include "app/suite/variables.h"
 #include "base/time.h"
 #include "core/address.h"
@@ -25,7 +26,7 @@ class StepRun {
   StepRun(const Suite& suite, const Step& step, Variables& variables)
       : suite_(suite), step_(step), variables_(variables) {}
 
-  void run_request(const core::Address& server, Instant deadline, Signals& signals);
+  void run_request(const core::Address& server, const Tokens& tokens, Instant deadline, Signals& signals);
   void run_statement(Database& database, Instant deadline);
 
   [[nodiscard]] bool passed() const { return problems_.empty(); }
