@@ -186,11 +186,15 @@ struct AdminOptions {
 // [defaults]
 struct DefaultsOptions {
   std::vector<Located<std::string>> use;
+  std::vector<Located<sql::Format>> formats;  // empty for all
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("use", &DefaultsOptions::use,
             "The names of the policies ([policy.NAME]) that apply before those of a table's own `use`.");
+    v.field("formats", &DefaultsOptions::formats,
+            "The formats that each [[endpoint]] without `formats` offers for answers with rows. Without it, all four.",
+            {.min = 1});
   }
 };
 
@@ -300,7 +304,7 @@ struct Options : RouteTables {
     v.field(
         "defaults", &Options::defaults,
         "Policies for every [[endpoint]], [[resident]], [[files]], [[websocket]] and [[route]], and for [batch] and "
-        "[openapi], except for tables with `public = true`.");
+        "[openapi], except for tables with `public = true`; and formats of endpoints.");
     v.field("errors", &Options::errors,
             "How errors of the databases are answered, by SQLSTATE, `P0001 = 422`, or by its class, `23xxx = 409`.");
   }

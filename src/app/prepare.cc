@@ -225,6 +225,18 @@ std::vector<api::openapi::Security> Preparation::security(const std::vector<Loca
   return security;
 }
 
+std::shared_ptr<const std::vector<sql::EnumType>> Preparation::enums_of(std::size_t database) {
+  auto& enums = databases[database].enums;
+  if (enums == nullptr) {
+    sql::Result<std::vector<sql::EnumType>> read;
+    const bool has_enums = options().databases[database].value.dialect() == sql::Dialect::postgres;
+    if (options().openapi && has_enums) read = loop.run(sql::read_enums(*databases[database].database));
+    // The description says less if they cannot be read.
+    enums = std::make_shared<const std::vector<sql::EnumType>>(read ? std::move(*read) : std::vector<sql::EnumType>());
+  }
+  return enums;
+}
+
 std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config& config, bool patient,
                                                             const Plan* previous) {
   const auto plan = std::make_shared<Plan>();

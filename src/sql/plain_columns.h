@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,9 +11,9 @@
 #include "sql/database.h"
 #include "sql/set/table.h"
 
-// Finds, in a statement's text, which of its columns are plain columns of its one table. Neither database reports
-// whether a column of an answer can be NULL: an outer join, a view or an aggregate can make it NULL whatever the table
-// declares. Only two forms, which contain none of these, are recognized: SELECT ... FROM one table, and RETURNING of a
+// Finds, in a statement's text, which of its columns are plain columns of its tables. Neither database reports whether
+// a column of an answer can be NULL: an outer join, a view or an aggregate can make it NULL whatever the table
+// declares. Only two forms are recognized: SELECT ... FROM tables with inner, cross and left joins, and RETURNING of a
 // statement that names no other table.
 namespace sluice::sql {
 
@@ -20,18 +21,29 @@ struct PlainColumns {
   enum class Kind : std::uint8_t { column, all, expression };
   struct Item {
     Kind kind = Kind::expression;
-    std::string name;  // the column's name, if kind is `column`
+    std::string name;                  // the column's name, if kind is `column`
+    std::optional<std::size_t> table;  // index of the table that qualifies it, if one does
   };
-  std::string table;  // as describe_table() expects it
+  struct Table {
+    std::string name;            // as describe_table() expects it
+    bool may_be_absent = false;  // a left join can make all of its columns NULL
+  };
+  std::vector<Table> tables;
   std::vector<Item> items;
 };
 
 // Returns nothing if the statement may have another form.
 [[nodiscard]] std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect);
 
-// For each of the statement's columns, whether it is never NULL. Empty if this is unknown for all of them. `statement`
-// is the Statement::text, and `columns` are those that the database has described.
-[[nodiscard]] core::Task<std::vector<bool>> never_null(Database& database, Dialect dialect, std::string statement,
-                                                       std::vector<Column> columns);
+// What tables declare about a column of an answer.
+struct ColumnFacts {
+  bool never_null = false;
+  std::string type = {};  // PostgreSQL: TableColumn::type; empty: not known
+};
+
+// The facts of each of the statement's columns. Empty if nothing is known about all of them. `statement` is the
+// Statement::text, and `columns` are those that the database has described.
+[[nodiscard]] core::Task<std::vector<ColumnFacts>> column_facts(Database& database, Dialect dialect,
+                                                                std::string statement, std::vector<Column> columns);
 
 }  // namespace sluice::sql

@@ -574,3 +574,123 @@ def test_a_generated_client_compiles(items, node_modules, tmp_path):
     good = compiled("data[0].price")
     assert good.returncode == 0, good.stdout
     assert "Property 'prize' does not exist" in compiled("data[0].prize").stdout
+
+
+TYPED = '''
+[openapi]
+[database.main]
+url = "{url}"
+[defaults]
+formats = ["json"]
+[[endpoint]]
+path = "/films"
+get = "SELECT * FROM films ORDER BY id"
+[endpoint.post]
+table = "films"
+columns.id = {{ required = true }}
+columns.slug = {{ required = true }}
+columns.state = {{ required = true }}
+columns.price = {{}}
+columns.moods = {{}}
+returning = "id, slug, state"
+[[endpoint]]
+path = "/films/{{id:int}}"
+returns = "object"
+get = "SELECT slug, state, price, moods FROM films WHERE id = :id"
+patch = {{ table = "films", columns.id = {{ key = true, from = "path.id" }}, columns.slug = {{}}, columns.state = {{}} }}
+[[endpoint]]
+path = "/by-state"
+get = "SELECT id FROM films WHERE state = :state"
+put = "UPDATE films SET state = :state, price = :price WHERE id = :id"
+[[endpoint]]
+path = "/joined"
+formats = ["json", "csv"]
+get = """SELECT f.id, f.slug, p.name, s.name AS studio, f.price FROM films f JOIN people p ON p.id = f.director
+         LEFT JOIN studios AS s ON s.id = f.studio"""
+[[resident]]
+name = "kept"
+query = "SELECT id, slug, state, price FROM films"
+key = "id"
+'''
+TYPES = '''
+CREATE TYPE film_state AS ENUM ('draft', 'shown', 'it''s "over"');
+CREATE TABLE people (id int PRIMARY KEY, name varchar(40) NOT NULL);
+CREATE TABLE studios (id int PRIMARY KEY, name text NOT NULL);
+CREATE TABLE films (id int PRIMARY KEY, slug varchar(20) NOT NULL, code char(3), state film_state NOT NULL,
+                    price numeric(8, 2), moods film_state[], director int REFERENCES people (id),
+                    studio int REFERENCES studios (id));
+INSERT INTO people VALUES (1, 'ada');
+INSERT INTO films VALUES (1, 'alien', 'abc', 'shown', 9.50, '{draft}', 1, NULL)
+'''
+
+
+def test_what_the_types_of_postgres_say(sluice, postgres):
+    postgres.psql("DROP DATABASE IF EXISTS typed")
+    postgres.psql("CREATE DATABASE typed")
+    postgres.psql(TYPES, "typed")
+    server = sluice(TYPED.format(url=postgres.url("typed")))
+    document = document_of(server)
+    calls = operations(document)
+    labels = ["draft", "shown", 'it\'s "over"']
+    state = {"type": "string", "enum": labels}
+    moods = {"type": ["array", "null"], "items": {"anyOf": [{"type": ["string", "null"], "enum": [*labels, None]},
+                                                            {"type": "array"}]}}
+
+    def row(method, path, status="200"):
+        answer = json_of(document, calls[method, path]["responses"][status])
+        return schema_of(document, answer.get("items", answer))["properties"]
+    films = row("get", "/films")
+    assert films["slug"] == {"type": "string", "maxLength": 20}
+    assert films["code"] == {"type": ["string", "null"], "maxLength": 3}
+    assert (films["state"], films["price"], films["moods"]) == (state, {"type": ["number", "null"]}, moods)
+    assert row("post", "/films", "201")["state"] == state
+    assert row("get", "/films/{id}")["moods"] == moods
+    assert row("get", "/kept")["state"] == state and row("get", "/kept")["price"] == {"type": ["number", "null"]}
+
+    def body(method, path):
+        schema = json_of(document, calls[method, path]["requestBody"])
+        return schema_of(document, schema["anyOf"][0] if "anyOf" in schema else schema)["properties"]
+    for made in body("post", "/films"), body("patch", "/films/{id}"):
+        assert (made["state"], made["slug"]) == (state, {"type": "string", "maxLength": 20})
+    assert body("post", "/films")["price"] == {"type": ["number", "null"]}
+    assert body("put", "/by-state")["state"] == {"type": ["string", "null"], "enum": [*labels, None]}
+    assert [one["schema"] for one in calls["get", "/by-state"]["parameters"]] == [state]
+    # The answers are as described.
+    got = json.loads(server.get("/films").body)
+    assert got == [{"id": 1, "slug": "alien", "code": "abc", "state": "shown", "price": 9.5, "moods": ["draft"],
+                    "director": 1, "studio": None}]
+
+
+JOINED = {"sqlite": '''CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE studios (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE films (id INTEGER PRIMARY KEY, slug TEXT NOT NULL, state TEXT, price REAL, moods TEXT, director INT, studio INT)''',
+          "postgres": TYPES}
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_joins_and_formats(sluice, request, tmp_path, database):
+    if database == "sqlite":
+        url = f"sqlite:{tmp_path}/joined.db"
+        with sqlite3.connect(tmp_path / "joined.db") as made:
+            made.executescript(JOINED[database])
+        made.close()
+    else:
+        postgres = request.getfixturevalue("postgres")
+        postgres.psql("DROP DATABASE IF EXISTS joined")
+        postgres.psql("CREATE DATABASE joined")
+        postgres.psql(JOINED[database], "joined")
+        url = postgres.url("joined")
+    server = sluice(TYPED.format(url=url))
+    document = document_of(server)
+    calls = operations(document)
+    content = calls["get", "/joined"]["responses"]["200"]["content"]
+    row = schema_of(document, schema_of(document, content["application/json"]["schema"])["items"])["properties"]
+    nullable = {name: "null" in schema["type"] for name, schema in row.items()}
+    # A left join finds no studio for some films.
+    assert nullable == {"id": False, "slug": False, "name": False, "studio": True, "price": True}
+    assert list(content) == ["application/json", "text/csv"], "the endpoint's own formats"
+    for path in "/films", "/films/{id}", "/by-state":
+        assert list(calls["get", path]["responses"]["200"]["content"]) == ["application/json"], path
+    assert list(calls["post", "/films"]["responses"]["201"]["content"]) == ["application/json"]
+    assert server.get("/films", "Accept: text/csv").status == 406
+    assert server.get("/joined", "Accept: text/csv").status == 200

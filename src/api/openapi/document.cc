@@ -377,17 +377,21 @@ class Maker {
   }
 
   // A value's type comes from the configuration, the table's column, PostgreSQL, or the compared SQLite column.
-  static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid) {
+  static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid,
+                                std::span<const sql::EnumType> enums) {
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
     const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
-    Schema schema = source.checked ? schema_of(source.type)
+    const auto labelled = std::ranges::find_if(
+        enums, [&](const sql::EnumType& one) { return column != nullptr ? column->type == one.name : oid == one.oid; });
+    Schema schema = source.checked            ? schema_of(source.type)
+                    : labelled != enums.end() ? schema_of(*labelled)
                     : column != nullptr
                         ? schema_of_type_name(column->type, of_server ? sql::Dialect::postgres : sql::Dialect::sqlite)
                     : oid != 0 ? schema_of_oid(oid)
                                : schema_of(source.column);
     // A value that consists of blanks counts as missing.
     if (source.required && source.trim && schema.type == "string" && schema.format.empty()) {
-      schema.members = {{"pattern", R"([^ \t\r\n])"}};
+      schema.members.emplace_back("pattern", R"([^ \t\r\n])");
     }
     return schema;
   }
@@ -506,17 +510,28 @@ class Maker {
   // Whether a row has all members or only those that the request selects.
   enum class Members : std::uint8_t { all, chosen };
 
-  // `never_null`: by column; empty if unknown.
-  Json row_schema(std::span<const sql::Column> columns, const std::vector<bool>& never_null,
-                  Members members = Members::all) {
+  // The schema of a column in an answer. `facts`: of the column; null if unknown.
+  static Schema schema_of_answer(const sql::Column& column, const sql::ColumnFacts* facts,
+                                 std::span<const sql::EnumType> enums) {
+    for (const sql::EnumType& one : enums) {
+      if (column.type_id == one.oid) return schema_of(one);
+      if (column.type_id == one.array) return array_of(schema_of(one));
+    }
+    return facts != nullptr ? with_length(schema_of(column), facts->type) : schema_of(column);
+  }
+
+  // `facts`: by column; empty if unknown.
+  Json row_schema(std::span<const sql::Column> columns, std::span<const sql::ColumnFacts> facts,
+                  std::span<const sql::EnumType> enums, Members members = Members::all) {
     Object properties;
     Array names;
     std::set<std::string_view> seen;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const sql::Column& column = columns[i];
       if (!seen.insert(column.name).second) continue;
-      const bool never = i < never_null.size() && never_null[i];
-      properties.emplace_back(column.name, schema_of(column).json(never ? Null::never : Null::possible));
+      const sql::ColumnFacts* const its = i < facts.size() ? &facts[i] : nullptr;
+      const Null null = its != nullptr && its->never_null ? Null::never : Null::possible;
+      properties.emplace_back(column.name, schema_of_answer(column, its, enums).json(null));
       names.emplace_back(column.name);
     }
     Object object = {{"type", "object"}, {"properties", std::move(properties)}};
@@ -536,8 +551,8 @@ class Maker {
     return reference("schemas", name);
   }
 
-  static std::vector<bool> never_null_of(const Resource& resource, Method method) {
-    for (const auto& [its_method, columns] : resource.never_null) {
+  static std::span<const sql::ColumnFacts> facts_of(const Resource& resource, Method method) {
+    for (const auto& [its_method, columns] : resource.facts) {
       if (its_method == method) return columns;
     }
     return {};
@@ -598,7 +613,8 @@ class Maker {
     const EndpointPlan& plan = *resource.get;
     Parameters parameters;
     for (std::size_t i = 0; i < plan.sources.size(); ++i) {
-      parameters.add(plan.sources[i], schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i)));
+      parameters.add(plan.sources[i],
+                     schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i), resource.enums));
     }
     parameters.add_known(plan.query);
     Object responses;
@@ -611,7 +627,7 @@ class Maker {
       add_problems(responses, resource, Method::get, {404, 412, 416}, plan);
       return operation_of(std::move(parameters.list), std::move(responses));
     }
-    const Json row = row_schema(plan.statement.columns, never_null_of(resource, Method::get));
+    const Json row = row_schema(plan.statement.columns, facts_of(resource, Method::get), resource.enums);
     const Object rows = row_content(row, plan.version || plan.object ? Shown::object : Shown::rows, plan.formats);
     if (plan.version) {
       add_reading_conditions(parameters);
@@ -644,7 +660,7 @@ class Maker {
       add_fields_parameter(*resource.plan, parameters.list);
     }
     add_reading_conditions(parameters);
-    const Json row = row_schema(resource.plan->statement.columns, resource.never_null, Members::chosen);
+    const Json row = row_schema(resource.plan->statement.columns, resource.facts, resource.enums, Members::chosen);
     Object headers = entity_tag();
     headers.emplace_back(
         "Age",
@@ -717,7 +733,7 @@ class Maker {
       for (std::size_t i = 0; i < step.sources.size(); ++i) {
         const Source& source = step.sources[i];
         if (source.asks_presence) continue;
-        const Schema schema = schema_of_value(source, table, oid_of(step.statement, i));
+        const Schema schema = schema_of_value(source, table, oid_of(step.statement, i), resource.enums);
         parameters.add(source, schema);
         if (source.from != From::body) continue;
         const auto* column = table != nullptr ? table->find(source.name) : nullptr;
@@ -773,7 +789,7 @@ class Maker {
       if (plan.inserts) answers(201, "It has been created.", {}, std::move(created_headers));
       answers(204, "It is done.");
     } else {
-      const Json row = row_schema(plan.main.statement.columns, never_null_of(resource, plan.method));
+      const Json row = row_schema(plan.main.statement.columns, facts_of(resource, plan.method), resource.enums);
       const Object rows = row_content(row, plan.object ? Shown::object : Shown::rows, plan.formats);
       if (plan.inserts) {
         if (plan.update_first || !plan.object) {
@@ -826,7 +842,7 @@ class Maker {
   Object set_writing(const Resource& resource, const SetWritePlan& plan) {
     const sql::Table* const table = table_of(resource, plan.method);
     Parameters parameters;
-    for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0));
+    for (const Source& source : plan.shared) parameters.add(source, schema_of_value(source, table, 0, resource.enums));
     parameters.add_dry_run();
     if (plan.method == Method::put) parameters.add_max_deleted();
     parameters.add_known(plan.query);
@@ -835,7 +851,8 @@ class Maker {
       const Source& source = plan.staged[i];
       const bool never_null = source.required || plan.set.not_null[i];
       const bool needed = never_null && !plan.set.optional[i] && !source.default_text;
-      fields.add(source.key, schema_of_value(source, table, 0), never_null ? Null::never : Null::possible, needed);
+      fields.add(source.key, schema_of_value(source, table, 0, resource.enums),
+                 never_null ? Null::never : Null::possible, needed);
     }
     fields.add_unwritten(plan.shape.names);
     Object responses = {{"200", answer("How many rows have changed.", {content("application/json", set_answer())})}};

@@ -16,6 +16,8 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "http/router.h"
+#include "sql/enums.h"
+#include "sql/plain_columns.h"
 #include "sql/set/table.h"
 
 // The endpoints and resident tables of a configuration as an OpenAPI 3.1 document. The types come from the databases'
@@ -39,9 +41,11 @@ struct Resource {
   const EndpointPlan* get = nullptr;  // null if it has no GET
   std::span<const std::shared_ptr<const WritePlan>> writes;
   std::span<const std::shared_ptr<const SetWritePlan>> sets;
-  std::span<const std::pair<http::Method, sql::Table>> tables;             // only for methods that name a table
-  std::span<const std::pair<http::Method, std::vector<bool>>> never_null;  // by column, for methods where it is known
-  std::vector<std::pair<http::Method, std::vector<Security>>> security;    // of a method without an entry: none
+  std::span<const std::pair<http::Method, sql::Table>> tables;  // only for methods that name a table
+  // By column, for methods where they are known.
+  std::span<const std::pair<http::Method, std::vector<sql::ColumnFacts>>> facts;
+  std::span<const sql::EnumType> enums;                                  // of the database
+  std::vector<std::pair<http::Method, std::vector<Security>>> security;  // of a method without an entry: none
 
   [[nodiscard]] std::span<const Security> security_of(http::Method method) const {
     for (const auto& [its, all] : security) {
@@ -58,7 +62,8 @@ struct ResidentResource {
   http::Pattern pattern;
   std::optional<http::Pattern> key_pattern;  // the path of one row
   const resident::Plan* plan = nullptr;
-  std::vector<bool> never_null = {};  // by column; empty if unknown
+  std::vector<sql::ColumnFacts> facts = {};   // by column; empty if unknown
+  std::span<const sql::EnumType> enums = {};  // of the database
   std::vector<Security> security;
 };
 

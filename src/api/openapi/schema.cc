@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -42,14 +43,15 @@ constexpr std::array known{
     Known{23, int4},
     Known{114, anything},
     Known{3802, anything},
+    Known{1700, finite},  // NaN has no place in the type: clients would have to expect a string in every number
     Known{1082, [] { return string("date"); }},
     Known{1184, [] { return string("date-time"); }},
     Known{2950, [] { return string("uuid"); }},
 };
 
 // Array types whose elements' OIDs say more than their form: the OIDs of the array and of its elements.
-constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 6> elements{
-    {{1005, 21}, {1007, 23}, {1016, 20}, {1182, 1082}, {1185, 1184}, {2951, 2950}}};
+constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 7> elements{
+    {{1005, 21}, {1007, 23}, {1016, 20}, {1182, 1082}, {1185, 1184}, {1231, 1700}, {2951, 2950}}};
 
 Schema of_type(const sql::Type& type, std::uint32_t oid) {
   const auto found = std::ranges::find(known, oid, &Known::oid);
@@ -65,14 +67,8 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
     case Form::dynamic:
       return anything();
     case Form::array: {
-      // PostgreSQL does not restrict the dimensions of an array.
       const auto element = std::ranges::find(elements, oid, &decltype(elements)::value_type::first);
-      const Schema item = of_type(*type.element, element == elements.end() ? 0 : element->second);
-      Json::Object items;
-      if (!item.type.empty()) {
-        items = {{"anyOf", Json::Array{item.json(Schema::Null::possible), {{"type", "array"}}}}};
-      }
-      return {.type = "array", .members = {{"items", std::move(items)}}};
+      return array_of(of_type(*type.element, element == elements.end() ? 0 : element->second));
     }
     case Form::composite: {
       Json::Object attributes;
@@ -87,6 +83,18 @@ Schema of_type(const sql::Type& type, std::uint32_t oid) {
       break;
   }
   return string();
+}
+
+// The n of "character varying(n)" or "character(n)".
+std::optional<std::int64_t> length_of(std::string_view type_name) {
+  for (const std::string_view type : {"character varying(", "character("}) {
+    if (!type_name.starts_with(type) || !type_name.ends_with(')')) continue;
+    std::int64_t length = 0;
+    const char* const end = type_name.data() + type_name.size() - 1;
+    const auto [stopped, error] = std::from_chars(type_name.data() + type.size(), end, length);
+    if (error == std::errc() && stopped == end) return length;
+  }
+  return std::nullopt;
 }
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> all) {
@@ -123,6 +131,11 @@ Json::Object Schema::json(Null null) const {
   if (null == Null::possible) types.emplace_back("null");
   if (!type.empty()) object.emplace_back("type", types.size() == 1 ? types[0] : std::move(types));
   if (!format.empty()) object.emplace_back("format", format);
+  if (!labels.empty()) {
+    Json::Array values(labels.begin(), labels.end());
+    if (null == Null::possible) values.emplace_back(nullptr);
+    object.emplace_back("enum", std::move(values));
+  }
   object.insert(object.end(), members.begin(), members.end());
   return object;
 }
@@ -132,7 +145,8 @@ Schema schema_of(const sql::Column& column) {
   // Each SQLite value has its own type, but columns mostly contain values of their declared type.
   if (column.declared_type.empty()) return anything();
   const Schema schema = schema_of_type_name(column.declared_type, sql::Dialect::sqlite);
-  return schema.type == "number" ? number() : schema;
+  const bool is_decimal = is_one_of(to_lower(column.declared_type).substr(0, 7), {"numeric", "decimal"});
+  return schema.type == "number" && !is_decimal ? number() : schema;
 }
 
 Schema schema_of(sql::ParameterType type) {
@@ -170,9 +184,8 @@ Schema schema_of_oid(std::uint32_t oid) {
   const auto found = std::ranges::find(known, oid, &Known::oid);
   if (found != known.end()) return found->schema();
   switch (oid) {
-    case 700:   // float4
-    case 701:   // float8
-    case 1700:  // numeric
+    case 700:  // float4
+    case 701:  // float8
       return number();
     case 18:    // "char"
     case 19:    // name
@@ -198,14 +211,34 @@ Schema schema_of_type_name(std::string_view name, sql::Dialect dialect) {
   if (is_one_of(type, {"integer", "int", "int4"})) return is_sqlite && type != "int4" ? int8() : int4();
   if (is_one_of(type, {"bigint", "int8"})) return int8();
   if (is_one_of(type, {"boolean", "bool"})) return boolean();
-  if (is_one_of(type, {"numeric", "decimal", "real", "double", "double precision", "float", "float4", "float8"})) {
+  if (is_one_of(type, {"numeric", "decimal"})) return finite();
+  if (is_one_of(type, {"real", "double", "double precision", "float", "float4", "float8"})) {
     return is_sqlite ? finite() : number();
   }
-  if (is_one_of(type, {"text", "varchar", "character varying", "character", "char", "clob", "name"})) return string();
+  if (is_one_of(type, {"text", "varchar", "character varying", "character", "char", "clob", "name"})) {
+    return is_sqlite ? string() : with_length(string(), name);
+  }
   if (type == "uuid") return string("uuid");
   if (type == "date") return string("date");
   if (is_one_of(type, {"timestamp with time zone", "timestamptz"})) return string("date-time");
   return anything();
+}
+
+Schema with_length(Schema of_answer, std::string_view type_name) {
+  const auto length = length_of(type_name);
+  if (length && of_answer.type == "string") of_answer.members.emplace_back("maxLength", *length);
+  return of_answer;
+}
+
+Schema schema_of(const sql::EnumType& type) { return {.type = "string", .labels = type.labels}; }
+
+Schema array_of(const Schema& item) {
+  Json::Object items;
+  // PostgreSQL does not restrict the dimensions of an array.
+  if (!item.type.empty()) {
+    items = {{"anyOf", Json::Array{item.json(Schema::Null::possible), {{"type", "array"}}}}};
+  }
+  return {.type = "array", .members = {{"items", std::move(items)}}};
 }
 
 std::optional<Json> default_json(const Schema& schema, std::string_view text) {

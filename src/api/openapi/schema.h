@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/openapi/json.h"
 #include "sql/database.h"
+#include "sql/enums.h"
 #include "sql/set/table.h"
 
 // JSON Schemas (2020-12, as in OpenAPI 3.1) of database values.
@@ -14,10 +16,11 @@ namespace sluice::api::openapi {
 
 // The known properties of a value. `type` is empty if the value may have any type.
 struct Schema {
-  std::string type = {};      // "integer"
-  std::string format = {};    // "uuid"
-  Json::Object members = {};  // further keywords: "minimum"
-  std::string or_else = {};   // another type that values may have: "string" if a number may be NaN
+  std::string type = {};                 // "integer"
+  std::string format = {};               // "uuid"
+  Json::Object members = {};             // further keywords: "minimum"
+  std::string or_else = {};              // another type that values may have: "string" if a number may be NaN
+  std::vector<std::string> labels = {};  // all values that a string may have; empty: any
 
   enum class Null : std::uint8_t { never, possible };
   [[nodiscard]] Json::Object json(Null null) const;
@@ -33,6 +36,13 @@ struct Schema {
 [[nodiscard]] Schema schema_of(sql::ColumnKind kind);
 // The schema of a column's type as the database writes it: "character varying(20)", "INTEGER".
 [[nodiscard]] Schema schema_of_type_name(std::string_view name, sql::Dialect dialect);
+
+// The schema of an answer's value from a table's column of this PostgreSQL type, which may say more than `of_answer`.
+[[nodiscard]] Schema with_length(Schema of_answer, std::string_view type_name);
+// The schema of a value of the enum.
+[[nodiscard]] Schema schema_of(const sql::EnumType& type);
+// The schema of an array of values, as an answer has it.
+[[nodiscard]] Schema array_of(const Schema& item);
 
 // A configured default as a value of the schema. Returns nullopt if the text is not such a value.
 [[nodiscard]] std::optional<Json> default_json(const Schema& schema, std::string_view text);

@@ -40,8 +40,17 @@ TEST(Schema, OfPostgresColumns) {
   EXPECT_EQ(of_postgres(1184), R"({"type":"string","format":"date-time"})");
   EXPECT_EQ(of_postgres(1114), R"({"type":"string"})") << "RFC 3339 wants a zone";
   EXPECT_EQ(of_postgres(3802), "{}");
+  EXPECT_EQ(of_postgres(1700), R"({"type":"number"})");
   EXPECT_EQ(of_postgres(701), R"({"type":["number","string"],"pattern":"^(NaN|-?Infinity)$"})");
   EXPECT_EQ(of_postgres(1009), R"({"type":"array","items":{"anyOf":[{"type":["string","null"]},{"type":"array"}]}})");
+}
+
+TEST(Schema, OfAnEnum) {
+  const Schema mood = schema_of(sql::EnumType{.oid = 1, .array = 2, .name = "mood", .labels = {"sad", "a\"b"}});
+  EXPECT_EQ(text_of(mood, Null::never), R"({"type":"string","enum":["sad","a\"b"]})");
+  EXPECT_EQ(text_of(mood, Null::possible), R"({"type":["string","null"],"enum":["sad","a\"b",null]})");
+  EXPECT_EQ(text_of(array_of(mood), Null::never), R"({"type":"array","items":{"anyOf":[{"type":["string","null"],)"
+                                                  R"("enum":["sad","a\"b",null]},{"type":"array"}]}})");
 }
 
 TEST(Schema, OfArraysOfPostgres) {
@@ -62,6 +71,7 @@ TEST(Schema, OfWhatSqliteDeclares) {
   EXPECT_EQ(of_sqlite(""), "{}");
   EXPECT_EQ(of_sqlite("VARCHAR(20)"), R"({"type":["string","null"]})");
   EXPECT_EQ(of_sqlite("Real"), R"({"type":["number","string","null"],"pattern":"^(NaN|-?Infinity)$"})");
+  EXPECT_EQ(of_sqlite("DECIMAL(10,2)"), R"({"type":["number","null"]})");
   EXPECT_EQ(of_sqlite("BOOLEAN"), R"({"type":["boolean","null"]})");
   EXPECT_EQ(of_sqlite("json"), "{}");
   EXPECT_TRUE(of_sqlite("INTEGER").starts_with(R"({"type":["integer","null"],"format":"int64")"));
@@ -72,13 +82,17 @@ TEST(Schema, OfTypesByTheirNames) {
     return text_of(schema_of_type_name(name, dialect), Null::never);
   };
   EXPECT_EQ(of("timestamp(3) with time zone"), R"({"type":"string","format":"date-time"})");
-  EXPECT_EQ(of("character varying(20)"), R"({"type":"string"})");
+  EXPECT_EQ(of("character varying(20)"), R"({"type":"string","maxLength":20})");
+  EXPECT_EQ(of("character(3)"), R"({"type":"string","maxLength":3})");
+  EXPECT_EQ(of("character varying"), R"({"type":"string"})");
+  EXPECT_EQ(of("varchar(20)", sql::Dialect::sqlite), R"({"type":"string"})") << "SQLite stores longer texts";
   EXPECT_EQ(of("text[]"), "{}");
   EXPECT_EQ(of("mood"), "{}");
   EXPECT_EQ(of("varchar("), R"({"type":"string"})");
+  EXPECT_EQ(of("numeric(10,2)"), R"({"type":"number"})");
   // Only PostgreSQL stores NaN, and its "integer" has 32 bits.
-  EXPECT_EQ(of("numeric(10,2)"), R"({"type":["number","string"],"pattern":"^(NaN|-?Infinity)$"})");
-  EXPECT_EQ(of("numeric(10,2)", sql::Dialect::sqlite), R"({"type":"number"})");
+  EXPECT_EQ(of("double precision"), R"({"type":["number","string"],"pattern":"^(NaN|-?Infinity)$"})");
+  EXPECT_EQ(of("double precision", sql::Dialect::sqlite), R"({"type":"number"})");
   EXPECT_TRUE(of("integer").contains("int32"));
   EXPECT_TRUE(of("INTEGER", sql::Dialect::sqlite).contains("int64"));
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "app/routes/endpoint/check_endpoint.h"
+
 namespace sluice::app::config {
 namespace {
 
@@ -45,6 +47,7 @@ void apply_defaults(Options& options, std::vector<Diagnostic>& errors) {
   for (auto& endpoint : options.endpoints) {
     defaults.apply(endpoint);
     for (const auto& [method, writing] : endpoint.writing_methods()) Defaults::inherit(*writing, endpoint.use);
+    if (endpoint.formats.empty() && answers_with_rows(endpoint)) endpoint.formats = options.defaults.formats;
   }
   for (auto& resident : options.residents) defaults.apply(resident, resident.serve.value);
   for (auto& files : options.files) defaults.apply(files);

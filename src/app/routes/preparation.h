@@ -11,6 +11,7 @@
 #include "app/config/source.h"
 #include "app/loop.h"
 #include "app/plan.h"
+#include "sql/enums.h"
 #include "sql/open.h"
 #include "sql/set/constraints.h"
 
@@ -27,13 +28,17 @@ struct Away {
 struct Preparation {
   struct Opened {
     std::unique_ptr<sql::SharedDatabase> shared;
-    std::unique_ptr<sql::Database> database;              // destroyed first; null if an error was reported for it
-    std::shared_ptr<const sql::Constraints> constraints;  // null until they are needed
+    std::unique_ptr<sql::Database> database;                  // destroyed first; null if an error was reported for it
+    std::shared_ptr<const sql::Constraints> constraints;      // null until they are needed
+    std::shared_ptr<const std::vector<sql::EnumType>> enums;  // for [openapi]; null until they are needed
   };
 
   [[nodiscard]] const Options& options() const { return plan.options; }
   // The security schemes of the policies that a route uses.
   [[nodiscard]] std::vector<api::openapi::Security> security(const std::vector<Located<std::string>>& use);
+
+  // The enum types of the database, if there is [openapi]; otherwise an empty list.
+  [[nodiscard]] std::shared_ptr<const std::vector<sql::EnumType>> enums_of(std::size_t database);
 
   Loop& loop;
   Plan& plan;

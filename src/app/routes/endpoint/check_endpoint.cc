@@ -81,12 +81,15 @@ void check_limits_of_bodies(const Options& options, const api::EndpointOptions& 
   }
 }
 
-void check_formats(const api::EndpointOptions& endpoint, const Complain& complain) {
-  if (endpoint.formats.empty()) return;
+bool answers_with_rows(const api::EndpointOptions& endpoint) {
   const auto writes_rows = [](const auto& one) { return !one.second->set.value && one.second->existing.value.empty(); };
   const bool reads_rows = !endpoint.get.value.empty() && endpoint.returns != api::Returns::file;
   const auto methods = endpoint.writing_methods();
-  if (reads_rows || std::ranges::any_of(methods, writes_rows)) return;
+  return reads_rows || std::ranges::any_of(methods, writes_rows);
+}
+
+void check_formats(const api::EndpointOptions& endpoint, const Complain& complain) {
+  if (endpoint.formats.empty() || answers_with_rows(endpoint)) return;
   complain(endpoint.formats[0].position, "\"formats\" is for answers with rows, and this endpoint has none");
 }
 

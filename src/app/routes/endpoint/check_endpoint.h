@@ -18,6 +18,8 @@ void check_parallel(const Options& options, const api::EndpointOptions& endpoint
                     const Complain& complain);
 void check_errors(const std::vector<Named<api::ErrorOptions>>& errors, const Complain& complain);
 void check_limits_of_bodies(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain);
+// Whether one of its methods may answer with rows.
+[[nodiscard]] bool answers_with_rows(const api::EndpointOptions& endpoint);
 void check_formats(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain);
 // Returns false if no further checks make sense.

@@ -61,7 +61,8 @@ class EndpointRoute final : public Route {
                               .writes = prepared_.writes,
                               .sets = prepared_.sets,
                               .tables = prepared_.tables,
-                              .never_null = prepared_.never_null,
+                              .facts = prepared_.facts,
+                              .enums = *prepared_.enums,
                               .security = security_,
                               .changes = prepared_.changes.get()});
   }

@@ -16,7 +16,6 @@
 #include "app/near_name.h"
 #include "base/contains.h"
 #include "sql/compared.h"
-#include "sql/plain_columns.h"
 #include "sql/reading.h"
 #include "sql/tokens.h"
 
@@ -67,7 +66,9 @@ EndpointPreparation::EndpointPreparation(Preparation& preparation, const api::En
       warnings_(preparation.plan.warnings),
       dialect_(database_options_.dialect()),
       role_(api::role_plan(database_options_)),
-      error_map_(api::ErrorMap::make(options.errors, all_.errors)) {}
+      error_map_(api::ErrorMap::make(options.errors, all_.errors)) {
+  made_.enums = preparation.enums_of(database);
+}
 
 sql::Result<std::optional<PreparedEndpoint>> EndpointPreparation::prepare() {
   auto pattern = http::Pattern::parse(options_.path.value);
@@ -112,7 +113,7 @@ void EndpointPreparation::prepare_get() {
       complain(options_.get.position, wrong);
     }
   }
-  learn_never_null(http::Method::get, statement->text, statement->columns);
+  learn_facts(http::Method::get, statement->text, statement->columns);
   auto made = std::make_shared<api::EndpointPlan>(options_, made_.pattern, std::move(*statement));
   take_kinds(made->statement.text, made->sources);
   made->role = role_;
@@ -136,20 +137,20 @@ void EndpointPreparation::prepare_get() {
   }
 }
 
-void EndpointPreparation::learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns) {
+void EndpointPreparation::learn_facts(http::Method method, std::string text, std::vector<sql::Column> columns) {
   if (!all_.openapi || columns.empty()) return;
-  auto known = loop_.run(sql::never_null(database_, dialect_, std::move(text), std::move(columns)));
-  made_.never_null.emplace_back(method, std::move(known));
+  auto known = loop_.run(sql::column_facts(database_, dialect_, std::move(text), std::move(columns)));
+  made_.facts.emplace_back(method, std::move(known));
 }
 
 // Whether GET returns only columns of one table's rows. A transaction that has waited for a lock sees changes to the
 // locked rows, but not changes to other rows that the statement reads.
 bool EndpointPreparation::reads_its_rows_alone() {
   const auto plain = sql::plain_columns(options_.get.value, dialect_);
-  if (!plain ||
+  if (!plain || plain->tables.size() != 1 ||
       std::ranges::count(plain->items, sql::PlainColumns::Kind::expression, &sql::PlainColumns::Item::kind) != 0)
     return false;
-  const auto table = loop_.run(sql::describe_table(database_, dialect_, plain->table));
+  const auto table = loop_.run(sql::describe_table(database_, dialect_, plain->tables[0].name));
   return table && table->has_indices;  // false for a view
 }
 
@@ -371,10 +372,10 @@ void EndpointPreparation::prepare_statements(http::Method method, const api::Met
   // For a generated statement only the returned columns matter.
   const sql::Table* const table = writing.table.value.empty() ? nullptr : &made_.tables.back().second;
   for (const auto& text : texts) check_system_columns(text, table);
-  learn_never_null(method,
-                   table != nullptr ? "DELETE FROM " + table->name + " RETURNING " + writing.returning.value
-                                    : statements.back().text,
-                   statements.back().columns);
+  learn_facts(method,
+              table != nullptr ? "DELETE FROM " + table->name + " RETURNING " + writing.returning.value
+                               : statements.back().text,
+              statements.back().columns);
   if (!writing.location.value.empty()) {
     const auto location = api::LocationPattern::parse(writing.location.value, statements.back().columns);
     if (!location) {

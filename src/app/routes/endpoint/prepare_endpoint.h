@@ -18,6 +18,7 @@
 #include "app/routes/preparation.h"
 #include "sql/compared.h"
 #include "sql/parameters.h"
+#include "sql/plain_columns.h"
 
 namespace sluice::app {
 
@@ -29,8 +30,9 @@ struct PreparedEndpoint {
   std::vector<std::shared_ptr<const api::SetWritePlan>> sets;
   std::vector<std::pair<http::Method, sql::Table>> tables;  // of the methods that name a table
   std::shared_ptr<const api::changes::Plan> changes;        // null: it does not publish changes
-  // For [openapi]: by method, whether each column is never NULL.
-  std::vector<std::pair<http::Method, std::vector<bool>>> never_null;
+  // For [openapi]: by method, what is known about each column.
+  std::vector<std::pair<http::Method, std::vector<sql::ColumnFacts>>> facts;
+  std::shared_ptr<const std::vector<sql::EnumType>> enums;
 };
 
 // Has the database describe one [[endpoint]]: a statement or a table for each of its methods. Errors about them are
@@ -48,8 +50,8 @@ class EndpointPreparation {
   void prepare_get();
   void prepare_current_row();
   [[nodiscard]] bool reads_its_rows_alone();
-  // If there is [openapi]: finds out which of the statement's columns are never NULL.
-  void learn_never_null(http::Method method, std::string text, std::vector<sql::Column> columns);
+  // If there is [openapi]: finds out what tables declare about the statement's columns.
+  void learn_facts(http::Method method, std::string text, std::vector<sql::Column> columns);
   void prepare_changes();
   void prepare_method(http::Method method, const api::MethodOptions& writing);
   void prepare_table(http::Method method, const api::MethodOptions& writing);

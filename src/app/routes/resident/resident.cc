@@ -23,10 +23,12 @@ namespace {
 class ResidentRoute final : public Route {
  public:
   ResidentRoute(const api::resident::ResidentOptions& options, std::shared_ptr<const ResidentComponent> table,
-                std::vector<bool> never_null, std::vector<api::openapi::Security> security, Plan& plan)
+                std::vector<sql::ColumnFacts> facts, std::shared_ptr<const std::vector<sql::EnumType>> enums,
+                std::vector<api::openapi::Security> security, Plan& plan)
       : options_(options),
         table_(std::move(table)),
-        never_null_(std::move(never_null)),
+        facts_(std::move(facts)),
+        enums_(std::move(enums)),
         security_(std::move(security)),
         pattern_(*http::Pattern::parse("/" + options.name.value)),
         id_(plan.add_name(options.host.value + "/" + options.name.value)) {
@@ -58,14 +60,16 @@ class ResidentRoute final : public Route {
     into.residents.push_back({.pattern = pattern_,
                               .key_pattern = key_pattern_,
                               .plan = table_->plan.get(),
-                              .never_null = never_null_,
+                              .facts = facts_,
+                              .enums = *enums_,
                               .security = security_});
   }
 
  private:
   const api::resident::ResidentOptions options_;
   const std::shared_ptr<const ResidentComponent> table_;
-  const std::vector<bool> never_null_;  // for [openapi], by column
+  const std::vector<sql::ColumnFacts> facts_;  // for [openapi], by column
+  const std::shared_ptr<const std::vector<sql::EnumType>> enums_;
   const std::vector<api::openapi::Security> security_;
   const http::Pattern pattern_;
   std::optional<http::Pattern> key_pattern_;  // nothing: the table has no key
@@ -179,15 +183,15 @@ std::expected<void, Away> ResidentTables::prepare(Preparation& preparation) {
           "and row-level security do not hold for it. If that is meant, give it a [database.NAME] without \"role\"",
           options.name.value, options.database.value));
     }
-    std::vector<bool> never_null;
+    std::vector<sql::ColumnFacts> facts;
     if (plan.options.openapi) {
-      never_null = preparation.loop.run(sql::never_null(*preparation.databases[index].database,
-                                                        plan.options.databases[index].value.dialect(),
-                                                        options.query.value, table->plan->statement.columns));
+      facts = preparation.loop.run(sql::column_facts(*preparation.databases[index].database,
+                                                     plan.options.databases[index].value.dialect(), options.query.value,
+                                                     table->plan->statement.columns));
     }
     if (!options.serve.value) continue;
-    plan.routes.push_back(
-        std::make_shared<ResidentRoute>(options, table, std::move(never_null), std::move(security), plan));
+    plan.routes.push_back(std::make_shared<ResidentRoute>(options, table, std::move(facts), preparation.enums_of(index),
+                                                          std::move(security), plan));
   }
   return {};
 }
