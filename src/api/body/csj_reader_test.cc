@@ -39,7 +39,7 @@ TEST(Csj, RefusesHeaders) {
   EXPECT_EQ(csj("\"a\" \"b\"\n"), "broken 1:0 a comma is expected behind a name\n");
   EXPECT_EQ(csj("\"a\",\"c\"\n"), "broken 1:0 c: there is no field \"c\"\n");
   EXPECT_EQ(csj("\"a\",\"\\u0061\"\n"), "broken 1:0 a: the column is there twice\n");
-  EXPECT_EQ(csj("\"a\",\"b\"\n", ab, {.columns = 1}), "broken 1:0 the header has more than 1 columns\n");
+  EXPECT_EQ(csj("\"a\",\"b\",\"c\"\n", ab, {.columns = 1}), "broken 1:0 the header has more than 2 columns\n");
   EXPECT_EQ(csj("\"a\",\"b\"\n", ab, {.row_bytes = 6}), "broken 1:0 the header line is too long\n");
 }
 

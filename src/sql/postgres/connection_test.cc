@@ -130,10 +130,10 @@ class LateCancelServer {
     const int session = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
     (void)receive(session);
     send(session, started);
-    const std::string asked = receive(session);
+    if (makes_read_only(receive(session))) send(session, made_read_only);
     const int cancel = readable(listener_, 10'000) ? ::accept(listener_, nullptr, nullptr) : -1;
     was_cancelled = receive(cancel) == u32(16) + u32(80877102) + u32(1) + u32(2);
-    send(session, (makes_read_only(asked) ? made_read_only : "") + first_);
+    send(session, first_);
     was_asked_before_signal = readable(session, 100);
     ::close(cancel);
     if (!receive(session).empty()) send(session, second_);
