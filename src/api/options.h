@@ -390,7 +390,8 @@ struct EndpointOptions {
     v.field("version", &EndpointOptions::version,
             "With `returns = \"object\"`: the column of `get` that changes whenever the row changes, such as a "
             "counter or a time of change. `*`: a hash of all columns. Answers then have an ETag, and the methods "
-            "that write obey If-Match and If-None-Match.");
+            "that write obey If-Match and If-None-Match. A generated PUT or PATCH raises an integer by one and sets a "
+            "time to the current one.");
     v.field("require_match", &EndpointOptions::require_match,
             "With `version`: whether a write without If-Match and without `If-None-Match: *` is answered 428.");
     v.field("errors", &EndpointOptions::errors,

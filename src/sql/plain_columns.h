@@ -35,7 +35,7 @@ struct PlainColumns {
 // Returns nothing if the statement may have another form.
 [[nodiscard]] std::optional<PlainColumns> plain_columns(std::string_view statement, Dialect dialect);
 
-// What tables declare about a column of an answer.
+// The declaration of an answer's column in its table.
 struct ColumnFacts {
   bool never_null = false;
   std::string type = {};  // PostgreSQL: TableColumn::type; empty: not known
