@@ -196,7 +196,7 @@ def test_only_requests_with_an_unknown_key_wait(sluice):
                 assert server.get("/open").status == 200
                 assert refused(with_token(server, None), "needed", error=None)
                 assert refused(with_token(server, issuer.token()), "another audience")
-                assert refused(with_token(server, good("second")[:-8]), "malformed")
+                assert refused(with_token(server, good("second")[:-9]), "malformed")
                 assert refused(with_token(server, Ec().token(soon(aud="films"), kid="first")), "signature")
             assert not released.is_set() and issuer.fetches == 2
             released.set()

@@ -462,8 +462,8 @@ def test_columns_that_are_never_null(items):
 
     expected = {"id": False, "name": False, "price": False, "note": True}
     assert nullable("/items", "get", "200") == nullable("/items", "post", "201") == expected
-    # Through a join, a row may be missing.
-    assert nullable("/joined", "get", "200") == {"name": True, "other": True}
+    # The row of the other table may be missing.
+    assert nullable("/joined", "get", "200") == {"name": False, "other": True}
 
 
 TYPED = """
@@ -576,7 +576,7 @@ def test_a_generated_client_compiles(items, node_modules, tmp_path):
     assert "Property 'prize' does not exist" in compiled("data[0].prize").stdout
 
 
-TYPED = '''
+DESCRIBED = '''
 [openapi]
 [database.main]
 url = "{url}"
@@ -628,7 +628,7 @@ def test_what_the_types_of_postgres_say(sluice, postgres):
     postgres.psql("DROP DATABASE IF EXISTS typed")
     postgres.psql("CREATE DATABASE typed")
     postgres.psql(TYPES, "typed")
-    server = sluice(TYPED.format(url=postgres.url("typed")))
+    server = sluice(DESCRIBED.format(url=postgres.url("typed")))
     document = document_of(server)
     calls = operations(document)
     labels = ["draft", "shown", 'it\'s "over"']
@@ -680,7 +680,7 @@ def test_joins_and_formats(sluice, request, tmp_path, database):
         postgres.psql("CREATE DATABASE joined")
         postgres.psql(JOINED[database], "joined")
         url = postgres.url("joined")
-    server = sluice(TYPED.format(url=url))
+    server = sluice(DESCRIBED.format(url=url))
     document = document_of(server)
     calls = operations(document)
     content = calls["get", "/joined"]["responses"]["200"]["content"]

@@ -12,7 +12,7 @@ constexpr Duration first_backoff = 50ms;
 constexpr Duration longest_backoff = 1s;
 // One connection opens at a time, so that a server that refuses gets one attempt, not one per connection. After this
 // time another one may open, because an attempt whose packets are lost lasts until its timeout.
-constexpr Duration opening_patience = 250ms;
+constexpr Duration opening_patience = 1s;
 constexpr Duration least_age = 1s;  // of a session that is given up
 // After this many consecutive failures to connect, requests fail at once. So they wait during a quick restart, but not
 // during an outage.
