@@ -4,6 +4,8 @@
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
+# How many suites `make test` runs at the same time.
+TEST_JOBS ?= 2
 
 bootstrap-build bootstrap-test bootstrap-bench: bootstrap-%:
 	@scripts/bootstrap $*
@@ -28,7 +30,7 @@ test: bootstrap-test
 	cmake --preset debug >/dev/null && ninja -C build/debug all fuzz_targets
 	cmake --preset tsan >/dev/null && ninja -C build/tsan unit_tests
 	@printf 'subdirs(%s)\n' debug tsan >build/CTestTestfile.cmake
-	ctest --test-dir build --output-on-failure -j2; code=$$?; \
+	ctest --test-dir build --output-on-failure -j$(TEST_JOBS); code=$$?; \
 	grep -E '^(SKIPPED|FLAKY)' build/Testing/Temporary/LastTest.log; exit $$code
 
 bench: bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg
