@@ -566,7 +566,8 @@ require = "exists(SELECT 1 FROM tags WHERE note = :note)"
 [[endpoint]]
 database = "main"
 path = "/backend"
-get = """SELECT pg_backend_pid() AS pid, (SELECT count(*) FROM pg_prepared_statements) AS statements"""
+get = """SELECT pg_backend_pid() AS pid,
+  (SELECT count(*) FROM pg_prepared_statements WHERE statement NOT LIKE 'INSERT%') AS statements"""
 [[resident]]
 database = "main"
 name = "known"
