@@ -1,10 +1,8 @@
 #include "app/access_log.h"
 
-#include <cerrno>
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "app/log_text.h"
 #include "gateway/proxy/passed_on.h"
@@ -69,20 +67,13 @@ void AccessLog::add(const http::Completion& completion, std::span<const std::str
                       std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());
   if (completion.broken) line += R"(,"broken":true)";
   line += "}\n";
-  lines_.append(line);
+  lines_ += line;
   reactor_.at_turn_end(flush_);
 }
 
 void AccessLog::flush() {
-  while (!lines_.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, lines_.data(), lines_.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {  // the reader has closed its end; requests continue
-      lines_.clear();
-      return;
-    }
-    lines_.consume(static_cast<std::size_t>(written));
-  }
+  output_.write(lines_);
+  lines_.clear();
 }
 
 }  // namespace sluice::app

@@ -4,18 +4,18 @@
 #include <string>
 
 #include "app/redaction.h"
-#include "base/buffer.h"
+#include "base/log_writer.h"
 #include "core/reactor.h"
 #include "http/server.h"
 
 namespace sluice::app {
 
-// Writes a line of JSON for every request to standard output, without credentials. The lines of one turn of the event
-// loop are written with one write().
+// Writes a line of JSON for every request to `output`, without credentials. The lines of one turn of the event loop are
+// written together.
 class AccessLog {
  public:
-  AccessLog(const Redaction& redaction, core::Reactor& reactor)
-      : redaction_(redaction), reactor_(reactor), flush_(*this) {}
+  AccessLog(const Redaction& redaction, core::Reactor& reactor, LogWriter& output)
+      : redaction_(redaction), reactor_(reactor), output_(output), flush_(*this) {}
   ~AccessLog() { flush(); }
 
   // `routes`: the names of the routes, by id.
@@ -31,7 +31,8 @@ class AccessLog {
 
   const Redaction& redaction_;
   core::Reactor& reactor_;
-  Buffer lines_;
+  LogWriter& output_;
+  std::string lines_;
   Flush flush_;
 };
 

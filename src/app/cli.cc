@@ -89,10 +89,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   explain->callback([&] { command.action = Command::Action::explain; });
   CLI::App* reload = app.add_subcommand("reload", "Make a running server read its configuration again");
   reload
-      ->add_option("--admin", command.admin,
-                   "The address of the server's admin listener: http://ADDRESS:PORT, or unix:PATH")
-      ->capture_default_str()
-      ->option_text("URL  (default: http://127.0.0.1:8081)");
+      ->add_option(
+          "--admin", command.admin,
+          "The address of the server's admin listener: http://ADDRESS:PORT, or unix:PATH; default: that of FILE")
+      ->option_text("URL");
   reload->footer(
       "Exit codes: 0 the server uses the new configuration; 1 the server cannot be reached, or refuses; 2 the "
       "command line is wrong; 3 the configuration is wrong, and nothing has changed.");
@@ -164,7 +164,7 @@ Command parse_command_line(int argc, const char* const* argv) {
       ->option_text("URL")
       ->check([](const std::string& text) { return sql::DatabaseOptions::check_url(text); });
   gc->callback([&] { command.action = Command::Action::store_gc; });
-  for (CLI::App* with_file : {serve, check, gc}) {
+  for (CLI::App* with_file : {serve, check, gc, reload}) {
     with_file->add_option("FILE", command.file, "The configuration file")
         ->capture_default_str()
         ->option_text("[FILE]  (default: sluice.toml)");

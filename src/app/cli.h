@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "app/explain_command.h"
@@ -28,7 +29,7 @@ struct Command {
     proxy,          // pass requests on to the servers in `proxy`
     test,           // run the test files in `suites`
     import_,        // import the file in `import_options`
-    reload,         // make the server at `admin` read its configuration again
+    reload,         // make the server at `admin`, or of `file`, read its configuration again
     store_gc,       // remove unused files from the stores of `file`
     hash_password,  // print a hash of the password on standard input
     keys,           // make a key for tokens
@@ -47,8 +48,8 @@ struct Command {
   KeysCommand keys;
   TokenCommand token;
   bool dry_run = false;
-  std::string url;  // store_gc: the database's; empty: that of the configuration
-  std::string admin = "http://127.0.0.1:8081";
+  std::string url;                   // store_gc: the database's; empty: that of the configuration
+  std::optional<std::string> admin;  // reload: the listener's URL; nullopt: that of `file`
   std::string text;
 };
 

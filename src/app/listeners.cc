@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/address_holder.h"
 #include "app/listen.h"
 #include "core/bound_socket.h"
 
@@ -31,7 +32,8 @@ std::expected<core::Address, std::string> claim_alone(const std::string& text) {
     claimed = core::claim(*core::Address::from_ip("0.0.0.0", address->port()));
   }
   if (claimed) return *claimed;
-  return std::unexpected("cannot listen on " + text + ": " + std::generic_category().message(claimed.error().detail));
+  return std::unexpected("cannot listen on " + text + ": " + std::generic_category().message(claimed.error().detail) +
+                         (claimed.error().detail == EADDRINUSE ? holder_of(*address) : ""));
 }
 
 // Removes only a socket. Any other file at the path is not ours.

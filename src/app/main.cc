@@ -2,7 +2,9 @@
 #include <exception>
 #include <utility>
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include "app/cli.h"
 #include "app/config/load.h"
@@ -32,6 +34,15 @@ void return_large_blocks() {
   mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);
 }
 
+// A program that is started without standard streams would otherwise write its log into its first socket.
+void open_standard_streams() {
+  for (int descriptor = ::open("/dev/null", O_RDWR); descriptor >= 0; descriptor = ::open("/dev/null", O_RDWR)) {
+    if (descriptor <= STDERR_FILENO) continue;
+    ::close(descriptor);
+    return;
+  }
+}
+
 int run(Command command) {
   switch (command.action) {
     case Command::Action::print:
@@ -54,7 +65,7 @@ int run(Command command) {
     case Command::Action::test:
       return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::reload:
-      return request_reload(command.admin, stdout, stderr);
+      return request_reload(command.admin, command.file, stdout, stderr);
     case Command::Action::proxy: {
       const auto configuration = proxy_configuration(command.proxy);
       if (!configuration) {
@@ -109,6 +120,7 @@ int run(Command command) {
 
 int main(int argc, char** argv) {
   return_large_blocks();
+  open_standard_streams();
   try {
     return run(parse_command_line(argc, argv));
   } catch (const std::exception& error) {

@@ -1,17 +1,47 @@
 #include "app/reload_command.h"
 
+#include <expected>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "app/cli.h"
+#include "app/config/load.h"
 #include "app/suite/client.h"
 #include "base/time.h"
 #include "core/address.h"
 
 namespace sluice::app {
+namespace {
 
-int request_reload(const std::string& admin, std::FILE* out, std::FILE* errors) {
+// Where to reach the admin listener of a configuration file. The file's other errors are for the server to report.
+std::expected<std::string, std::string> listener_of(const std::string& file) {
+  const config::Examined examined = config::examine(file, config::process_environment);
+  std::string listener = examined.config.options.admin.listen.value;
+  if (listener.empty() && !examined.errors.empty()) return std::unexpected(config::outcome(examined).error().text());
+  if (listener.empty()) {
+    return std::unexpected("sluice: " + file + " has no [admin] listen; reload by SIGHUP, or write --admin URL\n");
+  }
+  // A listener on every address is also on this one.
+  for (const std::string_view every : {"*:", "0.0.0.0:", "[::]:"}) {
+    if (listener.starts_with(every)) return "127.0.0.1:" + listener.substr(every.size());
+  }
+  return listener;
+}
+
+}  // namespace
+
+int request_reload(const std::optional<std::string>& url, const std::string& file, std::FILE* out, std::FILE* errors) {
+  std::string admin;
+  if (url) {
+    admin = *url;
+  } else if (auto of_file = listener_of(file); of_file) {
+    admin = *std::move(of_file);
+  } else {
+    fmt::print(errors, "{}", of_file.error());
+    return exit_configuration;
+  }
   std::string_view listener = admin;
   if (listener.starts_with("http://")) {
     listener.remove_prefix(7);

@@ -30,6 +30,7 @@
 #include "app/residents.h"
 #include "app/worker.h"
 #include "base/log.h"
+#include "base/log_writer.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "core/descriptor_limit.h"
@@ -106,33 +107,35 @@ std::string url_of(const core::Address& address, bool secure = false) {
 }
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Listening>& addresses,
-                  const std::optional<core::Address>& admin) {
+                  const std::optional<core::Address>& admin, Logs& logs) {
   const auto count = [](std::size_t number, const char* what) {
     return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
   };
   const Options& options = plan.options;
   // If the access log is on standard output, only its lines may be written there.
-  std::FILE* const out = options.server.access_log == AccessLogTarget::standard_output ? stderr : stdout;
+  LogWriter& out = options.server.access_log == AccessLogTarget::standard_output ? logs.errors() : logs.output();
   const std::size_t folders = options.files.size();
-  fmt::print(out, "sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
-             count(folders, "folder"),
-             (options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ") +
-                 (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
-             count(cores, "core"));
-  for (const net::Listening& one : addresses) fmt::print(out, "  serving  {}/\n", url_of(one.address, one.secure));
-  if (admin) fmt::print(out, "  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
-  fmt::print(out, "  io       {}\n", name_of(plan.io.back_end));
-  std::fflush(out);
+  std::string text =
+      fmt::format("sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
+                  count(folders, "folder"),
+                  (options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ") +
+                      (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
+                  count(cores, "core"));
+  for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
+  if (admin) text += fmt::format("  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
+  text += fmt::format("  io       {}\n", name_of(plan.io.back_end));
+  out.write(text);
 }
 
-// Waits for SIGTERM or SIGINT. On SIGHUP, certificates, keys and the configuration are read again. Certificates and
-// keys are also read again when their files have changed.
-void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
+// Waits for SIGTERM or SIGINT, which it returns. On SIGHUP, certificates, keys and the configuration are read again.
+// Certificates and keys are also read again when their files have changed.
+siginfo_t wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
   constexpr timespec look_every{
       .tv_sec = std::chrono::duration_cast<std::chrono::seconds>(Certificates::look_every).count(), .tv_nsec = 0};
   for (;;) {
-    const int signal = sigtimedwait(&signals, nullptr, &look_every);
-    if (signal == SIGTERM || signal == SIGINT) return;
+    siginfo_t told_by{};
+    const int signal = sigtimedwait(&signals, &told_by, &look_every);
+    if (signal == SIGTERM || signal == SIGINT) return told_by;
     if (signal < 0 && errno != EAGAIN) continue;
     const bool told = signal == SIGHUP;
     // No exception may pass this point, because the cores run.
@@ -142,6 +145,17 @@ void wait_for_the_end(const sigset_t& signals, Reloader& reloader) {
     } catch (const std::exception& error) {
       log_error(error.what());
     }
+  }
+}
+
+// Without memory there is no line.
+void log_the_end(const siginfo_t& end, Duration grace) noexcept {
+  try {
+    const char* const name = end.si_signo == SIGINT ? "SIGINT" : "SIGTERM";
+    log_error(fmt::format("stops: {} from process {}; requests that run have {} s to end", name, end.si_pid,
+                          std::chrono::duration_cast<std::chrono::seconds>(grace).count()));
+  } catch (const std::exception&) {
+    return;
   }
 }
 
@@ -162,6 +176,8 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   sigaddset(&with_hangup, SIGHUP);
   // All threads inherit the mask, so that only sigwait() and similar calls take the signals.
   pthread_sigmask(SIG_BLOCK, &with_hangup, nullptr);
+  std::fflush(nullptr);
+  Logs logs;
 
   Listeners listeners(*plan);
   const ListenerSet first = listeners.served();
@@ -188,7 +204,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   TroubleLog descriptor_trouble("clients", "are accepted again", "attempts failed");
   const Descriptors descriptors{.most = core::descriptors_for_clients(), .trouble = &descriptor_trouble};
   cores.start([&](core::Core& core) {
-    Worker worker(core, plan, threads, descriptors);
+    Worker worker(core, plan, threads, logs, descriptors);
     workers[core.index()] = &worker;
     worker.bind(first.addresses);
     worker.listen(first);
@@ -211,12 +227,13 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     resident->first = {};  // the cores have them
     resident->mark = {};
   }
-  print_banner(*plan, cores.size(), first.addresses, admin_address);
+  print_banner(*plan, cores.size(), first.addresses, admin_address, logs);
 
-  wait_for_the_end(with_hangup, reloader);
+  const siginfo_t end = wait_for_the_end(with_hangup, reloader);
   // The cores run: from here on nothing allocates memory or throws.
   reloader.end();
   const Duration grace = reloader.served()->options.server.grace;
+  log_the_end(end, grace);
   for (unsigned i = 0; i < cores.size(); ++i) {
     letters[i].worker = workers[i];
     letters[i].grace = grace;
@@ -226,7 +243,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   cores.join();
   if (reloader.is_running()) {  // it waits for a database; do not wait for it
     listeners.files().end();
-    std::fflush(nullptr);
+    logs.finish();
     std::_Exit(exit_ok);
   }
   return exit_ok;

@@ -84,11 +84,12 @@ http::ServerOptions server_options(const Site& site, unsigned cores, const Descr
 
 }  // namespace
 
-Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
+Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads, Logs& logs,
                const Descriptors& descriptors)
     : core_(core),
       threads_(threads),
       redaction_(redaction(plan->options)),
+      logs_(logs),
       descriptors_(descriptors),
       released_(core.reactor()),
       site_(std::make_unique<Site>(*this, plan)),
@@ -98,7 +99,7 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
   tasks_.spawn(end_when_told());
   tasks_.spawn(forget_when_unpinned());
   if (plan->options.server.access_log == AccessLogTarget::standard_output) {
-    access_log_.emplace(redaction_, core.reactor());
+    access_log_.emplace(redaction_, core.reactor(), logs.output());
   }
   site_->build();
 }
@@ -152,7 +153,7 @@ void Worker::set_server_options(const Site& site) {
   if (site.plan()->options.server.access_log == AccessLogTarget::off) {
     access_log_.reset();
   } else if (!access_log_) {
-    access_log_.emplace(redaction_, core_.reactor());
+    access_log_.emplace(redaction_, core_.reactor(), logs_.output());
   }
 }
 
@@ -343,6 +344,7 @@ Worker::Snapshot Worker::snapshot() const {
   for (const auto& binding : earlier_) generations.insert(binding->generation());
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
                      static_cast<double>(generations.size()))});
+  if (core_.index() == 0) append(all, logs_.readings());
   return result;
 }
 

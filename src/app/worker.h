@@ -17,6 +17,7 @@
 #include "app/plan.h"
 #include "app/site.h"
 #include "base/log.h"
+#include "base/log_writer.h"
 #include "base/reading.h"
 #include "core/alarm.h"
 #include "core/blocking_pool.h"
@@ -42,7 +43,7 @@ class Worker final : http::Observer, http::Handler {
   // Throws if something cannot be opened. Precondition: the shared parts of databases are open (open_shared_parts()),
   // and resident tables are loaded.
   Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
-         const Descriptors& descriptors = {});
+         Logs& logs, const Descriptors& descriptors);
   ~Worker() override;
 
   // The following are for code that builds handlers.
@@ -150,6 +151,7 @@ class Worker final : http::Observer, http::Handler {
   RequestMetrics requests_;
   Redaction redaction_;  // of the access log
   std::optional<AccessLog> access_log_;
+  Logs& logs_;
   const Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
   Readings ended_;  // counts of parts that have ended

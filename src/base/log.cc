@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <new>
@@ -7,6 +8,8 @@
 #include <utility>
 
 #include <unistd.h>
+
+#include "base/log_writer.h"
 
 namespace sluice {
 namespace {
@@ -20,6 +23,8 @@ struct Limiter {
 };
 thread_local Limiter limiter;
 
+std::atomic<LogWriter*> writer{nullptr};
+
 void write_line(std::string_view text) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -29,13 +34,17 @@ void write_line(std::string_view text) {
   const std::size_t stamp_size = std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", &parts);
   std::string line(stamp, stamp_size);
   line += "sluice: ";
-  // One event is one line, even if a database's message has several.
-  for (const char c : text) line += c == '\n' || c == '\r' ? ' ' : c;
+  // One event is one line, even if a database's message has several. Texts of clients, such as a token's subject, must
+  // not control a terminal.
+  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
   line += '\n';
+  if (LogWriter* const to = writer.load(std::memory_order_acquire)) return to->write(line);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace
+
+void set_error_log(LogWriter* to) { writer.store(to, std::memory_order_release); }
 
 void log_error(std::string_view line) {
   const auto now = std::chrono::steady_clock::now();

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_writer.h"
 #include "core/alarm.h"
 #include "core/bound_socket.h"
 #include "core/core.h"
@@ -244,6 +245,7 @@ void Host::serve() {
   core::raise_descriptor_limit();
   std::signal(SIGPIPE, SIG_IGN);
   BlockedSignals signals;  // inherited by the threads of the cores
+  Logs logs;
   core::Cores cores({.count = options_.cores, .back_end = options_.back_end});
   shared.contexts.resize(cores.size());
   for (unsigned i = 0; i < cores.size(); ++i) shared.drains.emplace_back();
@@ -256,10 +258,12 @@ void Host::serve() {
   });
   std::vector<net::Listening> all = shared.addresses;
   all.insert(all.end(), shared.websocket_addresses.begin(), shared.websocket_addresses.end());
+  std::vector<std::string> texts;
+  for (const net::Listening& one : all) texts.push_back(one.address.text());
   if (options_.ready) {
-    std::vector<std::string> texts;
-    for (const net::Listening& one : all) texts.push_back(one.address.text());
     options_.ready(texts);
+  } else {
+    for (const std::string& text : texts) logs.output().write("serving " + text + "\n");
   }
 
   signals.wait();

@@ -22,6 +22,14 @@ IO = os.environ.get("SLUICE_TEST_IO")  # [server] io of the servers that tests c
 FILMS = ROOT / "examples/films"
 ROWS = 3000
 
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 class Server:
     """One running `sluice serve`."""
 

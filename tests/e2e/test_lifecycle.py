@@ -7,14 +7,15 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 
 import pytest
 
 from cluster import free_port
-from conftest import SLUICE
-from http1 import Broken
+from conftest import SLUICE, until
+from http1 import Broken, Connection
 
 
 @pytest.fixture
@@ -379,3 +380,95 @@ def test_it_ends_in_order_where_there_is_no_memory_left(sluice, small_sqlite):
     taken = int(re.search(r"^VmSize:\s+(\d+) kB", status, re.M).group(1)) * 1024
     resource.prlimit(server.process.pid, resource.RLIMIT_AS, (taken, taken))
     server.stop()  # exits with 0, not by a signal
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_log_that_nobody_reads_delays_nothing(tmp_path, site, stream):
+    """Requests, signals and reloads do not wait for the reader of a log. Dropped lines are counted, and reported when it reads again."""
+    port, admin_port = free_port(), free_port()
+    file = tmp_path / "stalled.toml"
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\naccess_log = "stdout"\n[admin]\nlisten = "127.0.0.1:{admin_port}"\n'
+                    f'[[files]]\npath = "/"\nroot = "{site}"\n')
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write, b" " * 4096)
+    os.set_blocking(write, True)
+    other = tmp_path / "other"
+    with other.open("wb") as other_file:
+        process = subprocess.Popen([SLUICE, "serve", str(file)], **{"stdout": other_file, "stderr": other_file, stream: write})
+    os.close(write)
+
+    def ask(path):
+        assert process.poll() is None
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}{path}", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
+
+    def sample(name):
+        return int(re.search(rf"^{re.escape(name)} (\d+)$", ask("/metrics"), re.M)[1])
+
+    try:
+        until(lambda: ask("/livez"))
+        with Connection(port) as client:
+            for _ in range(1200):  # more than the buffer holds
+                assert client.get("/hello.txt", f"User-Agent: {'a' * 1000}").status == 200
+            process.send_signal(signal.SIGHUP)
+            until(lambda: sample('sluice_reloads_total{result="done"}') == 1)
+            dropped = sample('sluice_log_lines_dropped_total{log="stdout"}')
+            assert (dropped > 0) == (stream == "stdout")
+            assert ask("/livez") == "live\n"
+            if stream == "stdout":
+                reader = threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(read, 65536), b"")])
+                reader.start()
+                until(lambda: f"standard output was not read for a time: {dropped} lines were dropped\n" in other.read_text())
+            assert client.get("/hello.txt").status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+        if stream == "stdout":
+            reader.join()
+        os.close(read)
+
+
+def test_standard_streams_may_be_closed(tmp_path, site):
+    """The log of a program without standard streams does not go into one of its connections."""
+    port, admin_port = free_port(), free_port()
+    file = tmp_path / "closed.toml"
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\naccess_log = "stdout"\n[admin]\nlisten = "127.0.0.1:{admin_port}"\n'
+                    f'[[files]]\npath = "/"\nroot = "{site}"\n')
+    process = subprocess.Popen(["sh", "-c", f'exec "{SLUICE}" serve "{file}" <&- >&- 2>&-'])
+    try:
+        until(lambda: process.poll() is None and listens(port))
+        assert {os.readlink(f"/proc/{process.pid}/fd/{one}") for one in range(3)} == {"/dev/null"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listens(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_an_address_in_use_says_who_has_it(sluice, tmp_path, files):
+    server = sluice(files)
+    second = tmp_path / "second.toml"
+    second.write_text(f'[server]\nlisten = ["127.0.0.1:{server.port}"]\n{files}')
+    done = subprocess.run([SLUICE, "serve", str(second)], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr == (f"sluice: cannot listen on 127.0.0.1:{server.port}: Address already in use "
+                           f"(by sluice, process {server.process.pid})\n")
+
+
+def test_the_end_is_logged_with_its_cause(sluice, files):
+    server = sluice(files)
+    server.stop()
+    assert f"sluice: stops: SIGTERM from process {os.getpid()}; requests that run have 10 s to end\n" in server.log

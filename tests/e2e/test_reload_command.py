@@ -50,6 +50,23 @@ def test_the_server_answers_by_the_new_file(server):
     assert server.sample('sluice_reloads_total{result="done"}') == 3
 
 
+def test_the_address_is_that_of_the_file(server, folder):
+    done = (0, "The configuration has been read again.\n", "")
+    assert reload(str(server.file)) == done
+    (folder / "sluice.toml").write_text(server.file.read_text().replace('"127.0.0.1:' + str(server.admin_port), f'"*:{server.admin_port}'))
+    in_folder = subprocess.run([SLUICE, "reload"], capture_output=True, text=True, timeout=60, cwd=folder)
+    assert (in_folder.returncode, in_folder.stdout, in_folder.stderr) == done
+    # Errors that leave the address known are reported by the server.
+    write(server, generation(1) + "wrong = 1\n")
+    code, _, errors = reload(str(server.file))
+    assert code == 3 and 'unknown key "wrong"' in errors
+    (folder / "sluice.toml").write_text('[server]\nlisten = ["127.0.0.1:8080"]\n' + generation(1))
+    code, _, errors = reload(str(folder / "sluice.toml"))
+    assert code == 3 and "has no [admin] listen; reload by SIGHUP, or write --admin URL\n" in errors
+    code, _, errors = reload(str(folder / "absent.toml"))
+    assert code == 3 and "absent.toml" in errors
+
+
 def test_the_guide_s_command(server):
     page = (ROOT / "docs/guide/reloading.md").read_text()
     ((command, answer),) = re.findall(r"^\$ (sluice reload .*)\n(.*\n)```", page, re.M)
