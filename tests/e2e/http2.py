@@ -56,6 +56,14 @@ class Raw:
             self.buffer += self.socket.recv(1 << 16)
         return next((int.from_bytes(payload[4:8], "big") for kind, _, _, payload in self.frames() if kind == GOAWAY), None)
 
+    def each_frame(self):
+        """Frames as they arrive."""
+        while True:
+            yield from self.frames()
+            got = self.socket.recv(1 << 16)
+            assert got, "the server has closed the connection"
+            self.buffer += got
+
     def all_frames(self):
         """All frames until the server closes."""
         while True:

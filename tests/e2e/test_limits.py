@@ -4,13 +4,15 @@ import json
 import re
 import select
 import sqlite3
+import struct
 import subprocess
 import threading
 import time
 
 import pytest
 
-from conftest import SLUICE
+from conftest import SLUICE, until
+from http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Raw, frame, header_block
 from test_policies import basic, hash_of
 from test_reload import reload, write
 from tokens import Secret, soon
@@ -348,13 +350,6 @@ def route(url, use="limit"):
             f'[[route]]\npath = "/{{rest...}}"\nupstream = "back"\nuse = ["{use}"]\n')
 
 
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 class Slow:
     """An upstream whose answers wait until the test releases them."""
 
@@ -379,6 +374,28 @@ def has_answer(client):
 
 
 RUNNING = 'sluice_concurrency_running{policy="limit"}'
+
+
+def test_a_client_whose_window_is_shut_holds_no_place(sluice):
+    """Small answers are taken over: neither the places of `concurrency` nor the connections to the servers wait for the client."""
+    settings = struct.pack(">HI", 4, 0)  # SETTINGS_INITIAL_WINDOW_SIZE = 0
+    with Upstream(lambda *_: response(b"x" * 150)) as back:
+        config = concurrency(2) + route(back.url).replace("\n[[route]]", "\nconnections = 2\n[[route]]")
+        server = sluice(config, server="cores = 1")
+        with Raw(server.port) as raw:
+            raw.send(PREFACE + frame(SETTINGS, 0, 0, settings))
+            frames = raw.each_frame()
+            for stream in range(1, 41, 2):
+                raw.send(frame(HEADERS, END_STREAM | END_HEADERS, stream, header_block("/a")))
+                assert next(payload[:1] for kind, _, of, payload in frames if (kind, of) == (HEADERS, stream)) == b"\x88"  # 200
+            assert server.get("/a").status == 200
+            assert server.sample(RUNNING) == 0
+            raw.send(b"".join(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 1000)) for stream in range(1, 41, 2)))
+            ended = set()
+            while len(ended) < 20:
+                kind, flags, stream, payload = next(frames)
+                assert kind == DATA and payload == b"x" * 150 and flags & END_STREAM
+                ended.add(stream)
 
 
 def test_no_more_requests_at_the_same_time_than_may(sluice):

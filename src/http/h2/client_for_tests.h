@@ -314,7 +314,7 @@ class TestHandler final : public Handler {
     int& count;
   };
   // Gives 1600 bytes per pull. "waits" pauses before each pull, "breaks" fails halfway, "blocks" stops halfway and
-  // never continues.
+  // never continues. "plain" and "trailed" learn of the end by a pull of its own, and "plain" has no trailers.
   class Source final : public BodySource {
    public:
     Source(TestHandler& handler, const Target& target)
@@ -330,7 +330,7 @@ class TestHandler final : public Handler {
       if (kind_ == "waits") return wait(out, handler_.reactor_.now() + 1ms);
       return next(out);
     }
-    std::span<const Field> trailers() const override { return {&trailer_, 1}; }
+    std::span<const Field> trailers() const override { return {&trailer_, kind_ == "plain" ? 0U : 1U}; }
 
    private:
     Result<Progress> next(Buffer& out) {
@@ -339,6 +339,7 @@ class TestHandler final : public Handler {
       out.append(std::string_view(bytes_).substr(given_, size));
       given_ += size;
       handler_.pulled += size;
+      if (size != 0 && (kind_ == "plain" || kind_ == "trailed")) return Progress::more;
       return given_ == bytes_.size() ? Progress::done : Progress::more;
     }
     core::Task<Result<Progress>> wait(Buffer& out, Instant until) {
@@ -490,7 +491,7 @@ class TestHandler final : public Handler {
     } else if (target.kind == "file") {
       response.body = FileRange{file_, ::fileno(file_.get()), target.seed, target.size};
     } else if (target.kind == "stream" || target.kind == "waits" || target.kind == "breaks" ||
-               target.kind == "blocks") {
+               target.kind == "blocks" || target.kind == "plain" || target.kind == "trailed") {
       response.body = std::make_unique<Source>(*this, target);
     } else if (target.kind == "kept") {
       response.body = SharedBytes{kept, *kept};

@@ -14,6 +14,7 @@ constexpr std::size_t read_turn_bytes = 64 * 1024;  // most bytes read per turn 
 constexpr std::size_t turn_bytes = 512 * 1024;      // most bytes produced and sent per turn of the loop
 constexpr std::size_t lingering_bytes = 1024 * 1024;
 constexpr Duration lingering_time = 2s;
+constexpr Duration draining_lingering_time = 200ms;
 
 }  // namespace
 
@@ -148,7 +149,8 @@ void Connection::look_at_the_clock() {
 core::Task<void> Connection::linger() {
   core::Reactor& reactor = engine_.reactor;
   if (!co_await stream_.end(engine_.options.write_timeout)) co_return;
-  const Instant deadline = reactor.now() + lingering_time;
+  // The end of the program does not wait long for clients that have been told and are silent.
+  const Instant deadline = reactor.now() + (session_.is_draining() ? draining_lingering_time : lingering_time);
   core::TurnShare turn(reactor, read_turn_bytes);
   for (std::size_t dropped = 0; dropped < lingering_bytes && !client_ended_;) {
     input_.clear();

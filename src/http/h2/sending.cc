@@ -249,8 +249,7 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
     return static_cast<std::ptrdiff_t>(std::min(pending, most));
   }
   Body& body = stream.response.body;
-  auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body);
-  if (source == nullptr) {
+  if (!std::holds_alternative<std::unique_ptr<BodySource>>(body) && stream.source != Stream::Source::done) {
     if (stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::uint64_t left = known_size(body) - stream.sent_bytes;
     const auto next = static_cast<std::size_t>(std::min<std::uint64_t>(left, most));
@@ -258,20 +257,13 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
     return static_cast<std::ptrdiff_t>(next);
   }
   stream.deferred = false;
-  while (stream.pulled.empty() && stream.source != Stream::Source::done && !stream.failed) {
-    core::Async<Result<BodySource::Progress>> pulling = (*source)->pull(stream.pulled);
-    if (pulling.ready()) {
-      const auto& progress = pulling.get();
-      stream.failed = !progress;
-      if (progress && *progress == BodySource::Progress::done) stream.source = Stream::Source::done;
-      continue;
-    }
-    stream.source = Stream::Source::pulling;
-    stream.task.spawn(pull_later(*this, stream, pulling.take_task()));
-    if (stream.source == Stream::Source::pulling) {
-      stream.deferred = true;
-      return NGHTTP2_ERR_DEFERRED;
-    }
+  while (stream.pulled.empty() && stream.source == Stream::Source::idle && !stream.failed) {
+    if (!pull(stream)) break;
+  }
+  // While the source writes into `pulled`, nothing of it may be sent.
+  if (stream.source == Stream::Source::pulling) {
+    stream.deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
   }
   if (stream.pulled.empty() && stream.failed) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   const std::size_t next = std::min(stream.pulled.size(), most);
@@ -280,6 +272,20 @@ std::ptrdiff_t Session::next_data(Stream& stream, std::size_t most, std::uint32_
     if (submit_trailers(stream)) flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
   }
   return static_cast<std::ptrdiff_t>(next);
+}
+
+bool Session::pull(Stream& stream) {
+  const auto& source = std::get<std::unique_ptr<BodySource>>(stream.response.body);
+  core::Async<Result<BodySource::Progress>> pulling = source->pull(stream.pulled);
+  if (pulling.ready()) {
+    const auto& progress = pulling.get();
+    stream.failed = !progress;
+    if (progress && *progress == BodySource::Progress::done) stream.source = Stream::Source::done;
+    return true;
+  }
+  stream.source = Stream::Source::pulling;
+  stream.task.spawn(pull_later(*this, stream, pulling.take_task()));
+  return stream.source != Stream::Source::pulling;
 }
 
 core::Task<void> Session::pull_later(Session& session, Stream& stream,
@@ -295,16 +301,56 @@ core::Task<void> Session::pull_later(Session& session, Stream& stream,
   }
   stream.source = next;
   stream.progress_at = session.engine_.reactor.now();  // the client was not the cause of the delay
-  if (!stream.deferred) co_return;
-  nghttp2_session_resume_data(session.session_, stream.id);
+  if (stream.deferred) {
+    nghttp2_session_resume_data(session.session_, stream.id);
+  } else {
+    session.add_ready(stream);  // for take_over()
+  }
   session.owner_.has_output();
 }
 
+bool Session::window_is_shut(const Stream& stream) const {
+  return nghttp2_session_get_remote_window_size(session_) <= 0 ||
+         nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= 0;
+}
+
+// While the client's window is shut, nghttp2 asks for no data. This takes the rest of a small response, so that a
+// client cannot hold the connections to servers and databases, and the places of filters, that made it. It also ends a
+// response that used up the window: the last frame of nghttp2, though empty, would wait for the window.
+void Session::take_over(Stream& stream) {
+  if (stream.state() != Stream::State::sending || !stream.body_unsent || stream.tunnelled) return;
+  if (stream.source == Stream::Source::pulling || !window_is_shut(stream)) return;
+  Body& body = stream.response.body;
+  std::uint64_t rest = 0;
+  if (const auto* const source = std::get_if<std::unique_ptr<BodySource>>(&body)) {
+    if ((*source)->size().value_or(0) > stream.sent_bytes + BodyBudget::small_answer_bytes) return;
+    while (stream.source == Stream::Source::idle && stream.pulled.size() < BodyBudget::small_answer_bytes) {
+      if (!pull(stream)) return;
+      if (stream.failed) return cut(stream);
+    }
+    if (stream.source != Stream::Source::done) return;
+    rest = stream.pulled.size();
+    if (rest == 0) return end_without_data(stream);
+    if ((*source)->trailers().empty()) body.emplace<std::monostate>();
+  } else {
+    rest = stream.source == Stream::Source::done ? stream.pulled.size() : known_size(body) - stream.sent_bytes;
+  }
+  if (rest <= BodyBudget::small_answer_bytes) stream.exchange.end({.status = stream.response.status, .broken = false});
+}
+
+// Ends the response by a trailer section, without fields if there are no trailers: it needs no window.
+void Session::end_without_data(Stream& stream) {
+  if (!submit_trailers(stream) && nghttp2_submit_trailer(session_, stream.id, nullptr, 0) != 0) return cut(stream);
+  stream.body_unsent = false;
+  owner_.has_output();
+}
+
 bool Session::submit_trailers(Stream& stream) {
-  const auto& source = std::get<std::unique_ptr<BodySource>>(stream.response.body);
+  const auto* const source = std::get_if<std::unique_ptr<BodySource>>(&stream.response.body);
+  if (source == nullptr) return false;
   std::array<nghttp2_nv, most_trailers> fields;
   std::size_t count = 0;
-  for (const Field& field : source->trailers()) {
+  for (const Field& field : (*source)->trailers()) {
     std::string_view value = field.value;
     if (count == fields.size() || !make_valid(field.name, value)) continue;
     const std::string_view name = lower_case(stream.arena, field.name);
@@ -411,6 +457,11 @@ void Session::count_progress(Stream& stream, std::size_t size) {
   const auto sent = static_cast<std::int32_t>(size);
   starved_ = nghttp2_session_get_remote_window_size(session_) <= sent;
   stream.starved = starved_ || nghttp2_session_get_stream_remote_window_size(session_, stream.id) <= sent;
+  if (!stream.starved) return;
+  add_ready(stream);  // for take_over()
+  for (Stream* other = starved_ ? newest_ : nullptr; other != nullptr; other = other->next) {
+    if (other->state() == Stream::State::sending && other->body_unsent) add_ready(*other);
+  }
 }
 
 }  // namespace sluice::http::h2

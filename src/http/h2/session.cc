@@ -21,7 +21,8 @@ constexpr std::int32_t stream_window = 256 * 1024;       // most unread bytes of
 constexpr std::int32_t connection_window = 1024 * 1024;  // most unread bytes of all bodies together
 // A header section that decodes to more than this multiple of its limit is an attack.
 constexpr std::size_t decoded_factor = 4;
-constexpr Duration drain_patience = 1s;  // for requests in transit when the client was notified
+constexpr Duration drain_patience = 1s;          // for requests in transit when the client was notified
+constexpr Duration idle_drain_patience = 200ms;  // the same, of a connection without streams
 constexpr Duration dropping_patience = 2s;
 constexpr std::uint8_t drain_ping[8] = {'d', 'r', 'a', 'i', 'n', 'i', 'n', 'g'};
 
@@ -188,6 +189,7 @@ struct Session::Callbacks {
           stream->enter(Stream::State::sending);
           self.encode_fields(*stream, frame->hd.length == 0);
           if (stream->tunnelled) stream->exchange.release();
+          if (!ends && self.window_is_shut(*stream)) self.add_ready(*stream);
         }
         if (!ends) break;
         stream->enter(Stream::State::sent);
@@ -490,6 +492,7 @@ void Session::run_ready() {
       if (stream->tunnel != nullptr) stream->tunnel->wake_reader();
     } else if (stream->state() >= Stream::State::handled) {
       stream->wake_reader();
+      take_over(*stream);
     } else {
       start(*stream);
     }
@@ -759,7 +762,7 @@ void Session::drain() {
 void Session::go_away() {
   if (drain_ != Drain::no || given_up_ || broken_) return;
   drain_ = Drain::announced;
-  drain_until_ = engine_.reactor.now() + drain_patience;
+  drain_until_ = engine_.reactor.now() + (newest_ == nullptr ? idle_drain_patience : drain_patience);
   // Two steps (RFC 9113, 6.8): first asks for no new requests; once the client has acknowledged that, refuses new ones.
   nghttp2_submit_shutdown_notice(session_);
   nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, drain_ping);

@@ -71,6 +71,7 @@ class Session {
   void drain();
   // Asks the client to send no further requests on this connection.
   void go_away();
+  [[nodiscard]] bool is_draining() const { return drain_ != Drain::no; }
   // Resets the streams whose response body `owner` keeps alive, and releases the body.
   void cut_answers_of(const void* owner);
   void cut_pinned(const Pinned& pinned);
@@ -108,6 +109,10 @@ class Session {
   void refuse(Stream& stream, const Refusal& refusal);
   static core::Task<void> pull_later(Session& session, Stream& stream,
                                      core::Task<Result<BodySource::Progress>> pulling);
+  // Pulls once from the response's source. Returns false if that takes time; pull_later() then goes on.
+  bool pull(Stream& stream);
+  [[nodiscard]] bool window_is_shut(const Stream& stream) const;
+  void take_over(Stream& stream);
   void hand_over(Stream& stream);
   void cut(Stream& stream);
   static core::Task<void> run_upgrade(Session& session, Stream& stream, std::unique_ptr<Exchange> upgraded,
@@ -140,6 +145,7 @@ class Session {
   void count_progress(Stream& stream, std::size_t size);
   void closed(Stream& stream);
   bool submit_trailers(Stream& stream);
+  void end_without_data(Stream& stream);
   void append_frame(Buffer& out, std::string_view frame);
   void follow_resizes(std::string_view block);
   static void split_head(Buffer& out, std::size_t begin);
