@@ -71,6 +71,11 @@ class Index {
   [[nodiscard]] std::uint64_t count(Range range) const;
   // The rank of the row's value, or values() for NULL. Precondition: the type is_single().
   [[nodiscard]] std::uint32_t rank_of_row(std::uint32_t row) const;
+  // The id of the row's value, or Dictionary::none for NULL. Precondition: the type is_single().
+  [[nodiscard]] std::uint32_t id_of_row(std::uint32_t row) const {
+    const std::uint32_t rank = rank_of_row(row);
+    return rank == values() ? Dictionary::none : id_of(rank);
+  }
 
   [[nodiscard]] std::size_t memory() const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace sluice::api::resident {
@@ -117,10 +118,21 @@ void intersect(std::vector<std::uint32_t>& rows, const Postings& list) {
   rows.resize(kept);
 }
 
+// Whether the lists of a condition with several values are searched for each row, instead of being joined.
+bool searches_lists(const Condition& condition, std::uint64_t rows, std::uint64_t count) {
+  constexpr std::uint64_t steps = 16;  // of a search, about
+  return condition.kind == Condition::Kind::values && rows * condition.values.size() * steps < count;
+}
+
 void keep(const Table& table, std::vector<std::uint32_t>& rows, const Condition& condition, std::uint64_t count) {
   const Index& index = *condition.index;
+  const bool has_values = condition.kind == Condition::Kind::values;
+  if (has_values && condition.values.size() == 1) return intersect(rows, index.rows_of(condition.values.front()));
   if (index.type().is_single()) {
+    std::vector<std::uint32_t> ids = condition.values;
+    std::ranges::sort(ids);
     const auto has = [&](std::uint32_t row) {
+      if (has_values) return std::ranges::binary_search(ids, index.id_of_row(row));
       const std::uint32_t rank = index.rank_of_row(row);
       switch (condition.kind) {
         case Condition::Kind::range:
@@ -134,13 +146,17 @@ void keep(const Table& table, std::vector<std::uint32_t>& rows, const Condition&
       }
       return false;
     };
-    if (condition.kind != Condition::Kind::values) {
-      std::erase_if(rows, [&](std::uint32_t row) { return !has(row); });
-      return;
-    }
+    std::erase_if(rows, [&](std::uint32_t row) { return !has(row); });
+    return;
   }
-  if (condition.kind == Condition::Kind::values && condition.values.size() == 1) {
-    return intersect(rows, index.rows_of(condition.values.front()));
+  if (searches_lists(condition, rows.size(), count)) {
+    std::erase_if(rows, [&](std::uint32_t row) {
+      return std::ranges::none_of(condition.values, [&](std::uint32_t id) {
+        const Postings list = index.rows_of(id);
+        return std::binary_search(list.begin(), list.end(), row);
+      });
+    });
+    return;
   }
   const std::vector<std::uint32_t> others = rows_of(table, condition, count);
   intersect(rows, {.rows = others.data(), .count = static_cast<std::uint32_t>(others.size()), .single = 0});
@@ -240,13 +256,22 @@ Selection select(const Table& table, const Query& query) {
 
 std::uint64_t effort_of(const Table& table, const Query& query) {
   if (query.conditions.empty()) return query.order.empty() ? 0 : table.size();
-  std::uint64_t least = table.size();
-  std::uint64_t ranges = 0;
+  std::vector<std::pair<std::uint64_t, const Condition*>> conditions;
+  std::uint64_t counted = 0;  // lists whose lengths are added up
   for (const Condition& condition : query.conditions) {
-    least = std::min(least, count_of(table, condition));
-    if (condition.kind == Condition::Kind::range) ranges += condition.range.last - condition.range.first;
+    conditions.emplace_back(count_of(table, condition), &condition);
+    counted += condition.values.size();
+    if (condition.kind == Condition::Kind::range) counted += condition.range.last - condition.range.first;
   }
-  return least + ranges / 8;
+  std::ranges::sort(conditions);
+  // The rows of the rarest condition, and the work of keep() for the others.
+  const std::uint64_t least = conditions.front().first;
+  std::uint64_t effort = counted / 8 + least;
+  for (const auto& [count, condition] : std::span(conditions).subspan(1)) {
+    const bool joins = !condition->index->type().is_single() && !searches_lists(*condition, least, count);
+    effort += joins && condition->values.size() != 1 ? count : least;
+  }
+  return effort;
 }
 
 }  // namespace sluice::api::resident
