@@ -117,7 +117,7 @@ void Connection::close() {
   // The waiting queries may retry at once. They use another connection, because this one is not ready.
   while (flight_size_ != 0) {
     const InFlight entry = pop();
-    if (entry.query != nullptr) entry.query->connection_lost(failure_);
+    if (entry.query != nullptr) entry.query->connection_lost(failure_, open_since_);
   }
 }
 

@@ -59,6 +59,8 @@ class Connection {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] Access access() const { return access_; }
+  // When the session became ready.
+  [[nodiscard]] Instant open_since() const { return open_since_; }
   // When the current attempt to open the connection began. Precondition: the state is `opening`.
   [[nodiscard]] Instant opening_since() const { return opening_since_; }
   [[nodiscard]] bool encrypted() const { return stream_.tls() != nullptr; }

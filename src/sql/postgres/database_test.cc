@@ -1929,6 +1929,23 @@ TEST_P(PostgresBatchTest, ACrashUnderLoadCrossesNoAnswers) {
   EXPECT_GT(database->counters().retries, 0u);
 }
 
+// A request may meet one ended session after another.
+TEST_F(PostgresTest, ARequestSurvivesTheEndOfAllSessions) {
+  Options chosen = options();
+  chosen.pool_size = 4;
+  open(chosen);
+  const Statement slow = must_prepare("SELECT pg_sleep(0.1), generate_series(1, 3)");
+  std::array<Rows, 4> rows;
+  for (Rows& one : rows) tasks.spawn(collect(*database, slow, {}, one));
+  settle();
+  ASSERT_GE(database->open_connections(), 3U);
+  const Statement s = must_prepare("SELECT 1", true);
+  // The sessions have ended before the loop turns, so the pool does not know.
+  Cluster::shared().psql(
+      "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'sluice'");
+  EXPECT_EQ(fetch(s).rows, (std::vector<Row>{{"1"}}));
+}
+
 TEST_F(PostgresTest, ATerminatedBackendIsReplaced) {
   const Statement s = must_prepare("SELECT pg_backend_pid()", true);
   const std::string pid = *fetch(s).rows.at(0).at(0);

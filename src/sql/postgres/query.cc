@@ -185,6 +185,17 @@ bool Query::again(bool& used) {
   return true;
 }
 
+// One event may end all sessions, and the query may meet several of them. So only the loss of a session that was
+// opened (at `opened`) after the first loss is final.
+bool Query::again_after_loss(Instant opened) {
+  const Instant now = pool_.reactor().now();
+  if (!pool_.may_repeat() || now >= wait_until_ || opened >= first_loss_) return false;
+  first_loss_ = std::min(first_loss_, now);
+  ++pool_.counters().retries;
+  start_over();
+  return true;
+}
+
 // Each connection has its own plan, which may be stale.
 bool Query::again_after_stale() {
   if (++reprepared_ > pool_.options().pool_size + 2) return false;
@@ -292,11 +303,9 @@ void Query::columns_known(const Result<void>& outcome) {
   wake();
 }
 
-void Query::connection_lost(const Error& why) {
+void Query::connection_lost(const Error& why, Instant opened) {
   connection_ = nullptr;
-  if (pool_.may_repeat() && pool_.reactor().now() < wait_until_ && again(retried_)) {
-    ++pool_.counters().retries;
-  } else {
+  if (!again_after_loss(opened)) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
   }
   wake();
@@ -332,10 +341,7 @@ bool Query::scan(bool first) {
         return true;
       case Connection::Progress::broken: {
         const Error why = connection_->failure();
-        if (first && pool_.may_repeat() && pool_.reactor().now() < wait_until_ && again(retried_)) {
-          ++pool_.counters().retries;
-          return true;
-        }
+        if (first && again_after_loss(connection_->open_since())) return true;
         set_failure({Failure::lost, why.sqlstate, why.message, 0});
         return true;
       }

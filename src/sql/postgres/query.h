@@ -108,7 +108,7 @@ class Query final : public sql::Cursor {
   void answer_unusable();
   void answer_unknown();
   void columns_known(const Result<void>& outcome);
-  void connection_lost(const Error& why);
+  void connection_lost(const Error& why, Instant opened);
   void readable() { wake(); }
   void keep();
   void wake() {
@@ -119,6 +119,7 @@ class Query final : public sql::Cursor {
   void begin_wait(Instant now);  // for a connection
   void set_failure(Error error);
   [[nodiscard]] bool again(bool& used);
+  [[nodiscard]] bool again_after_loss(Instant opened);
   [[nodiscard]] bool again_after_stale();
   void again_when_known();
   void start_over();
@@ -139,7 +140,7 @@ class Query final : public sql::Cursor {
   const Statement* statement_ = nullptr;
   Use use_;
   Stage stage_ = Stage::fresh;
-  bool retried_ = false;        // after a lost connection
+  Instant first_loss_ = never;  // when it lost its first connection
   bool hit_ = false;            // a cancel for another request has hit it
   std::uint8_t described_ = 0;  // how often it has waited for its columns' types
   std::size_t reprepared_ = 0;  // how often its plan was stale
