@@ -11,6 +11,7 @@ import pytest
 
 from conftest import SLUICE
 from test_gateway import echo, gateway, said, wait_until
+from test_reload import reload
 from tokens import Secret, soon
 from upstream import Upstream
 
@@ -433,6 +434,40 @@ users = {{ ada = "{hash_of("love:lace")}" }}
         assert opens_websocket(server, basic("ada", "x")) == 401
         assert subprocess.run(["curl", "-s", "-u", "ada:love:lace", "--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}",
                                f"http://127.0.0.1:{server.port}/endpoint"], capture_output=True, timeout=60).stdout == b"200"
+
+
+def test_users_of_an_htpasswd_file(sluice, main_db, tmp_path):
+    people = tmp_path / "people"
+    for number, (options, user) in enumerate((("-B", "ada"), ("-m", "bob"))):
+        subprocess.run(["htpasswd", "-bc" if number == 0 else "-b", options, people, user, f"of {user}"], check=True, capture_output=True)
+    config = f'''
+[[files]]
+path = "/"
+root = "site"
+use = ["staff"]
+[policy.staff]
+type = "basic"
+file = "people"
+users = {{ eve = "{hash_of("of eve")}" }}
+'''
+    server = sluice(config)
+
+    def status(user, password):
+        return server.get("/hello.txt", basic(user, password)).status
+
+    for user in ("ada", "bob", "eve"):
+        assert status(user, f"of {user}") == 200 and status(user, "of another") == 401
+    subprocess.run(["htpasswd", "-b", "-B", people, "dan", "of dan"], check=True, capture_output=True)
+    subprocess.run(["htpasswd", "-D", people, "bob"], check=True, capture_output=True)
+    assert reload(server)[0] == 200
+    assert (status("dan", "of dan"), status("bob", "of bob"), status("ada", "of ada")) == (200, 401, 200)
+    people.write_text("# people\n\nada:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=\n")
+    code, text = reload(server)
+    assert code == 422 and 'people: line 3: the hash of "ada" must be a hash of argon2id' in text
+    people.unlink()
+    code, text = reload(server)
+    assert code == 422 and "people: " in text
+    assert status("dan", "of dan") == 200
 
 
 def test_a_flood_of_passwords_is_bounded(sluice, main_db):

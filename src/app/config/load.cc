@@ -134,6 +134,13 @@ void read_schema(const api::EndpointOptions& endpoint, Located<JsonOrFile>& sche
   }
 }
 
+void read_users(gateway::basic::Options& basic, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
+  const std::string path = from_folder(folder, basic.file->value);
+  const auto text = core::read_whole_file(path, largest_file);
+  const std::string wrong = text ? basic.add_users(*text) : text.error();
+  if (!wrong.empty()) errors.push_back({basic.file->position, fmt::format("{}: {}", basic.file->value, wrong)});
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
@@ -146,6 +153,7 @@ void resolve_paths(Options& options, const std::filesystem::path& folder, std::v
     }
   }
   for (auto& policy : options.policies) {
+    if (auto& basic = policy.value.of<gateway::basic::Options>(); basic.file) read_users(basic, folder, errors);
     gateway::jwt::Options& jwt = policy.value.of<gateway::jwt::Options>();
     for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks, &jwt.revocations}) {
       if (*path && !(*path)->value.empty()) (*path)->value = from_folder(folder, (*path)->value);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,9 @@ struct UserOptions {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("hash", &UserOptions::hash,
-            "The password's hash, as `sluice hash-password` prints it: `\"$argon2id$...\"`.", {.required = true});
+            "The password's hash, as `sluice hash-password` prints it: `\"$argon2id$...\"`. The hashes of `htpasswd` "
+            "by bcrypt (`$2y$...`) and MD5 (`$apr1$...`) are accepted too.",
+            {.required = true});
     v.shorthand("hash");
   }
 };
@@ -33,7 +36,8 @@ struct Options {
       .gives_claims = true,
       .instead = "a policy may have several \"users\""};
 
-  std::vector<Named<UserOptions>> users;
+  std::vector<Named<UserOptions>> users;  // those of the file too, once it has been read
+  std::optional<Located<std::string>> file;
   Located<std::string> realm{"sluice"};
   std::uint32_t queue = 16;
   Duration cache_for = 5min;
@@ -50,6 +54,8 @@ struct Options {
     return text.empty() ? "must not be empty" : "";
   }
 
+  // Adds the users of an htpasswd file's text. Returns what is wrong with it, or an empty string.
+  [[nodiscard]] std::string add_users(std::string_view text);
   // Checks the combination of the keys.
   void check(PolicyChecks& checks) const;
 
@@ -58,14 +64,18 @@ struct Options {
     using Self = Options;
     v.field("users", &Self::users,
             "The users who may pass: each name with the hash of the user's password. The name becomes the claim "
-            "`sub`.",
-            {.min = 1});
+            "`sub`.");
+    v.field(
+        "file", &Self::file,
+        "A file with more users, as `htpasswd -B` writes it: a line NAME:HASH for each. Relative paths start at the "
+        "folder of the configuration file. Sluice reads it again whenever it reads the configuration.");
     v.field("realm", &Self::realm,
             "The realm in the `WWW-Authenticate` field of a 401, which browsers show when they ask for the password.",
             {.check = check_realm});
     v.field("queue", &Self::queue,
             "How many requests on each core may wait until their password is verified; passwords are verified one at "
-            "a time. Further requests are answered 503.",
+            "a time. One client address (one /64 network of IPv6) may have half of the places. Further requests "
+            "are answered 503.",
             {.min = 1, .max = 10'000});
     v.field("cache_for", &Self::cache_for,
             "How long each core remembers a correct password, as a keyed hash, so that it is not verified again. "

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,6 +47,32 @@ TEST(Password, HashesAreLookedAtBeforeTheyAreUsed) {
                                                          "$argon2id$v=19$m=0,t=0,p=0" + rest,
                                                          "$2y$05$abcdefghijklmnopqrstuv",
                                                          "$argon2id$v=19$m=65536,t=3,p=4,x=1" + rest}) {
+    EXPECT_NE(check_hash(bad), "") << bad;
+  }
+}
+
+// Made by htpasswd, by `openssl passwd -apr1` and by crypt().
+TEST(Password, HashesOfHtpasswdAreVerified) {
+  const std::vector<std::pair<std::string, std::string>> known = {
+      {"$apr1$abcdefgh$o7FjQbFYvzyBHRjMSK29o0", "hopper"},
+      {"$apr1$x$oV58J0oiZBe/otSvMZeIO0", "ein l\u00e4ngeres Passwort mit mehr als sechzehn Bytes"},
+      {"$apr1$zz$j2/RZcZLBHtY4Hv3/anFc1", ""},
+      {"$2y$05$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3rW", "hopper"},
+      {"$2b$05$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3rW", "hopper"}};
+  for (const auto& [hash, password] : known) {
+    EXPECT_EQ(check_hash(hash), "") << hash;
+    EXPECT_TRUE(verify_password(hash, password)) << hash;
+    for (const std::string& bad : {"Hopper" + password, password + " ", password + std::string(1, '\0')}) {
+      EXPECT_FALSE(verify_password(hash, bad)) << hash;
+    }
+  }
+  for (const std::string bad : {"$apr1$", "$apr1$$o7FjQbFYvzyBHRjMSK29o0", "$apr1$abcdefghi$o7FjQbFYvzyBHRjMSK29o0",
+                                "$apr1$x$oV58J0oiZBe/otSvMZeIO", "$apr1$x$oV58J0oiZBe/otSvMZeIO:", "$2y$",
+                                "$2y$05$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3r",
+                                "$2y$15$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3rW",
+                                "$2y$03$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3rW",
+                                "$2x$05$abcdefghijklmnopqrstuuXyHETTCal2SqxVwK/sO1b3MCPwEk3rW",
+                                "{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=", "$1$abcdefgh$o7FjQbFYvzyBHRjMSK29o0"}) {
     EXPECT_NE(check_hash(bad), "") << bad;
   }
 }

@@ -10,6 +10,7 @@
 #include "core/sleep.h"
 #include "gateway/basic/credentials.h"
 #include "gateway/basic/password.h"
+#include "gateway/limits/key.h"
 #include "http/identity.h"
 
 namespace sluice::gateway::basic {
@@ -49,6 +50,7 @@ BasicPolicy::BasicPolicy(const Options& options, core::Reactor& reactor, core::M
       mailbox_(mailbox),
       threads_(threads),
       queue_(options.queue),
+      network_share_(std::max<std::size_t>(1, options.queue / 2)),
       cache_for_(options.cache_for),
       cache_users_(options.cache_users),
       pass_(options.pass),
@@ -84,21 +86,37 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
     ++hits_;
     return pass(exchange, *user);
   }
-  if (waiting_ >= queue_) return Answer(refuse(Refusal::busy));
+  std::array<char, 16> room;
+  std::string network(limits::client_of(exchange.request.peer, room));
+  const auto others = waiting_by_network_.find(network);
+  if (waiting_ >= queue_ || (others != waiting_by_network_.end() && others->second >= network_share_)) {
+    return Answer(refuse(Refusal::busy));
+  }
   const User* const user = find_user(credentials->user);
   // Unknown names are distributed over the existing hashes. The same name always uses the same hash.
   const Digest of_name = sha256_.of(secret_, credentials->user);
   const User& measure = user != nullptr ? *user : users_[DigestHash()(of_name) % users_.size()];
-  return verify(exchange,
-                {.digest = digest, .user = user, .hash = measure.hash, .password = std::string(credentials->password)});
+  return verify(exchange, {.network = std::move(network),
+                           .digest = digest,
+                           .user = user,
+                           .hash = measure.hash,
+                           .password = std::string(credentials->password)});
 }
 
 core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, Attempt attempt) {
   struct Waiting {
-    explicit Waiting(std::size_t& all) : count(all) { ++count; }
-    ~Waiting() { --count; }
-    std::size_t& count;
-  } const waiting(waiting_);
+    Waiting(BasicPolicy& policy, const std::string& network)
+        : policy(policy), place(&*policy.waiting_by_network_.try_emplace(network).first) {
+      ++policy.waiting_;
+      ++place->second;
+    }
+    ~Waiting() {
+      --policy.waiting_;
+      if (--place->second == 0) policy.waiting_by_network_.erase(std::string(place->first));
+    }
+    BasicPolicy& policy;
+    std::unordered_map<std::string, std::size_t>::value_type* place;
+  } const waiting(*this, attempt.network);
   const Instant end = reactor_.now() + patience;
   while (*is_verifying_) {
     if (reactor_.now() >= end) co_return refuse(Refusal::busy);

@@ -28,9 +28,9 @@ namespace sluice::gateway::basic {
 // request then carries the name as the claim `sub`. Other requests are answered with 401.
 //
 // Passwords are verified on the blocking pool one at a time, so that many wrong passwords do not fill the pool. At most
-// `queue` of them wait. If the user name is unknown, the password is verified against another user's hash, so that the
-// time does not show whether a name exists. Correct credentials are remembered by the SHA-256 of a secret and the
-// credentials.
+// `queue` of them wait, and of one network at most half as many. If the user name is unknown, the password is
+// verified against another user's hash, so that the time does not show whether a name exists. Correct credentials are
+// remembered by the SHA-256 of a secret and the credentials.
 class BasicPolicy final : public Policy {
  public:
   BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
@@ -46,6 +46,7 @@ class BasicPolicy final : public Policy {
     std::shared_ptr<const http::Claims> claims;
   };
   struct Attempt {
+    std::string network;         // of the client
     Digest digest;               // the key for remembering the result
     const User* user = nullptr;  // null: the name is unknown
     std::string hash;
@@ -65,6 +66,7 @@ class BasicPolicy final : public Policy {
   core::Mailbox& mailbox_;
   core::BlockingPool& threads_;
   const std::size_t queue_;
+  const std::size_t network_share_;  // of the queue
   const Duration cache_for_;
   const std::size_t cache_users_;
   const bool pass_;
@@ -75,6 +77,7 @@ class BasicPolicy final : public Policy {
   Sha256 sha256_;
   std::string decoded_;
   std::size_t waiting_ = 0;
+  std::unordered_map<std::string, std::size_t> waiting_by_network_;
   // True while a verification runs on a thread, even if its request does not wait for it any more.
   const std::shared_ptr<std::atomic<bool>> is_verifying_ = std::make_shared<std::atomic<bool>>(false);
   std::unordered_map<Digest, std::pair<const User*, Instant>, DigestHash> remembered_;  // valid until the Instant

@@ -1,6 +1,7 @@
 #include "gateway/basic/policy.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -43,11 +44,12 @@ class BasicPolicyTest : public testing::Test {
   };
 
   void make() { policy = std::make_unique<BasicPolicy>(options, *reactor, mailbox, threads); }
-  std::unique_ptr<Asked> begin(std::vector<http::Field> fields) {
+  std::unique_ptr<Asked> begin(std::vector<http::Field> fields, std::string_view peer = "192.0.2.1") {
     if (policy == nullptr) make();
     auto asked = std::make_unique<Asked>();
     asked->fields = std::move(fields);
     asked->exchange.request.fields = asked->fields;
+    asked->exchange.request.peer = peer;
     auto asking = policy->before(asked->exchange, asked->slot);
     if (asking.ready()) {
       asked->answer = asking.take();
@@ -157,8 +159,8 @@ TEST_F(BasicPolicyTest, RemembersNothingWhereItIsNotTo) {
 TEST_F(BasicPolicyTest, SoManyWait) {
   options.queue = 2;
   auto first = begin({{"Authorization", ada}});
-  auto second = begin({{"Authorization", ada}});
-  auto third = begin({{"Authorization", ada}});
+  auto second = begin({{"Authorization", ada}}, "192.0.2.2");
+  auto third = begin({{"Authorization", ada}}, "192.0.2.3");
   ASSERT_TRUE(third->done && !first->done && !second->done);
   EXPECT_EQ(third->answer->status, 503);
   EXPECT_EQ(third->answer->fields.get("Retry-After"), "1");
@@ -168,6 +170,26 @@ TEST_F(BasicPolicyTest, SoManyWait) {
   EXPECT_EQ(count("sluice_basic_verifications_total"), 1) << "the second one found it remembered";
   end(*first);
   end(*second);
+}
+
+// Wrong passwords from one network leave places for the users of others.
+TEST_F(BasicPolicyTest, OneNetworkHasHalfOfThePlaces) {
+  for (const auto& [guesser, same, other] :
+       {std::array{"192.0.2.1", "192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}}) {
+    options.queue = 4;
+    make();
+    auto first = begin({{"Authorization", ada_bad}}, guesser);
+    auto second = begin({{"Authorization", bob}}, same);
+    auto third = begin({{"Authorization", ada}}, same);
+    ASSERT_TRUE(third->done);
+    EXPECT_EQ(third->answer->status, 503);
+    auto user = begin({{"Authorization", ada}}, other);
+    for (Asked* one : {first.get(), second.get(), user.get()}) run_until_done(*one);
+    EXPECT_FALSE(user->answer);
+    auto later = begin({{"Authorization", ada}}, same);
+    EXPECT_TRUE(later->done && !later->answer) << "the places are free again";
+    for (Asked* one : {first.get(), second.get(), third.get(), user.get(), later.get()}) end(*one);
+  }
 }
 
 // If a client leaves during its verification, the thread keeps the turn until it has finished.
