@@ -25,6 +25,16 @@
 
 namespace sluice::msg {
 
+// g++ 12 destroys the closure of an unnamed lambda in a co_await expression twice, so functions that are awaited must
+// not be passed like that, unless their destructor does nothing. `Fn` is what a forwarding reference was deduced as.
+#if defined(__GNUC__) && !defined(__clang__)
+template <class Fn>
+inline constexpr bool may_be_awaited = std::is_lvalue_reference_v<Fn> || std::is_trivially_destructible_v<Fn>;
+#else
+template <class Fn>
+inline constexpr bool may_be_awaited = true;
+#endif
+
 // Gives a service access to its core, the sessions of that core, and the other services, here and on other cores. It
 // belongs to one core.
 class Context {
@@ -47,10 +57,11 @@ class Context {
   void every(Duration interval, Fn fn) {
     spawn(repeat(core_.reactor(), interval, std::move(fn)));
   }
-  // Runs work that blocks on a thread of the pool: see core::BlockingPool. `work` is a named variable that is moved in.
+  // Runs work that blocks on a thread of the pool: see core::BlockingPool.
   template <class Work>
-  [[nodiscard]] auto block(Work work) {
-    return threads_.run(core_.mailbox(), std::move(work));
+  [[nodiscard]] auto block(Work&& work) {
+    static_assert(may_be_awaited<Work>, "with g++, name the function: auto work = ...; co_await block(work)");
+    return threads_.run(core_.mailbox(), std::decay_t<Work>(std::forward<Work>(work)));
   }
 
   // The service of this type on this core; null if the host has none.
@@ -76,16 +87,20 @@ class Context {
   // Result<void> accepted = co_await context.post<T>(core, deadline, fn): waits while the ring is full. Errors as for
   // core::MeshPort::post().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
-  [[nodiscard]] auto post(unsigned core, Instant deadline, Fn fn) {
+  [[nodiscard]] auto post(unsigned core, Instant deadline, Fn&& fn) {
+    static_assert(may_be_awaited<Fn>,
+                  "with g++, name the function: auto fn = ...; co_await post<T>(core, deadline, fn)");
     require<T>();
-    return core_.mesh().post(core, deadline, guarded<T>(std::move(fn)));
+    return core_.mesh().post(core, deadline, guarded<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Result<R> result = co_await context.call<T>(core, deadline, fn): returns what fn(service) returns; a Task is
   // awaited there. Errors as for core::MeshPort::call().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
-  [[nodiscard]] auto call(unsigned core, Instant deadline, Fn fn) {
+  [[nodiscard]] auto call(unsigned core, Instant deadline, Fn&& fn) {
+    static_assert(may_be_awaited<Fn>,
+                  "with g++, name the function: auto fn = ...; co_await call<T>(core, deadline, fn)");
     require<T>();
-    return core_.mesh().call(core, deadline, at<T>(std::move(fn)));
+    return core_.mesh().call(core, deadline, at<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room. Cores that
   // are ending, or have no room for `longest_wait`, are left out. Returns false if another core was left out at once,
@@ -178,7 +193,7 @@ class Context {
   template <class T, class Fn>
   static core::Task<void> post_later(Context& context, unsigned core, Fn fn) {
     const Waiting waiting(context.waiting_);
-    (void)co_await context.post<T>(core, context.core_.reactor().now() + longest_wait, std::move(fn));
+    (void)co_await context.post<T>(core, context.core_.reactor().now() + longest_wait, fn);
   }
   static core::Task<void> broadcast_later(Context& context, unsigned core, Payload payload);
 

@@ -130,6 +130,34 @@ int main() {
     run(built(tmp_path) / "login")
 
 
+AWAITS = """
+#include <string>
+#include "msg/context.h"
+using namespace sluice;
+struct Other : msg::Service {};
+core::Task<void> ask(msg::Context& context, std::string text) {
+  %s
+}
+"""
+DEADLINE = "context.reactor().now() + std::chrono::seconds(1)"
+
+
+@pytest.mark.parametrize("code, compiles", [
+    (f"(void)co_await context.call<Other>(1, {DEADLINE}, [text](Other&) {{ return text; }});", False),
+    (f"(void)co_await context.post<Other>(1, {DEADLINE}, [text](Other&) {{}});", False),
+    ("(void)co_await context.block([text] { return text; });", False),
+    (f"auto fn = [text](Other&) {{ return text; }}; (void)co_await context.call<Other>(1, {DEADLINE}, fn);", True),
+    (f"auto fn = [text](Other&) {{}}; (void)co_await context.post<Other>(1, {DEADLINE}, fn);", True),
+    ("auto work = [text] { return text; }; (void)co_await context.block(work);", True),
+    (f"int n = 1; (void)co_await context.call<Other>(1, {DEADLINE}, [n](Other&) {{ return n; }});", True)])
+def test_gcc_does_not_take_functions_that_it_would_destroy_twice(prefix, tmp_path, code, compiles):
+    (tmp_path / "ask.cc").write_text(AWAITS % code)
+    done = subprocess.run(["g++", "-std=c++23", "-fsyntax-only", "-w", "-I", prefix / "include/sluice", tmp_path / "ask.cc"],
+                          capture_output=True, text=True)
+    assert (done.returncode == 0) == compiles, done.stderr
+    assert compiles or "with g++, name the function" in done.stderr, done.stderr
+
+
 def test_the_guide_works_as_pasted(prefix, environment, tmp_path):
     (tmp_path / "sluice").symlink_to(prefix)
     reader = Reader(tmp_path, None)
