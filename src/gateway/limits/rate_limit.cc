@@ -159,11 +159,14 @@ void RateLimitPolicy::tell(std::uint32_t left, const Rate& rate, http::Response&
 Readings RateLimitPolicy::readings() const {
   const auto count = [](std::uint64_t number) { return static_cast<double>(number); };
   return {
-      counter("sluice_rate_limit_allowed_total", "Requests that had a token.", count(counters_.allowed)),
-      counter("sluice_rate_limit_refused_total", "Requests that had none: 429.", count(counters_.refused)),
-      counter("sluice_rate_limit_full_total", "Requests of new keys while all that are remembered were in use: 503.",
+      counter("sluice_rate_limit_allowed_total", "Requests within the limit.", count(counters_.allowed)),
+      counter("sluice_rate_limit_refused_total", "Requests over the limit, answered 429.", count(counters_.refused)),
+      counter("sluice_rate_limit_evicted_total",
+              "Keys that were forgotten before their burst was back, to make room for new ones. Raise `keys`.",
+              limiter_->user() == this ? count(limiter_->evicted()) : 0),
+      counter("sluice_rate_limit_full_total", "Requests with a new key while no key could be evicted, answered 503.",
               count(counters_.full)),
-      counter("sluice_rate_limit_late_total", "Requests whose key's core did not answer in time: 503.",
+      counter("sluice_rate_limit_late_total", "Requests whose key's core did not answer in time, answered 503.",
               count(counters_.late)),
       counter("sluice_rate_limit_waits_total", "Requests that waited for another core to say.",
               count(counters_.waited)),

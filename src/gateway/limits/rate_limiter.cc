@@ -68,7 +68,14 @@ RateLimiter::Verdict RateLimiter::grant(const Key& key, const Rate& rate, unsign
   Account* account = accounts_.find(key);
   if (account == nullptr) {
     // An account that is full can be erased: a new one would be the same.
-    account = accounts_.add(key, [at](const Account& one) { return one.full_at <= at && one.lent == 0; });
+    const auto may_go = [at](const Account& one) { return one.full_at <= at && one.lent == 0; };
+    account = accounts_.add(key, may_go);
+    // Clients may choose the keys. They must not be able to fill the table and so keep everybody else out.
+    const auto rank = [](const Account& one) { return one.lent == 0 ? one.full_at : INT64_MAX; };
+    if (account == nullptr && accounts_.evict(rank)) {
+      ++evicted_;
+      account = accounts_.add(key, may_go);
+    }
     if (account == nullptr) return {.answer = Answer::full};
   }
   if (account->rate != rate) change_rate(*account, rate, at);

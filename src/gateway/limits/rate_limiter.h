@@ -42,7 +42,7 @@ class RateLimiter {
   enum class Answer : std::uint8_t {
     allowed,
     refused,
-    full,  // the table of accounts is full, and all its keys are in use
+    full,  // the table of accounts is full, and other cores hold tokens of all its keys
     late,  // the owner did not answer
     alone  // the owner is ending with the process
   };
@@ -69,6 +69,8 @@ class RateLimiter {
   [[nodiscard]] core::Async<Verdict> take(const Key& key) { return take(key, rate_); }
 
   [[nodiscard]] std::uint32_t keys() const { return accounts_.size(); }
+  // Accounts that were erased before they were full, because the table had no place for a new key.
+  [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   void validate();
 
  private:
@@ -129,6 +131,7 @@ class RateLimiter {
   core::MeshPort& port_;
   Rate rate_;
   Table<Account> accounts_;
+  std::uint64_t evicted_ = 0;
   Table<Loan> loans_;
   std::deque<Due> due_;         // loans, in the order in which they end
   std::deque<Return> returns_;  // messages to send when their ring has room

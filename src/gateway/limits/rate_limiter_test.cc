@@ -170,15 +170,18 @@ TEST(RateLimiter, ARequestThatGoesAwayWhileItAsksLosesOneTokenAtMost) {
   EXPECT_GE(limit.take(1, key).left, 929u);
 }
 
-TEST(RateLimiter, FullTablesRefuseNewKeysUntilOneIsFullAgain) {
+TEST(RateLimiter, AFullTableForgetsTheKeyThatIsNearestToItsWholeBurst) {
   Limit limit(1, ten_per_s, 100);
   for (std::uint64_t i = 0; i < 100; ++i) EXPECT_TRUE(limit.allows(0, limit.key_of(0, i * 10 + 1)));
-  EXPECT_EQ(limit.take(0, limit.key_of(0, 5000)).answer, Answer::full);
-  EXPECT_TRUE(limit.allows(0, limit.key_of(0, 1)));  // the key has an account, which now lacks two tokens
-  limit.cores.pass(100ms);
+  for (std::uint64_t i = 1; i < 100; ++i) EXPECT_TRUE(limit.allows(0, limit.key_of(0, i * 10 + 1)));  // lack two tokens
+  EXPECT_EQ(limit.parts[0]->evicted(), 0u);
   EXPECT_TRUE(limit.allows(0, limit.key_of(0, 5000)));
-  EXPECT_EQ(limit.parts[0]->keys(), 1u + 1u);
-  EXPECT_EQ(limit.take(0, limit.key_of(0, 1)).left, 8u);
+  EXPECT_EQ(limit.parts[0]->evicted(), 1u);
+  EXPECT_EQ(limit.parts[0]->keys(), 100u);
+  for (std::uint64_t i = 1; i < 100; ++i) EXPECT_EQ(limit.take(0, limit.key_of(0, i * 10 + 1)).left, 7u);
+  limit.cores.pass(100ms);
+  EXPECT_TRUE(limit.allows(0, limit.key_of(0, 6000)));
+  EXPECT_EQ(limit.parts[0]->evicted(), 1u) << "the account of key 5000 was full again";
 }
 
 TEST(RateLimiter, ANewRateKeepsWhatHasBeenUsed) {

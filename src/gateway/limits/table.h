@@ -59,6 +59,22 @@ class Table {
     return &entry;
   }
 
+  // Erases one of the next entries, about 256: that with the smallest `rank(entry)`. Those with INT64_MAX stay. Returns
+  // false if all of them do.
+  template <class Rank>
+  [[nodiscard]] bool evict(const Rank& rank) {
+    Entry* least = nullptr;
+    std::int64_t least_rank = INT64_MAX;
+    for (std::size_t places = many; places != 0; --places, hand_ = next(hand_)) {
+      Entry& entry = places_.get()[hand_];
+      if (is_empty(entry) || rank(entry) >= least_rank) continue;
+      least = &entry;
+      least_rank = rank(entry);
+    }
+    if (least != nullptr) erase(*least);
+    return least != nullptr;
+  }
+
   void erase(Entry& entry) {
     std::size_t hole = static_cast<std::size_t>(&entry - places_.get());
     for (std::size_t at = next(hole); !is_empty(places_.get()[at]); at = next(at)) {
