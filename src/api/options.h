@@ -189,6 +189,7 @@ struct MethodOptions {
   std::optional<Located<JsonOrFile>> schema;
   std::optional<Located<ByteSize>> body_limit;
   std::optional<Located<ByteSize>> row_limit;
+  std::optional<Located<std::uint32_t>> rows;
   Position position;
 
   template <class Visitor>
@@ -258,6 +259,11 @@ struct MethodOptions {
             {.max = 16_GiB});
     v.field("row_limit", &MethodOptions::row_limit, "As for the endpoint, but for this method only.",
             {.min = 64_B, .max = 1_GiB});
+    v.field("rows", &MethodOptions::rows,
+            "How many rows a body may have; default: 10000. Each row runs the statement, in one transaction, which "
+            "other writes wait for on SQLite. A longer body is answered 413. A set has no such limit, because its rows "
+            "are written together.",
+            {.min = 1, .max = 10'000'000});
     v.position(&MethodOptions::position);
     v.shorthand("sql");
   }

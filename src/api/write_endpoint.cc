@@ -1,7 +1,10 @@
 #include "api/write_endpoint.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <forward_list>
+
+#include <fmt/format.h>
 
 #include "api/refusals.h"
 #include "api/table_sql.h"
@@ -14,6 +17,8 @@
 
 namespace sluice::api {
 namespace {
+
+constexpr std::uint32_t default_rows = 10'000;
 
 bool begins_with_insert(std::string_view sql) {
   const auto begin = sql.find_first_not_of(" \t\r\n");
@@ -112,6 +117,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
       retries(options.retries),
       query(endpoint.query) {
   row_limits.row_bytes = row_limit(endpoint, options);
+  most_rows = options.rows ? options.rows->value : default_rows;
   const bool in_body = method != http::Method::delete_;
   for (sql::Statement& statement : statements) {
     Step step{.statement = std::move(statement), .sources = {}};
@@ -377,6 +383,10 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
         co_return outcome;
       }
       const std::size_t row = rows.count++;
+      if (rows.count > plan.most_rows) {
+        outcome.refusal = http::problem(413, fmt::format("The body has more than {} rows.", plan.most_rows));
+        co_return outcome;
+      }
       RowFault fault;
       if (next == RowReader::Next::bad_row) {
         fault = reader->fault();

@@ -87,6 +87,7 @@ struct WritePlan {
   std::uint64_t body_limit = UINT64_MAX;  // bytes; a longer body gets a 413
   std::uint64_t more_body = 0;            // bytes by which body_limit exceeds the server's limit
   RowLimits row_limits;
+  std::uint32_t most_rows = 0;  // of a body; more get a 413
   std::vector<Step> before;
   std::optional<Step> update_first;  // if it finds no row, `main` inserts
   Step main;

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from conftest import SLUICE, database_with, queried_database
+from test_reload_databases import run_sqlite
 
 CONFIG = '''
 [database.main]
@@ -239,6 +240,30 @@ def test_several_rows_are_one_transaction(films):
 
 EMPTY = [("[]", JSON), ("slug,score\n", "Content-Type: text/csv"), ('"slug","score"\n', "Content-Type: application/csj"),
          ("\n", "Content-Type: application/x-ndjson")]
+
+
+@pytest.mark.parametrize("kind", ["", "rows = 3\n"])
+def test_a_body_has_so_many_rows(sluice, tmp_path, kind):
+    """Each row runs a statement, and the SQLite writer is held meanwhile."""
+    run_sqlite(tmp_path / "main.db", "CREATE TABLE t (n INTEGER)")
+    server = sluice(f'''
+[database.main]
+url = "sqlite:main.db"
+[[endpoint]]
+path = "/t"
+get = "SELECT count(*) AS count FROM t"
+[endpoint.post]
+sql = "INSERT INTO t (n) VALUES (:n)"
+{kind}''')
+    most = 3 if kind else 10_000
+    with server.connect() as client:
+        def post(count):
+            return client.call("POST", "/t", json.dumps([{"n": 1}] * count).encode(), "Content-Type: application/json")
+        refused = post(most + 1)
+        assert refused.status == 413 and json.loads(refused.body)["detail"] == f"The body has more than {most} rows."
+        assert client.get("/t").body == b'[{"count":0}]\n'
+        assert post(most).status in (200, 201, 204)
+        assert client.get("/t").body == b'[{"count":%d}]\n' % most
 
 
 @pytest.mark.parametrize("body, content_type", EMPTY)

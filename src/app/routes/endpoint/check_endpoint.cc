@@ -191,6 +191,7 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   }
   if (writing.returns && is_set) complain(writing.returns->position, "a set answers with counts, not with rows");
   if (writing.creates && is_set) complain(writing.creates->position, "a set answers with counts, and never with 201");
+  if (writing.rows && is_set) complain(writing.rows->position, "a set is written as a whole: \"body_limit\" bounds it");
   if (writing.creates && writing.creates->value && method == http::Method::delete_) {
     complain(writing.creates->position, "DELETE creates nothing");
   }
