@@ -82,6 +82,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   explain->add_option("--client", command.explain.client, "The client's address, for policies of type \"ip\"")
       ->option_text("ADDRESS")
       ->check(check_client);
+  explain
+      ->add_option("--jwks", command.explain.jwks,
+                   "A JWK set for policies with `jwks_url`, as the issuer publishes it: the keys are not fetched")
+      ->option_text("FILE");
   explain->add_flag("--json", command.explain.json, "Print JSON");
   explain->footer(
       "Exit codes: 0 a route answers the request; 1 it would be refused, or no route matches it; 2 the command line is "

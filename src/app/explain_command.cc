@@ -8,6 +8,7 @@
 #include "app/explain.h"
 #include "app/suite/json.h"
 #include "core/ip_ranges.h"
+#include "gateway/jwt/keys.h"
 #include "http/fields.h"
 #include "http/response.h"
 
@@ -233,6 +234,25 @@ std::string check_header(std::string_view text) {
 
 std::string check_client(std::string_view text) {
   return core::Ip::parse(text) ? "" : "\"" + std::string(text) + "\" must be an IP address";
+}
+
+std::expected<PolicyKeys::Keys, std::string> keys_for(const ExplainCommand& command, const Plan& plan) {
+  PolicyKeys::Keys keys = plan.keys;
+  if (command.jwks.empty()) return keys;
+  bool is_used = false;
+  for (std::size_t i = 0; i < plan.options.policies.size(); ++i) {
+    const auto& policy = plan.options.policies[i].value;
+    if (!policy.is<gateway::jwt::Options>() || !policy.of<gateway::jwt::Options>().jwks_url) continue;
+    gateway::jwt::Options options = policy.of<gateway::jwt::Options>();
+    options.jwks_url.reset();
+    options.jwks = {command.jwks};
+    auto loaded = gateway::jwt::load_keys(options);
+    if (!loaded) return std::unexpected("--jwks " + command.jwks + ": " + loaded.error().text);
+    keys[i] = std::move(*loaded);
+    is_used = true;
+  }
+  if (!is_used) return std::unexpected("--jwks: no policy has \"jwks_url\"");
+  return keys;
 }
 
 PrintedExplanation print_explanation(const ExplainCommand& command, const std::string& file, const Plan& plan,

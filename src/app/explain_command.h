@@ -1,5 +1,6 @@
 #pragma once
 
+#include <expected>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ struct ExplainCommand {
   std::string url;                   // /path?query, or http://HOST/path?query
   std::vector<std::string> headers;  // "Name: value"
   std::string client;                // the client's address; empty: not known
+  std::string jwks;                  // a file with the keys of policies with `jwks_url`; empty: they are not known
   bool json = false;
 };
 
@@ -23,6 +25,9 @@ struct ExplainCommand {
 [[nodiscard]] std::string check_url(std::string_view text);
 [[nodiscard]] std::string check_header(std::string_view text);
 [[nodiscard]] std::string check_client(std::string_view text);
+
+// The keys of the plan, and for policies with `jwks_url` those in the command's file. Returns an error for the user.
+[[nodiscard]] std::expected<PolicyKeys::Keys, std::string> keys_for(const ExplainCommand& command, const Plan& plan);
 
 struct PrintedExplanation {
   std::string text;

@@ -104,7 +104,12 @@ int run(Command command) {
     return plan.error().exit_code;
   }
   if (command.action == Command::Action::explain) {
-    const auto [text, is_answered] = print_explanation(command.explain, command.file, **plan, (*plan)->keys);
+    const auto keys = keys_for(command.explain, **plan);
+    if (!keys) {
+      std::fprintf(stderr, "sluice: %s\n", keys.error().c_str());
+      return exit_usage;
+    }
+    const auto [text, is_answered] = print_explanation(command.explain, command.file, **plan, *keys);
     std::fputs(text.c_str(), stdout);
     return is_answered ? exit_ok : exit_failure;
   }

@@ -18,8 +18,9 @@ namespace {
 // Where to reach the admin listener of a configuration file. The file's other errors are for the server to report.
 std::expected<std::string, std::string> listener_of(const std::string& file) {
   const config::Examined examined = config::examine(file, config::process_environment);
-  std::string listener = examined.config.options.admin.listen.value;
-  if (listener.empty() && !examined.errors.empty()) return std::unexpected(config::outcome(examined).error().text());
+  const auto& [listener, position] = examined.config.options.admin.listen;
+  // A file that cannot be read has the default address.
+  if (position.line == 0 && !examined.errors.empty()) return std::unexpected(config::outcome(examined).error().text());
   if (listener.empty()) {
     return std::unexpected("sluice: " + file + " has no [admin] listen; reload by SIGHUP, or write --admin URL\n");
   }

@@ -10,6 +10,7 @@ import pytest
 
 from certificates import Authority
 from conftest import ROOT, SLUICE
+from tokens import Ec, soon
 from upstream import Upstream
 
 KEY = "acme-4f0d1c9e7b3a"
@@ -350,6 +351,36 @@ use = ["remote"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and ":name = (of the token)  (claim.sub)\n" in done.stdout
     assert "remote (jwt) at sluice.toml:4: decided at run time: fetches its keys\n" in done.stdout
+
+
+def test_a_token_is_judged_by_a_file_of_keys(folder):
+    """Keys that a running server would fetch."""
+    key, other = Ec(), Ec()
+    (folder / "issuer.jwks").write_text(json.dumps({"keys": [key.jwk("first")]}))
+    (folder / "sluice.toml").write_text('''
+[policy.remote]
+type = "jwt"
+jwks_url = "https://127.0.0.1:1/jwks"
+require = [{ claim = "role", any = ["admin"] }]
+[[route]]
+path = "/me"
+respond = 200
+use = ["remote"]
+''')
+
+    def verdict(signer, **claims):
+        token = signer.token(soon(**claims), kid="first")
+        done = subprocess.run([SLUICE, "explain", "GET", "/me", "--jwks", "issuer.jwks", "-H", f"Authorization: Bearer {token}"],
+                              cwd=folder, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+    code, text = verdict(key, role="admin")
+    assert code == 0 and "remote (jwt) at sluice.toml:2: passes\n" in text, text
+    assert verdict(key, role="user")[0] == 1
+    code, text = verdict(other, role="admin")
+    assert code == 1 and "refuses" in text
+    for words, error in ((["--jwks", "absent.jwks"], "absent.jwks"),):
+        done = subprocess.run([SLUICE, "explain", "GET", "/me", *words], cwd=folder, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and error in done.stderr
 
 
 def test_a_path_with_control_characters(explain):

@@ -60,7 +60,7 @@ def test_the_address_is_that_of_the_file(server, folder):
     write(server, generation(1) + "wrong = 1\n")
     code, _, errors = reload(str(server.file))
     assert code == 3 and 'unknown key "wrong"' in errors
-    (folder / "sluice.toml").write_text('[server]\nlisten = ["127.0.0.1:8080"]\n' + generation(1))
+    (folder / "sluice.toml").write_text('[server]\nlisten = ["127.0.0.1:8080"]\n[admin]\nlisten = ""\n' + generation(1))
     code, _, errors = reload(str(folder / "sluice.toml"))
     assert code == 3 and "has no [admin] listen; reload by SIGHUP, or write --admin URL\n" in errors
     code, _, errors = reload(str(folder / "absent.toml"))
