@@ -1,5 +1,6 @@
 #include "http/readings.h"
 
+#include "http/h2/guard.h"
 #include "http/server_state.h"
 
 namespace sluice::http {
@@ -31,6 +32,11 @@ Readings ServerCounters::readings() const {
     all.push_back(counter("sluice_proxy_headers_refused_total",
                           "Connections from a proxy of proxy_protocol that did not begin with its header.",
                           bad_proxy_headers));
+  }
+  for (std::size_t i = 1; i < floods.size(); ++i) {
+    if (floods[i] == 0) continue;
+    all.push_back(counter("sluice_http2_floods_total", "HTTP/2 connections closed because a client sent too much.",
+                          static_cast<double>(floods[i]), label("of", h2::flood_names[i])));
   }
   const bool any_tls = tls != Tls{};
   for (std::size_t secure = 0; secure < (any_tls ? 2 : 1); ++secure) {

@@ -45,6 +45,7 @@ struct ServerOptions {
   bool http1 = true;                  // if false, a connection without TLS is HTTP/2 from its first byte
   bool http2 = true;                  // by prior knowledge, or over TLS if the client chooses it by ALPN
   std::uint32_t http2_streams = 100;  // concurrent requests of one connection; further ones are refused
+  std::uint32_t http2_resets = 500;   // requests that a client may cancel at once; 50 more are allowed each second
   std::shared_ptr<const TrustedProxies> trusted_proxies = nullptr;  // null: none
   // Connections from these addresses begin with a PROXY protocol header. Null: none do.
   std::shared_ptr<const TrustedProxies> proxy_protocol = nullptr;

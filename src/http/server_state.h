@@ -31,6 +31,7 @@ struct ServerCounters {
   std::uint64_t accepted = 0;
   std::uint64_t refused = 0;            // beyond the limit of connections
   std::uint64_t open = 0;               // gauge
+  std::array<std::uint64_t, 5> floods{};  // HTTP/2 connections that were ended, by h2::Flood
   std::uint64_t out_of_memory = 0;      // connections and streams that ended because memory ran out
   std::uint64_t bad_proxy_headers = 0;  // connections that lacked the required PROXY header
   BodyBudget::Counters bodies{};

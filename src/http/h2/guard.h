@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "base/time.h"
 
@@ -41,6 +42,9 @@ enum class Flood : std::uint8_t {
   header_block,    // a header block that has too many frames, is too long, or decodes to too many bytes
 };
 
+inline constexpr std::array<std::string_view, 5> flood_names = {"", "cancelled requests", "frames without a request",
+                                                                "window updates", "header fields"};
+
 // Inspects a client's frames (RFC 9113, 4.1) before nghttp2 processes them. It counts frames that cost the server work
 // without leading to a response, and detects violations that nghttp2 ignores. It stores only the header of the current
 // frame.
@@ -59,8 +63,11 @@ class FrameGuard {
   static constexpr std::uint64_t window_updates_per_data_frame = 8;
 
   // Limits the encoded size of a header block. A longer block would decode to far more than `header_limit`.
-  explicit FrameGuard(std::size_t header_limit)
-      : most_header_block_(4 * header_limit + 16 * 1024), most_continuations_(most_header_block_ / 16'384 + 8) {}
+  // `resets`: how many streams may be reset at once.
+  explicit FrameGuard(std::size_t header_limit, std::int64_t resets = reset_burst)
+      : most_header_block_(4 * header_limit + 16 * 1024),
+        most_continuations_(most_header_block_ / 16'384 + 8),
+        resets_(resets, reset_interval) {}
 
   // Inspects the next bytes and returns how many of them nghttp2 may process: all of them, or only the bytes before an
   // invalid frame, before a frame that exceeds a limit, or before a question(). After a question, the caller lets
@@ -120,7 +127,7 @@ class FrameGuard {
   std::size_t continuations_ = 0;
   const std::size_t most_header_block_;
   const std::size_t most_continuations_;
-  Allowance resets_{reset_burst, reset_interval};
+  Allowance resets_;
   Allowance idle_frames_{idle_frame_burst, idle_frame_interval};
   std::uint64_t window_updates_ = 0;
   std::uint64_t window_update_limit_ = free_window_updates;

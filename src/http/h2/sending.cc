@@ -110,7 +110,7 @@ void Session::produce(Buffer& out) {
     } else if (!full_) {
       // A reset that was just sent may have exceeded the limit.
       if (guard_.flood() == Flood::none || given_up_) break;
-      give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+      give_up_flood();
     }
   }
   out_ = nullptr;

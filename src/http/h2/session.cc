@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 #include <nghttp2/nghttp2.h>
 
+#include "base/log.h"
 #include "core/slab.h"
 #include "http/client_address.h"
 #include "http/h2/stream.h"
@@ -250,7 +252,7 @@ Session::Session(Engine& engine, Owner& owner, std::string_view peer, bool secur
       owner_(owner),
       peer_(peer),
       limits_(engine.limits),
-      guard_(limits_.size),
+      guard_(limits_.size, engine.options.http2_resets),
       secure_(secure),
       certificate_(certificate),
       idle_since_(engine.reactor.now()),
@@ -311,7 +313,7 @@ void Session::receive(std::string_view bytes) {
     bytes.remove_prefix(size);
     if (given_up_ || broken_) return;
     if (const std::int32_t id = guard_.question()) guard_.settle(find(id) != nullptr, now);
-    if (guard_.flood() != Flood::none) return give_up(NGHTTP2_ENHANCE_YOUR_CALM);
+    if (guard_.flood() != Flood::none) return give_up_flood();
     if (guard_.violation() != 0) return give_up(guard_.violation());
   }
   const bool owes = guard_.owes_frames();
@@ -341,6 +343,14 @@ void Session::give_up(std::uint32_t error_code) {
   end();
   if (nghttp2_session_terminate_session(session_, error_code) != 0) broken_ = true;
   owner_.has_output();
+}
+
+void Session::give_up_flood() {
+  if (given_up_) return;
+  ++engine_.counters.floods[std::to_underlying(guard_.flood())];
+  log_error("client " + std::string(peer_) + ": its HTTP/2 connection is closed, because it sent too many " +
+            std::string(flood_names[std::to_underlying(guard_.flood())]));
+  give_up(NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 int Session::begin_headers(std::int32_t id) {

@@ -96,6 +96,7 @@ class Session {
 
   void feed(std::string_view bytes);
   void give_up(std::uint32_t error_code);
+  void give_up_flood();
   void finish_drain();
 
   [[nodiscard]] std::uint32_t& active(const Request& request);

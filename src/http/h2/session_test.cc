@@ -1038,6 +1038,27 @@ TEST_F(SessionTest, RapidReset) {
   EXPECT_EQ(session->flood(), Flood::resets);
 }
 
+TEST_F(SessionTest, TheServerSaysHowManyResetsAreAllowed) {
+  options.http2_resets = 1000;
+  make();
+  begin_by_hand();
+  std::string bytes;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    bytes += frame(headers_type, end_stream | end_headers, 2 * i + 1, header_block("/never")) +
+             frame(reset_type, 0, 2 * i + 1, number(cancel));
+  }
+  session->receive(bytes);
+  EXPECT_FALSE(goaway());
+  EXPECT_EQ(counters.floods, (std::array<std::uint64_t, 5>{}));
+  testing::internal::CaptureStderr();
+  session->receive(frame(headers_type, end_stream | end_headers, 2001, header_block("/never")) +
+                   frame(reset_type, 0, 2001, number(cancel)));
+  EXPECT_TRUE(testing::internal::GetCapturedStderr().ends_with(
+      "sluice: client 192.0.2.1: its HTTP/2 connection is closed, because it sent too many cancelled requests\n"));
+  EXPECT_EQ(goaway(), calm);
+  EXPECT_EQ(counters.floods, (std::array<std::uint64_t, 5>{0, 1, 0, 0, 0}));
+}
+
 TEST_F(SessionTest, RapidResetOneByOne) {
   begin_by_hand();
   std::uint32_t id = 1;
