@@ -1,6 +1,8 @@
 #include "services/host.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <ranges>
@@ -19,6 +21,7 @@
 #include "core/descriptor_limit.h"
 #include "core/sleep.h"
 #include "http/server.h"
+#include "msg/frame.h"
 #include "msg/server.h"
 #include "services/websocket.h"
 
@@ -212,6 +215,9 @@ core::Task<void> Host::PerCore::end_when_told() {
 
 Host::Host(HostOptions options) : options_(std::move(options)), shared_(std::make_unique<Shared>()) {
   if (options_.websocket.path.value.empty()) options_.websocket.path.value = "/";
+  // A message is one frame, so a body of `most_body` bytes must fit.
+  std::uint64_t& longest = options_.websocket.max_message.bytes;
+  longest = std::max(longest, std::uint64_t{options_.sessions.most_body} + msg::longest_header_size);
 }
 
 Host::~Host() = default;

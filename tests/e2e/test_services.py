@@ -240,6 +240,14 @@ def test_a_bad_message_ends_a_websocket(room, opcode, payload):
             assert heard_over(browser).correlation == 3
 
 
+def test_a_message_holds_the_longest_body(room):
+    with WebSocket(room.websocket_port, "/room") as browser:
+        say_over(browser, 77, b"x" * (1 << 20), correlation=5)  # nobody knows message 77
+        assert heard_over(browser).correlation == 5
+        say_over(browser, PING, correlation=6)
+        assert heard_over(browser).correlation == 6
+
+
 def test_a_broadcast_is_compressed_for_those_who_want_it(room):
     deflate = "Sec-WebSocket-Extensions: permessage-deflate"
     with WebSocket(room.websocket_port, "/room", deflate) as one, WebSocket(room.websocket_port, "/room", deflate) as two, \
