@@ -16,6 +16,7 @@
 #include "gateway/options.h"
 #include "gateway/proxy/options.h"
 #include "http/compress/options.h"
+#include "http/error_pages.h"
 #include "http/server.h"
 #include "sql/options.h"
 
@@ -64,10 +65,13 @@ struct ServerOptions {
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
   std::vector<Named<HeaderOptions>> headers;
+  std::optional<Located<std::string>> error_pages;
+  std::vector<http::ErrorPages::Page> own_error_pages;  // from the files in error_pages
   std::optional<TlsOptions> tls;
   bool http1 = true;
   Located<bool> http2{true};
   std::uint32_t http2_streams = 100;
+  std::uint32_t http2_resets = 500;
   std::vector<Located<std::string>> trusted_proxies;
   Located<std::string> client_header{std::string(default_client_header)};
   std::vector<Located<std::string>> proxy_protocol;
@@ -141,6 +145,11 @@ struct ServerOptions {
             "The value of the Server field in every answer. Empty: answers have no such field.");
     v.field("headers", &ServerOptions::headers,
             "Fields that are added to every answer, by name: `X-Content-Type-Options = \"nosniff\"`.");
+    v.field("error_pages", &ServerOptions::error_pages,
+            "A folder with pages for errors: `404.html` for a status, `4xx.html` and `5xx.html` for all others. "
+            "`{status}`, `{title}`, `{detail}` and `{request_id}` in them stand for those of the error. A request that "
+            "prefers HTML, as those of browsers do, gets them; without this key it gets a plain page. Relative paths "
+            "start at the folder of the configuration file. Sluice reads the pages with the configuration.");
     v.field("http1", &ServerOptions::http1,
             "Whether the server accepts HTTP/1.1. `false`: every connection must begin with HTTP/2's preface; an "
             "upgrade from HTTP/1.1 is not possible.");
@@ -149,6 +158,10 @@ struct ServerOptions {
     v.field("http2_streams", &ServerOptions::http2_streams,
             "The most requests at the same time on one HTTP/2 connection. Further ones are refused.",
             {.min = 1, .max = 10'000});
+    v.field("http2_resets", &ServerOptions::http2_resets,
+            "How many requests a client may cancel at once on one HTTP/2 connection; 50 more are allowed each second. "
+            "Beyond that the connection is closed, which is logged and counted.",
+            {.min = 10, .max = 1'000'000});
     v.field("trusted_proxies", &ServerOptions::trusted_proxies,
             "Proxies in front whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted: addresses and prefixes, "
             "such as `10.0.0.0/8` and `2001:db8::/32`; `unix:` stands for every peer that connects to a unix socket. "

@@ -9,6 +9,7 @@
 #include "gateway/proxy/proxy.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/answer_fields.h"
+#include "http/error_pages.h"
 
 namespace sluice::app {
 
@@ -22,7 +23,9 @@ std::shared_ptr<http::AnswerFields> make_answer_fields(const ServerOptions& opti
     const auto age = std::chrono::duration_cast<std::chrono::seconds>(options.tls->hsts);
     secure.emplace_back("Strict-Transport-Security", "max-age=" + std::to_string(age.count()));
   }
-  return std::make_shared<http::AnswerFields>(options.server_header, fields, secure);
+  auto made = std::make_shared<http::AnswerFields>(options.server_header, fields, secure);
+  made->show_errors(std::make_shared<http::ErrorPages>(options.own_error_pages));
+  return made;
 }
 
 }  // namespace

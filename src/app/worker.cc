@@ -78,6 +78,7 @@ http::ServerOptions server_options(const Site& site, unsigned cores, const Descr
           .http1 = options.http1,
           .http2 = options.http2,
           .http2_streams = options.http2_streams,
+          .http2_resets = options.http2_resets,
           .trusted_proxies = proxies_of(options.trusted_proxies, options.client_header.value),
           .proxy_protocol = proxies_of(options.proxy_protocol)};
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files/escape.h"
+#include "http/escape.h"
 
 namespace sluice::files {
 namespace {
@@ -81,15 +81,15 @@ std::string time_text(std::int64_t second, const char* format) {
 
 std::string json_of(const Folder& folder, std::string_view shown) {
   std::string out = "{\"path\":";
-  append_json(out, shown);
+  http::append_json(out, shown);
   out += ",\"entries\":[";
   bool first = true;
   for (const Listed& entry : folder.entries) {
     out += first ? "\n{\"name\":" : ",\n{\"name\":";
     first = false;
-    append_json(out, entry.name);
+    http::append_json(out, entry.name);
     out += ",\"href\":\"";
-    append_url_path(out, entry.name);
+    http::append_url_path(out, entry.name);
     out += entry.is_folder ? "/\",\"type\":\"folder\"" : "\",\"type\":\"file\"";
     if (!entry.is_folder) out += ",\"size\":" + std::to_string(entry.size);
     out += ",\"modified\":\"" + time_text(entry.modified_s, "%Y-%m-%dT%H:%M:%SZ") + "\"}";
@@ -100,7 +100,7 @@ std::string json_of(const Folder& folder, std::string_view shown) {
 
 std::string html_of(const Folder& folder, std::string_view shown) {
   std::string title;
-  append_html(title, shown);
+  http::append_html(title, shown);
   std::string out =
       "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>" + title +
       "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n"
@@ -110,9 +110,9 @@ std::string html_of(const Folder& folder, std::string_view shown) {
   if (shown != "/") out += "<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n";
   for (const Listed& entry : folder.entries) {
     out += "<tr><td><a href=\"";
-    append_url_path(out, entry.name);
+    http::append_url_path(out, entry.name);
     out += entry.is_folder ? "/\">" : "\">";
-    append_html(out, entry.name);
+    http::append_html(out, entry.name);
     out += entry.is_folder ? "/</a></td><td></td><td>" : "</a></td><td>" + std::to_string(entry.size) + "</td><td>";
     out += time_text(entry.modified_s, "%Y-%m-%d %H:%M:%S") + "</td></tr>\n";
   }

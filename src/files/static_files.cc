@@ -9,10 +9,10 @@
 
 #include "files/coding.h"
 #include "files/conditions.h"
-#include "files/escape.h"
 #include "files/multipart.h"
 #include "http/accept.h"
 #include "http/entity_tag.h"
+#include "http/escape.h"
 
 namespace sluice::files {
 namespace {
@@ -40,7 +40,7 @@ http::Response redirect_to_slash(const http::Request& request) {
   http::Response response;
   response.status = 301;
   std::string location;
-  append_url_path(location, request.path);
+  http::append_url_path(location, request.path);
   location += '/';
   if (!request.query.empty()) {
     location += '?';

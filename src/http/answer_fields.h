@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "base/buffer.h"
 
 namespace sluice::http {
+
+class ErrorPages;
 
 // The fields that the server adds to every response: Date, Server, and the configured ones. Belongs to one core.
 class AnswerFields {
@@ -24,6 +27,9 @@ class AnswerFields {
   explicit AnswerFields(std::string server_name = "sluice", const List& fields = {}, const List& secure_fields = {});
 
   [[nodiscard]] const std::string& server_name() const { return server_name_; }
+  // How errors are shown to people; null: as JSON.
+  void show_errors(std::shared_ptr<const ErrorPages> pages) { error_pages_ = std::move(pages); }
+  [[nodiscard]] const ErrorPages* error_pages() const { return error_pages_.get(); }
   // The configured fields, with names in lower case.
   [[nodiscard]] const List& configured(bool secure) const { return configured_[secure ? 1 : 0]; }
 
@@ -44,6 +50,7 @@ class AnswerFields {
   void set_date(std::string_view date, std::int64_t second);
 
   const std::string server_name_;
+  std::shared_ptr<const ErrorPages> error_pages_;
   std::array<List, 2> configured_;  // index 1: over TLS
   std::array<Buffer, 2> lines_;
   std::size_t configured_from_ = 0;

@@ -1,11 +1,11 @@
-#include "files/escape.h"
+#include "http/escape.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "http/target.h"
 
-namespace sluice::files {
+namespace sluice::http {
 namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";
@@ -50,7 +50,7 @@ constexpr std::string_view hex = "0123456789ABCDEF";
 
 }  // namespace
 
-void append_url_path(std::string& out, std::string_view text) { http::append_escaped(out, text, "/"); }
+void append_url_path(std::string& out, std::string_view text) { append_escaped(out, text, "/"); }
 
 void append_html(std::string& out, std::string_view text) {
   for_each_character(out, text, [&](std::string_view character) {
@@ -91,4 +91,4 @@ void append_json(std::string& out, std::string_view text) {
   out += '"';
 }
 
-}  // namespace sluice::files
+}  // namespace sluice::http

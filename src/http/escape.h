@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::files {
+namespace sluice::http {
 
 // File names may contain any byte except '/' and NUL. Each function escapes them for one context and appends to `out`.
 
@@ -14,4 +14,4 @@ void append_html(std::string& out, std::string_view text);
 // As a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD.
 void append_json(std::string& out, std::string_view text);
 
-}  // namespace sluice::files
+}  // namespace sluice::http

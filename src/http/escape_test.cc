@@ -1,8 +1,8 @@
-#include "files/escape.h"
+#include "http/escape.h"
 
 #include <gtest/gtest.h>
 
-namespace sluice::files {
+namespace sluice::http {
 namespace {
 
 std::string url(std::string_view text) {
@@ -54,4 +54,4 @@ TEST(Escape, WhatIsNoUtf8IsReplaced) {
 }
 
 }  // namespace
-}  // namespace sluice::files
+}  // namespace sluice::http

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "http/answer_fields.h"
+#include "http/error_pages.h"
 #include "http/filter.h"
 
 namespace sluice::http {
@@ -36,6 +38,11 @@ core::Task<std::optional<Response>> Exchange::ask_rest(core::Task<std::optional<
 
 bool Exchange::owns_field(std::string_view name) const {
   return std::ranges::any_of(filters_, [&](const auto& filter) { return filter->owns_field(name); });
+}
+
+void Exchange::show_error(Response& response) const {
+  const AnswerFields* const fields = pin.answer_fields();
+  if (fields != nullptr && fields->error_pages() != nullptr) fields->error_pages()->show(*this, response);
 }
 
 void Exchange::filter_slowly(Response& response) {

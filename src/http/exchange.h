@@ -60,6 +60,8 @@ class Exchange {
   // The code that sends the response calls both once: filter() before it sends, end() when the response has been sent
   // or never will be.
   void filter(Response& response) {
+    if (response.status >= 400) [[unlikely]]
+      show_error(response);
     if (changing_ != 0) filter_slowly(response);
   }
   void end(Outcome outcome) {
@@ -91,6 +93,7 @@ class Exchange {
   [[nodiscard]] core::Async<std::optional<Response>> ask_next();
   [[nodiscard]] core::Task<std::optional<Response>> ask_rest(core::Task<std::optional<Response>> first);
   // Not inlined: most exchanges have no filters.
+  [[gnu::noinline]] void show_error(Response& response) const;
   [[gnu::noinline]] void filter_slowly(Response& response);
   [[gnu::noinline]] void end_slowly(Outcome outcome);
 

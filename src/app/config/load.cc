@@ -20,6 +20,7 @@ namespace {
 
 // Larger files are refused and are not read to the end.
 constexpr std::size_t largest_file = 4 << 20;
+constexpr std::size_t largest_page = 256 << 10;
 
 std::string from_folder(const std::filesystem::path& folder, std::string_view path) {
   return (folder / std::filesystem::path(path)).string();  // an absolute path is unchanged
@@ -141,9 +142,38 @@ void read_users(gateway::basic::Options& basic, const std::filesystem::path& fol
   if (!wrong.empty()) errors.push_back({basic.file->position, fmt::format("{}: {}", basic.file->value, wrong)});
 }
 
+// 404.html is for a status, 4xx.html for its class.
+int status_of_page(std::string_view name) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (name.size() != 8 || !name.ends_with(".html") || (name[0] != '4' && name[0] != '5')) return 0;
+  const int first = name[0] - '0';
+  if (name[1] == 'x' && name[2] == 'x') return first;
+  return digit(name[1]) && digit(name[2]) ? first * 100 + (name[1] - '0') * 10 + (name[2] - '0') : 0;
+}
+
+void read_error_pages(ServerOptions& server, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
+  const Located<std::string>& pages = *server.error_pages;
+  const std::string path = from_folder(folder, pages.value);
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    const int status = status_of_page(at->path().filename().string());
+    if (status == 0) continue;
+    auto text = core::read_whole_file(at->path().string(), largest_page);
+    if (!text) return errors.push_back({pages.position, text.error()});
+    server.own_error_pages.push_back({.of = status, .html = std::move(*text)});
+  }
+  if (error) {
+    errors.push_back({pages.position, fmt::format("the error pages cannot be read: {}", error.message()),
+                      fmt::format("the folder would be {}", path)});
+  } else if (server.own_error_pages.empty()) {
+    errors.push_back({pages.position, "the folder has no page", "name pages 404.html, 4xx.html or 5xx.html"});
+  }
+}
+
 void resolve_paths(Options& options, const std::filesystem::path& folder, std::vector<Diagnostic>& errors) {
   for (auto& listen : options.server.listen) resolve_listen(listen, folder, errors);
   resolve_listen(options.admin.listen, folder, errors);
+  if (options.server.error_pages) read_error_pages(options.server, folder, errors);
   if (options.server.tls) {
     TlsOptions& tls = *options.server.tls;
     std::vector<std::string*> paths = {&tls.cert.value, &tls.key.value, &tls.client_ca.value};
