@@ -63,7 +63,8 @@ NO_HEAD = {
     "speaks HTTP/2": (says(b"\0\0\0\4\0\0\0\0\0"), 502),
     "sends two lengths": (says(HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), 502),
     "sends a negative length": (says(HEAD + b"Content-Length: -1\r\n\r\n"), 502),
-    "sends a length beside chunks": (says(HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 502),
+    "sends two lengths beside chunks": (
+        says(HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 502),
     "sends a null in its header": (says(HEAD + b"X: a\0b\r\nContent-Length: 0\r\n\r\n"), 502),
     "sends too many fields": (says(HEAD + b"X: y\r\n" * 300 + b"Content-Length: 0\r\n\r\n"), 502),
     "sends too long a field": (says(HEAD + b"X: " + b"y" * 40_000 + b"\r\n\r\n"), 502),

@@ -277,3 +277,54 @@ def test_trailers_carry_no_field_of_a_policy_that_has_no_value_for_it(sluice, us
                 assert client.read().status == 200
         assert back.requests[0].trailers == [("x-sum", "7")]
         assert back.requests[1].trailers == [(name.lower(), value) for name, value in sent], "no policy"
+
+
+# How careless servers frame "hello", and whether the connection is used again.
+CARELESS = {
+    "padded chunk sizes": (b"Transfer-Encoding: chunked\r\n\r\n5   \r\nhello\r\n0 \t\r\n\r\n", True),
+    "LF": (b"Transfer-Encoding: chunked\r\n\r\n2\nhe\n3\nllo\n0\n\n", True),
+    "LF in trailers": (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\nX-Sum: 7\n\n", True),
+    "a long extension": (b"Transfer-Encoding: chunked\r\n\r\n5;a=" + b"b" * 2000 + b"\r\nhello\r\n0\r\n\r\n", True),
+    "equal lengths": (b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", True),
+    "a list of equal lengths": (b"Content-Length: 5, 5\r\n\r\nhello", True),
+    "a length beside chunks": (b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", False),
+}
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+@pytest.mark.parametrize("framing", CARELESS)
+def test_the_framing_of_careless_servers_is_read(sluice, framing, version):
+    bytes_, is_kept = CARELESS[framing]
+
+    def answer(request, _):
+        head = b"HTTP/1.1 200 OK\r\n" + bytes_
+        return head.split(b"\r\n\r\n")[0] + b"\r\n\r\n" if request[0] == "HEAD" else head
+
+    with Upstream(answer) as back:
+        server = sluice(gateway(back.url), server="cores = 1")
+        if version == "2":
+            with Client(server.port) as client:
+                for _ in range(2):
+                    answered = client.get("/")
+                    assert (answered.status, answered.body) == (200, b"hello")
+        else:
+            with server.connect() as client:  # the client's connection checks that the answer has one framing
+                for _ in range(2):
+                    answered = client.get("/")
+                    assert (answered.status, answered.body) == (200, b"hello")
+                    assert answered.get("content-length") == ("5" if "length" in framing and is_kept else None)
+                head = client.get("/", method="HEAD")
+                assert head.status == 200
+                assert head.get("content-length") == ("5" if "length" in framing and is_kept else None)
+        assert back.connections == (1 if is_kept else len(back.requests))
+
+
+@pytest.mark.parametrize("framing", CARELESS)
+def test_a_careless_request_reaches_no_server(sluice, framing):
+    with Upstream(lambda *_: response(b"ok")) as back:
+        server = sluice(gateway(back.url), server="cores = 1")
+        with server.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: test\r\n" + CARELESS[framing][0])
+            assert client.read().status == 400
+            client.assert_closed()
+        assert not any(body == b"hello" for *_, body in back.requests)

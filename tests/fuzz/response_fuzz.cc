@@ -9,6 +9,7 @@
 
 #include "fuzzing.h"
 #include "http/client/response_parser.h"
+#include "http/h1/scan.h"
 #include "http/response.h"
 
 namespace {
@@ -48,15 +49,27 @@ void check(const Parsed& parsed, const ResponseParser& parser, std::string_view 
   require(head.status >= 100 && head.status <= 999, "a status");
   require(head.body.kind == BodyFraming::Kind::none || (method != Method::head && !has_no_body(head.status)), "a body");
   require(!head.keep_alive || head.body.kind != BodyFraming::Kind::until_close, "a body without an end");
-  int lengths = 0;
-  int encodings = 0;
+  bool has_length = false;
+  bool has_encoding = false;
   for (const Field& field : head.fields) {
     require(is_token(field.name), "a name");
     require(field.value.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos, "a value");
-    lengths += same_name(field.name, "content-length");
-    encodings += same_name(field.name, "transfer-encoding");
+    if (same_name(field.name, "content-length")) {
+      has_length = true;
+      // Everyone who reads one of several lengths reads the same one.
+      h1::for_each_element(field.value, [&](std::string_view element) {
+        const auto length = h1::parse_content_length(element);
+        require(length.has_value(), "a length");
+        require(!head.length || head.length == length, "two lengths");
+        require(head.body.kind != BodyFraming::Kind::length || head.body.length == length, "another length");
+      });
+    }
+    has_encoding |= same_name(field.name, "transfer-encoding");
   }
-  require(lengths + (encodings > 0) <= 1, "two lengths");
+  require(head.length.has_value() == (has_length && !has_encoding), "the length");
+  require(!has_encoding || head.body.kind == BodyFraming::Kind::none || head.body.kind == BodyFraming::Kind::chunked,
+          "a coding that does not override the length");
+  require(!has_length || !has_encoding || !head.keep_alive, "two framings on a connection that goes on");
 }
 
 }  // namespace

@@ -40,6 +40,13 @@ ResponseReader::State ResponseReader::read_head() {
   if (head.status == 101) return fail("the server switches protocols");
   has_head_ = head.status >= 200;
   if (has_head_) {
+    std::size_t lengths = 0;
+    for (const auto& [name, value] : head.fields) {
+      if (http::same_name(name, "content-length"))
+        lengths += 1 + static_cast<std::size_t>(std::ranges::count(value, ','));
+    }
+    if (lengths > 1) return fail(http::h1::describe(http::h1::Reason::duplicate_content_length));
+    if (lengths != 0 && !head.length) return fail(http::h1::describe(http::h1::Reason::length_and_encoding));
     answer_.status = static_cast<unsigned>(head.status);
     for (const auto& [name, value] : head.fields) answer_.fields.emplace_back(name, value);
     body_ = head.body;

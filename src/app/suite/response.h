@@ -25,7 +25,8 @@ struct Answer {
 
 // Reads one HTTP/1.1 response, in any split of its bytes and without I/O. It is stricter than
 // http::client::ResponseParser, because with a lenient client a test could pass that should fail: the version must be
-// 1.1, the status line must be complete, and no bytes may follow the body. Skips interim responses (1xx).
+// 1.1, the status line must be complete, there may be only one length, and no bytes may follow the body. Skips interim
+// responses (1xx).
 class ResponseReader {
  public:
   static constexpr std::size_t longest_body = 64 << 20;

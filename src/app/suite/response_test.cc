@@ -57,6 +57,11 @@ TEST(Response, Broken) {
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n"), "A line ends with LF alone.");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
             "Content-Length and Transfer-Encoding come together.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na"),
+            "The Content-Length field comes more than once.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na"), "The Content-Length field comes more than once.");
+  EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1 \r\na\r\n0\r\n\r\n"),
+            "A chunk size is not valid.");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n"), "The Content-Length field is not valid.");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"), "No transfer coding but chunked is supported.");
   EXPECT_EQ(read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"), "A chunk size is not valid.");

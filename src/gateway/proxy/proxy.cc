@@ -124,14 +124,8 @@ class Proxy::Responding final : public http::BodySource {
 
   // For a response to HEAD: the size of the response to GET.
   void set_size(const ResponseHead& head, http::Method method) {
-    if (head.body.kind == Kind::length) size_ = head.body.length;
-    if (head.body.kind != Kind::none) return;
-    size_ = 0;
-    if (method != http::Method::head) return;
-    size_.reset();
-    for (const auto& [name, value] : head.fields) {
-      if (http::same_name(name, "content-length")) size_ = http::h1::parse_content_length(value);
-    }
+    const bool is_empty = head.body.kind == Kind::none && method != http::Method::head;
+    size_ = is_empty ? std::optional<std::uint64_t>(0) : head.length;
   }
 
   [[nodiscard]] Async<Result<Progress>> pull(Buffer& out) override {

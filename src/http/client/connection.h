@@ -155,7 +155,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
   iovec part_{};   // the buffer that is being written
   ResponseParser parser_;
   h1::BodyFraming framing_{};  // of the response; `length` is the number of bytes not yet received
-  h1::ChunkedDecoder decoder_;
+  h1::ChunkedDecoder decoder_{h1::ChunkedDecoder::Reading::tolerant};
   Buffer trailer_lines_;
   std::vector<Field> trailers_;
   h1::Reason reason_ = h1::Reason::none;

@@ -257,6 +257,21 @@ TEST_F(ClientConnection, ABodyThatEndsTooEarlyIsAnError) {
   }
 }
 
+TEST_F(ClientConnection, CarelessFramingIsRead) {
+  for (const auto& [rest, reusable] :
+       {std::pair("Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", true),
+        std::pair("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", false),
+        std::pair("Transfer-Encoding: chunked\r\n\r\n2  \r\nhe\r\n3\nllo\n0\n\n", true)}) {
+    serve({{"\r\n\r\n", ok + rest}});
+    connect();
+    const Outcome outcome = ask();
+    EXPECT_EQ(outcome.body, "hello") << rest;
+    EXPECT_TRUE(outcome.end) << rest;
+    EXPECT_EQ(outcome.is_reusable, reusable) << rest;
+    received_.clear();
+  }
+}
+
 // Bytes after a response could be anything, such as the beginning of a response to another client's request.
 TEST_F(ClientConnection, WhatNobodyAskedForEndsTheConnection) {
   for (const char* rest :
@@ -275,12 +290,11 @@ TEST_F(ClientConnection, WhatNobodyAskedForEndsTheConnection) {
 }
 
 TEST_F(ClientConnection, WhatIsNoResponseIsRefused) {
-  for (const auto& [answer, reason] :
-       {std::pair("HTTP/1.1 2000 OK\r\n\r\n", h1::Reason::bad_status),
-        std::pair("HTTP/1.1 200 OK\n\n", h1::Reason::bare_lf),
-        std::pair("HTTP/1.1 101 Switching Protocols\r\n\r\n", h1::Reason::bad_status),
-        std::pair("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                  h1::Reason::length_and_encoding)}) {
+  for (const auto& [answer, reason] : {std::pair("HTTP/1.1 2000 OK\r\n\r\n", h1::Reason::bad_status),
+                                       std::pair("HTTP/1.1 200 OK\n\n", h1::Reason::bare_lf),
+                                       std::pair("HTTP/1.1 101 Switching Protocols\r\n\r\n", h1::Reason::bad_status),
+                                       std::pair("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                                                 h1::Reason::duplicate_content_length)}) {
     serve({{"\r\n\r\n", answer}});
     connect();
     EXPECT_EQ(ask().status, fail(Errc::malformed)) << answer;

@@ -127,6 +127,23 @@ Reason ResponseParser::add(const char* base, std::string_view name, std::string_
   return recognise(name, value);
 }
 
+// A list of equal values counts as one value (RFC 9112, 6.3).
+Reason ResponseParser::take_length(std::string_view value) {
+  Reason reason = Reason::none;
+  h1::for_each_element(value, [&](std::string_view element) {
+    const auto length = h1::parse_content_length(element);
+    if (!length) {
+      reason = Reason::bad_content_length;
+    } else if (has_length_ && *length != length_) {
+      reason = Reason::duplicate_content_length;
+    } else {
+      has_length_ = true;
+      length_ = *length;
+    }
+  });
+  return reason;
+}
+
 Reason ResponseParser::recognise(std::string_view name, std::string_view value) {
   switch (name.size()) {
     case 7:
@@ -140,15 +157,9 @@ Reason ResponseParser::recognise(std::string_view name, std::string_view value) 
         upgrades_ |= same_name(option, "upgrade");
       });
       break;
-    case 14: {
-      if (!same_name(name, "content-length")) break;
-      if (has_length_) return Reason::duplicate_content_length;
-      has_length_ = true;
-      const auto length = h1::parse_content_length(value);
-      if (!length) return Reason::bad_content_length;
-      length_ = *length;
+    case 14:
+      if (same_name(name, "content-length")) return take_length(value);
       break;
-    }
     case 17: {
       if (!same_name(name, "transfer-encoding")) break;
       if (head_.version == Version::http10) return Reason::transfer_encoding_in_http10;
@@ -173,7 +184,7 @@ Reason ResponseParser::recognise(std::string_view name, std::string_view value) 
 // RFC 9112, 6.3. A response whose status or request allows no body is still refused if two recipients could disagree on
 // its framing.
 Reason ResponseParser::finish(Method request) {
-  if (has_encoding_ && has_length_) return Reason::length_and_encoding;
+  if (has_length_ && !has_encoding_) head_.length = length_;
   if (has_encoding_ && chunked_count_ != 1) return Reason::bad_transfer_encoding;
   if (!has_no_body(head_.status) && request != Method::head) {
     head_.body = has_encoding_  ? BodyFraming{BodyFraming::Kind::chunked}
@@ -181,7 +192,8 @@ Reason ResponseParser::finish(Method request) {
                  : length_ == 0 ? BodyFraming{}
                                 : BodyFraming{BodyFraming::Kind::length, length_};
   }
-  head_.keep_alive = connection_ != Connection::close && head_.body.kind != BodyFraming::Kind::until_close &&
+  head_.keep_alive = connection_ != Connection::close && !(has_encoding_ && has_length_) &&
+                     head_.body.kind != BodyFraming::Kind::until_close &&
                      (head_.version == Version::http11 || connection_ == Connection::keep_alive);
   return Reason::none;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,9 @@ struct ResponseHead {
   Version version = Version::http11;
   std::span<const Field> fields;  // as received, including hop-by-hop fields
   h1::BodyFraming body;
-  bool keep_alive = false;   // the server accepts another request on this connection
-  std::string_view upgrade;  // of a 101: the protocol that the server switches to
+  std::optional<std::uint64_t> length;  // Content-Length, unless Transfer-Encoding overrides it; without a body, too
+  bool keep_alive = false;              // the server accepts another request on this connection
+  std::string_view upgrade;             // of a 101: the protocol that the server switches to
 };
 
 // Parses the head of one HTTP/1.1 response (RFC 9112) as its bytes arrive. It does no I/O and stores no bytes: each
@@ -33,9 +35,12 @@ struct ResponseHead {
 //   0 <= line_begin <= scanned <= received;   the result depends only on the bytes, not on their split
 //
 // Refuses everything that another recipient could frame differently: bare CR or LF, obs-fold, white space before a
-// colon, Content-Length beside Transfer-Encoding or twice (even when equal), a transfer coding other than a single
-// "chunked", Transfer-Encoding in HTTP/1.0. A status line may lack its reason phrase, and the space before the phrase.
-// A response to HEAD, and one of status 1xx, 204 or 304, has no body, whatever its fields say (RFC 9112, 6.3).
+// colon, different values of Content-Length, a transfer coding other than a single "chunked", Transfer-Encoding in
+// HTTP/1.0. A status line may lack its reason phrase, and the space before the phrase. A response to HEAD, and one of
+// status 1xx, 204 or 304, has no body, whatever its fields say (RFC 9112, 6.3).
+//
+// Content-Length may come several times with the same value, because the recipients of a response are not confused by
+// that. Transfer-Encoding overrides a Content-Length, and the connection must then be closed (6.3).
 //
 // An interim response (1xx except 101) counts as one response: the caller handles it and calls reset() for the next
 // one.
@@ -69,6 +74,7 @@ class ResponseParser {
   [[nodiscard]] h1::Reason take_status_line(std::string_view line);
   [[nodiscard]] h1::Reason take_field(const char* base, std::string_view line);
   [[nodiscard]] h1::Reason add(const char* base, std::string_view name, std::string_view value);
+  [[nodiscard]] h1::Reason take_length(std::string_view value);
   [[nodiscard]] h1::Reason recognise(std::string_view name, std::string_view value);
   [[nodiscard]] h1::Reason finish(Method request);
 

@@ -1,6 +1,8 @@
 #include "http/client/response_parser.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,7 @@ struct Outcome {
   Version version{};
   std::vector<std::pair<std::string, std::string>> fields;
   BodyFraming body;
+  std::optional<std::uint64_t> length;
   bool keep_alive = false;
   std::string upgrade;
 
@@ -46,6 +49,7 @@ Outcome feed(std::string_view bytes, std::size_t step, Method request, const Res
   outcome.version = head.version;
   for (const Field& field : head.fields) outcome.fields.emplace_back(field.name, field.value);
   outcome.body = head.body;
+  outcome.length = head.length;
   outcome.keep_alive = head.keep_alive;
   outcome.upgrade = head.upgrade;
   return outcome;
@@ -139,10 +143,11 @@ TEST(ResponseParser, Lengths) {
     EXPECT_EQ(refusal("HTTP/1.1 304 x\r\n" + fields + "\r\n"), reason);
     return reason;
   };
-  EXPECT_EQ(refused("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), Reason::length_and_encoding);
-  EXPECT_EQ(refused("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), Reason::length_and_encoding);
-  EXPECT_EQ(refused("Content-Length: 5\r\nContent-Length: 5\r\n"), Reason::duplicate_content_length);
-  for (const char* const value : {"", "5, 5", "+5", "-1", "0x5", "5 5"}) {
+  for (const char* const fields : {"Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5, 6\r\n",
+                                   "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n"}) {
+    EXPECT_EQ(refused(fields), Reason::duplicate_content_length) << fields;
+  }
+  for (const char* const value : {"", "5,", ", 5", "5, +5", "+5", "-1", "0x5", "5 5"}) {
     EXPECT_EQ(refused("Content-Length: " + std::string(value) + "\r\n"), Reason::bad_content_length) << value;
   }
   for (const char* const value : {"gzip", "gzip, chunked", "chunked, gzip", "identity", "xchunked", "chunked;a=b"}) {
@@ -152,6 +157,30 @@ TEST(ResponseParser, Lengths) {
   EXPECT_EQ(refused("Transfer-Encoding: \r\n"), Reason::bad_transfer_encoding);
   EXPECT_EQ(refused("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Reason::bad_transfer_encoding);
   EXPECT_EQ(refusal("HTTP/1.0 200 x\r\nTransfer-Encoding: chunked\r\n\r\n"), Reason::transfer_encoding_in_http10);
+}
+
+// RFC 9112, 6.3: equal lengths are one length, and a transfer coding overrides it but ends the connection.
+TEST(ResponseParser, RepeatedAndOverriddenLengths) {
+  const auto head = [](const std::string& fields, Method request = Method::get, const char* status = "200") {
+    return parse("HTTP/1.1 " + std::string(status) + " x\r\n" + fields + "\r\n", request);
+  };
+  for (const char* const fields : {"Content-Length: 5\r\nContent-Length: 5\r\n", "Content-Length: 5 ,5\r\n",
+                                   "Content-Length: 005\r\nA: b\r\ncontent-length: 5, 5\r\n"}) {
+    EXPECT_EQ(head(fields).body, (BodyFraming{Kind::length, 5})) << fields;
+    EXPECT_TRUE(head(fields).keep_alive) << fields;
+    EXPECT_EQ(head(fields, Method::head).length, 5u) << fields;
+    EXPECT_EQ(head(fields, Method::get, "304").body, BodyFraming{}) << fields;
+  }
+  for (const char* const fields : {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                                   "Transfer-Encoding: chunked\r\nContent-Length: 0\r\nContent-Length: 0\r\n"}) {
+    EXPECT_EQ(head(fields).body, BodyFraming{Kind::chunked}) << fields;
+    EXPECT_FALSE(head(fields).keep_alive) << fields;
+    EXPECT_EQ(head(fields, Method::head).length, std::nullopt) << fields;
+    EXPECT_EQ(head(fields, Method::head).body, BodyFraming{}) << fields;
+    EXPECT_FALSE(head(fields, Method::head).keep_alive) << fields;
+    EXPECT_FALSE(head(fields, Method::get, "304").keep_alive) << fields;
+  }
+  EXPECT_EQ(head("").length, std::nullopt);
 }
 
 TEST(ResponseParser, WhetherTheConnectionGoesOn) {

@@ -23,6 +23,14 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
   const auto keep = [&](std::string_view bytes) {
     if (trailers != nullptr) trailers->append(bytes);
   };
+  const bool tolerant = reading_ == Reading::tolerant;
+  const std::size_t most_extension = tolerant ? max_tolerated_extension : max_extension_size;
+  // Continues as if a CR had come before the LF at `p`.
+  const auto lf_suffices = [&](Phase then) {
+    if (*p != '\n' || !tolerant) return false;
+    phase_ = then;
+    return true;
+  };
 
   while (p != end) {
     switch (phase_) {
@@ -36,9 +44,11 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
           return refuse(Reason::bad_chunk_size);
         } else if (*p == '\r') {
           phase_ = Phase::size_lf;
+        } else if (lf_suffices(Phase::size_lf)) {
+          break;
         } else if (*p == ';') {
           phase_ = Phase::extension;
-          if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
+          if (++extension_size_ > most_extension) return refuse(Reason::chunk_extension_too_long);
         } else if (is_ows(*p)) {
           phase_ = Phase::space;
           break;
@@ -52,19 +62,25 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
       case Phase::space:
         if (*p == ';') {
           phase_ = Phase::extension;
+        } else if (tolerant && *p == '\r') {
+          phase_ = Phase::size_lf;
+        } else if (lf_suffices(Phase::size_lf)) {
+          break;
         } else if (!is_ows(*p)) {
           return refuse(Reason::bad_chunk_size);
         }
-        if (++extension_size_ > max_extension_size) return refuse(Reason::chunk_extension_too_long);
+        if (++extension_size_ > most_extension) return refuse(Reason::chunk_extension_too_long);
         ++p;
         break;
 
       case Phase::extension:
         if (*p == '\r') {
           phase_ = Phase::size_lf;
+        } else if (lf_suffices(Phase::size_lf)) {
+          break;
         } else if (EndsValue::test(p)) {
           return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_size);
-        } else if (++extension_size_ > max_extension_size) {
+        } else if (++extension_size_ > most_extension) {
           return refuse(Reason::chunk_extension_too_long);
         }
         ++p;
@@ -86,6 +102,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
       }
 
       case Phase::data_cr:
+        if (lf_suffices(Phase::data_lf)) break;
         if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_chunk_end);
         ++p;
         phase_ = Phase::data_lf;
@@ -102,6 +119,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
       // The trailer section has fields like a head.
       case Phase::line:
         name_empty_ = true;
+        if (lf_suffices(Phase::last_lf)) break;
         phase_ = *p == '\r' ? Phase::last_lf : Phase::name;
         if (phase_ == Phase::name) break;
         ++p;
@@ -130,6 +148,7 @@ ChunkedDecoder::Step ChunkedDecoder::decode(std::string_view in, Buffer* trailer
         p = stop;
         if (stop == end) break;
         if (stop == window && !EndsValue::test(stop)) return refuse(Reason::trailers_too_large);
+        if (lf_suffices(Phase::line_lf)) break;
         if (*p != '\r') return refuse(*p == '\n' ? Reason::bare_lf : Reason::bad_trailer);
         ++p;
         phase_ = Phase::line_lf;

@@ -13,13 +13,20 @@
 namespace sluice::http::h1 {
 
 // Decodes a chunked body (RFC 9112, 7.1), however its bytes are split. Chunk extensions are validated and dropped, and
-// so are trailer fields unless the caller wants them. Chunk sizes are hexadecimal digits, at most 2^63 - 1. White space
-// may follow them only before an extension (7.1.1). Every line must end with CRLF.
+// so are trailer fields unless the caller wants them. Chunk sizes are hexadecimal digits, at most 2^63 - 1.
+//
+// strict, for requests: white space may follow a size only before an extension (7.1.1), and every line must end with
+// CRLF. tolerant, for the responses of servers: white space may follow every size, LF alone ends a line (2.2), and
+// extensions may be longer. Both read the bytes that `strict` accepts alike.
 class ChunkedDecoder {
  public:
+  enum class Reading : std::uint8_t { strict, tolerant };
   static constexpr std::size_t max_size_digits = 16;
-  static constexpr std::size_t max_extension_size = 256;     // bytes, of one chunk
-  static constexpr std::size_t max_trailer_size = 8 * 1024;  // bytes of the trailer section
+  static constexpr std::size_t max_extension_size = 256;            // bytes, of one chunk
+  static constexpr std::size_t max_tolerated_extension = 8 * 1024;  // the same if tolerant
+  static constexpr std::size_t max_trailer_size = 8 * 1024;         // bytes of the trailer section
+
+  explicit ChunkedDecoder(Reading reading = Reading::strict) : reading_(reading) {}
 
   struct Step {
     enum class State : std::uint8_t { need_more, data, done, refused };
@@ -33,7 +40,7 @@ class ChunkedDecoder {
   // end of `in`. After `done` or `refused`, the caller must call reset() first. If `trailers` is not null, the lines of
   // the trailer section are appended to it, for trailer_fields().
   [[nodiscard]] Step decode(std::string_view in, Buffer* trailers = nullptr);
-  void reset() { *this = {}; }
+  void reset() { *this = ChunkedDecoder(reading_); }
   // The bytes of the current chunk that have not been returned yet; 0 while its size is being read.
   [[nodiscard]] std::uint64_t announced() const { return phase_ == Phase::data ? left_ : 0; }
 
@@ -54,6 +61,7 @@ class ChunkedDecoder {
     complete
   };
 
+  Reading reading_;
   Phase phase_ = Phase::size;
   std::uint8_t digits_ = 0;
   std::uint16_t extension_size_ = 0;

@@ -11,6 +11,7 @@ namespace sluice::http::h1 {
 namespace {
 
 using State = ChunkedDecoder::Step::State;
+using Reading = ChunkedDecoder::Reading;
 
 struct Outcome {
   State state = State::need_more;
@@ -22,8 +23,8 @@ struct Outcome {
 };
 
 // Feeds the pieces, each from its own allocation of exact size, so that AddressSanitizer detects reads beyond it.
-Outcome feed(const std::vector<std::string_view>& pieces) {
-  ChunkedDecoder decoder;
+Outcome feed(const std::vector<std::string_view>& pieces, Reading reading) {
+  ChunkedDecoder decoder(reading);
   Outcome outcome;
   for (std::string_view piece : pieces) {
     auto block = std::make_unique<char[]>(piece.size());
@@ -46,17 +47,27 @@ Outcome feed(const std::vector<std::string_view>& pieces) {
   return outcome;
 }
 
-Outcome decode(std::string_view bytes) {
-  const Outcome whole = feed({bytes});
+Outcome decode_as(Reading reading, std::string_view bytes) {
+  const Outcome whole = feed({bytes}, reading);
   std::vector<std::string_view> each;
   for (std::size_t i = 0; i < bytes.size(); ++i) each.push_back(bytes.substr(i, 1));
-  EXPECT_TRUE(feed(each) == whole) << "byte by byte: " << bytes.substr(0, 300);
+  EXPECT_TRUE(feed(each, reading) == whole) << "byte by byte: " << bytes.substr(0, 300);
   if (bytes.size() < 2000) {
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-      EXPECT_TRUE(feed({bytes.substr(0, size), bytes.substr(size)}) == whole) << "split at " << size << ": " << bytes;
+      EXPECT_TRUE(feed({bytes.substr(0, size), bytes.substr(size)}, reading) == whole)
+          << "split at " << size << ": " << bytes;
     }
   }
   return whole;
+}
+
+// Strictly; the tolerant decoder reads what the strict one does not refuse in the same way.
+Outcome decode(std::string_view bytes) {
+  Outcome strict = decode_as(Reading::strict, bytes);
+  if (strict.state != State::refused) {
+    EXPECT_TRUE(decode_as(Reading::tolerant, bytes) == strict) << bytes.substr(0, 300);
+  }
+  return strict;
 }
 
 std::string data_of(std::string_view bytes) {
@@ -173,6 +184,41 @@ TEST(ChunkedDecoder, Extensions) {
   refused("1;a\x01\r\n", Reason::bad_chunk_size);
   refused(std::string("1;a\0\r\n", 6), Reason::bad_chunk_size);
   refused("1;\"\x7f\"\r\n", Reason::bad_chunk_size);
+}
+
+// Old and small servers write such chunks (RFC 9112, 2.2 and 7.1.1).
+TEST(ChunkedDecoder, ServersMayBeCareless) {
+  for (const char* bytes :
+       {"2  \r\nhi\r\n0\r\n\r\n", "2\t \t\r\nhi\r\n00 \r\n\r\n", "2\nhi\n0\n\n", "2\nhi\r\n0\n\r\n", "2\r\nhi\n0\r\n\n",
+        "2 \nhi\n0 \n\n", "2;a=b\nhi\n0;c\n\n", "2 ; a\nhi\n0\n\n", "2\nhi\n0\nA: b\nC:\n\n"}) {
+    const Outcome outcome = decode_as(Reading::tolerant, bytes);
+    EXPECT_EQ(outcome.state, State::done) << bytes;
+    EXPECT_EQ(outcome.data, "hi") << bytes;
+    EXPECT_EQ(outcome.consumed, std::string_view(bytes).size()) << bytes;
+    EXPECT_EQ(decode(bytes).state, State::refused) << bytes;
+  }
+  const auto refused_also = [](const std::string& bytes, Reason reason) {
+    const Outcome outcome = decode_as(Reading::tolerant, bytes);
+    EXPECT_EQ(outcome.state, State::refused) << bytes;
+    EXPECT_EQ(describe(outcome.reason), describe(reason)) << bytes;
+  };
+  for (const char* bytes : {"\n", " 2\n", "2 2\n", "2 x\r\n", "\r\n", "2\nhi\n\n"})
+    refused_also(bytes, Reason::bad_chunk_size);
+  for (const char* bytes : {"2\rhi", "2 \rhi", "2;a\rhi", "2\r\r\nhi", "2\nhi\r0\n"})
+    refused_also(bytes, Reason::bare_cr);
+  refused_also("2\nhi2\n", Reason::bad_chunk_end);
+  refused_also("2;\x01\n", Reason::bad_chunk_size);
+  refused_also("0\nA\n\n", Reason::bare_lf);
+  refused_also("0\nA: b\n c\n\n", Reason::bad_trailer);
+  const auto extended = [](std::size_t size) { return "2;" + std::string(size - 1, 'a') + "\r\nhi\r\n0\r\n\r\n"; };
+  EXPECT_EQ(decode_as(Reading::tolerant, extended(8192)).data, "hi");
+  refused_also(extended(8193), Reason::chunk_extension_too_long);
+  refused_also("2" + std::string(8193, ' ') + "\n", Reason::chunk_extension_too_long);
+
+  ChunkedDecoder again(Reading::tolerant);
+  ASSERT_EQ(again.decode("0\n\n").state, State::done);
+  again.reset();
+  EXPECT_EQ(again.decode("0\n\n").state, State::done);
 }
 
 TEST(ChunkedDecoder, Trailers) {
