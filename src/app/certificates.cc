@@ -36,6 +36,7 @@ std::expected<std::shared_ptr<const net::tls::ServerContext>, CertificateProblem
       break;
   }
   wanted.client_ca = options.client_ca;
+  wanted.crl = options.crl.value;
   wanted.tls12 = options.min_version == TlsVersion::tls12;
   wanted.alpn = alpn;
 

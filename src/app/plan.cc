@@ -87,6 +87,9 @@ std::expected<void, gateway::TlsProblem> Plan::add_upstream(const gateway::Upstr
     auto made = gateway::make_tls_context(upstream);
     if (!made) return std::unexpected(made.error());
     context = std::move(*made);
+    for (const std::string& warning : context->warnings()) {
+      warnings.push_back("upstream " + upstream.name.value + ": " + warning);
+    }
   }
   const gateway::SharedUpstream* goes_on_from = nullptr;
   const auto earlier =

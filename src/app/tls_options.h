@@ -40,6 +40,7 @@ struct TlsOptions {
   TlsVersion min_version = TlsVersion::tls12;
   Located<ClientAuth> client_auth = {ClientAuth::off};
   Located<std::string> client_ca;
+  Located<net::tls::Crl> crl = {net::tls::Crl::soft};
   Located<bool> redirect = {false};
   Located<std::uint16_t> redirect_port = {0};
   Duration hsts = 0s;
@@ -67,7 +68,13 @@ struct TlsOptions {
     v.field("client_auth", &TlsOptions::client_auth,
             "Certificates of clients. `off`: clients are not asked for one. `optional`: it is verified if the client "
             "sends one. `require`: every client must send one.");
-    v.field("client_ca", &TlsOptions::client_ca, "The authorities that may sign certificates of clients, PEM.");
+    v.field("client_ca", &TlsOptions::client_ca,
+            "The authorities that may sign certificates of clients, PEM. They need not be self-signed. A certificate "
+            "that a revocation list (CRL) in this file names is refused.");
+    v.field("crl", &TlsOptions::crl,
+            "Whether certificates are accepted if `client_ca` has revocation lists, but the one of their authority is "
+            "missing or has expired. `soft`: yes, except those that an expired list names; a line in the log says so. "
+            "`hard`: no.");
     v.field("redirect", &TlsOptions::redirect,
             "`true`: requests without TLS are redirected to the same URL with TLS, with 301 for GET and HEAD and "
             "with 308 for other methods.");

@@ -72,6 +72,9 @@ core::Task<bool> TcpSession::shake_hands() {
   const auto done = co_await stream_.accept_tls(std::move(tls_context_), tls_, deadline);
   if (done) co_return true;
   if (stream_.tls()->has_received()) ++sessions_.counting().failed_handshakes;
+  if (stream_.tls()->failure() == net::tls::Failure::certificate) {
+    tls_.refusals.refused(peer_, stream_.tls()->failure_text(), sessions_.reactor().now());
+  }
   cut(Ended::lost);
   co_return false;
 }

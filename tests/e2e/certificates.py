@@ -12,14 +12,36 @@ def openssl(*arguments, **options):
 
 
 class Authority:
-    """Signs certificates with the openssl program; its files are in one folder."""
+    """Signs certificates with the openssl program; its files are in one folder. `issuer`: the authority that signs its own
+    certificate; without it, that is self-signed."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, issuer=None):
         self.folder = folder
         folder.mkdir()
         self.ca = folder / "ca.pem"
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 30, "-subj",
-                f"/CN=CA {folder.name}", "-keyout", folder / "ca.key", "-out", self.ca)
+        made = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN=CA {folder.name}",
+                "-keyout", folder / "ca.key")
+        if issuer is None:
+            openssl(*made, "-x509", "-days", 30, "-out", self.ca)
+            return
+        extensions = folder / "ca.ext"
+        extensions.write_text("basicConstraints=critical,CA:TRUE\n")
+        openssl(*made, "-out", folder / "ca.csr")
+        openssl("x509", "-req", "-in", folder / "ca.csr", "-CA", issuer.ca, "-CAkey", issuer.folder / "ca.key", "-CAcreateserial",
+                "-days", 30, "-extfile", extensions, "-out", self.ca)
+
+    def revocation_list(self, *revoked, expired=False):
+        """PEM. `revoked`: files whose first certificate this authority has issued."""
+        now = datetime.datetime.utcnow()
+        begin, end = (now - datetime.timedelta(days=days) for days in ((2, 1) if expired else (1, -7)))
+        made = x509.CertificateRevocationListBuilder().issuer_name(x509.load_pem_x509_certificate(self.ca.read_bytes()).subject)
+        made = made.last_update(begin).next_update(end)
+        for file in revoked:
+            serial = x509.load_pem_x509_certificate(file.read_bytes()).serial_number
+            made = made.add_revoked_certificate(
+                x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(begin).build())
+        key = serialization.load_pem_private_key((self.folder / "ca.key").read_bytes(), None)
+        return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def issue(self, name, hosts=("localhost",), days=30, key_type=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
               subject=None, names=()):

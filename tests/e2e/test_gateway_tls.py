@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from certificates import Authority
+from certificates import Authority, openssl
 from conftest import SLUICE
 from http1 import Broken
 from test_gateway import echo, gateway, said, wait_until
@@ -85,6 +85,55 @@ def test_long_bodies_and_websockets(sluice, authority, localhost):
             client.say(TEXT, "over TLS")
             assert client.frame().payload == b"over TLS"
             client.close_with(1000)
+
+
+def first_certificate(file):
+    text = file.read_text()
+    return text[:text.index("-----END CERTIFICATE-----") + 26]
+
+
+@pytest.mark.parametrize("trusted", ["the middle", "the server", "the server, self-signed"])
+def test_trusted_certificates_need_not_be_self_signed(sluice, authority, stranger, tmp_path, trusted):
+    middle = Authority(tmp_path / "middle", authority)
+    certificate = middle.issue("own")
+    ca = tmp_path / "trusted.pem"
+    ca.write_text(first_certificate(middle.ca if trusted == "the middle" else certificate[0]))
+    if trusted == "the server, self-signed":
+        ca, key = tmp_path / "self.pem", tmp_path / "self.key"
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 30, "-subj", "/CN=localhost",
+                "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", ca)
+        certificate = ca, key
+    with Upstream(echo, tls=speaks(certificate)) as back, Upstream(echo, tls=speaks(authority.issue("by-the-root"))) as other:
+        assert sluice(gateway(back.url, upstream=tls(ca=ca))).get("/").status == 200
+        assert sluice(gateway(other.url, upstream=tls(ca=ca))).get("/").status == 502
+
+
+@pytest.mark.parametrize("crl", ["soft", "hard"])
+def test_revoked_servers_are_not_trusted(sluice, authority, tmp_path, crl):
+    middle = Authority(tmp_path / "middle", authority)
+    good, lost = middle.issue("good"), middle.issue("lost")
+    ca = tmp_path / "trusted.pem"
+
+    def write_trusted(*lists):
+        ca.write_bytes(b"".join([authority.ca.read_bytes(), *lists]))
+
+    write_trusted(authority.revocation_list(), middle.revocation_list(lost[0]))
+    both = tls(ca=ca, crl=crl) if crl == "hard" else tls(ca=ca)
+    with Upstream(echo, tls=speaks(good)) as back, Upstream(echo, tls=speaks(lost)) as revoked:
+        assert sluice(gateway(revoked.url, upstream=both)).get("/").status == 502
+        server = sluice(gateway(back.url, upstream=both), server="cores = 1")
+        assert server.get("/").status == 200
+        write_trusted(authority.revocation_list(), middle.revocation_list(expired=True))
+        reload(server)
+        assert server.get("/").status == (200 if crl == "soft" else 502)
+        assert f"upstream back: {ca} holds a revocation list of CN=CA middle that has expired on 20" in server.log
+        assert ("TLS: certificate verify failed: CRL has expired (CN=good)" in server.log) == (crl == "hard")
+        write_trusted(authority.revocation_list(middle.ca), middle.revocation_list())
+        reload(server)
+        assert server.get("/").status == 502
+        fresh = sluice(gateway(back.url, upstream=both))
+        assert fresh.get("/").status == 502
+        assert "TLS: certificate verify failed: certificate revoked (CN=CA middle)" in fresh.log
 
 
 REFUSED = {

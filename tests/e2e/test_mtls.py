@@ -48,10 +48,10 @@ ADMITTED = {"named": ("any", "subject"), "reversed": ("any",), "email": ("any", 
 @pytest.fixture
 def server(sluice, tmp_path, localhost, authority):
     """TLS on the first address, plain HTTP on the second, which is `.plain_port`."""
-    def start(back, ca=authority.ca, mode="optional"):
+    def start(back, ca=authority.ca, mode="optional", more=""):
         routes = "".join(f'[[route]]\npath = "/{name}"\nupstream = "back"\nuse = ["{name}"]\n' for name in PATHS)
         plain_port = free_port()
-        tls = tls_table(localhost, f'client_ca = "{ca}"\nclient_auth = "{mode}"')
+        tls = tls_table(localhost, f'client_ca = "{ca}"\nclient_auth = "{mode}"\n{more}')
         file = tmp_path / "mtls.toml"
         file.write_text(f'[server]\nlisten = ["https://${{LISTEN}}", "http://127.0.0.1:{plain_port}"]\n{tls}[admin]\n'
                         f'listen = "${{ADMIN}}"\n[[upstream]]\nname = "back"\nservers = ["{back.url}"]\n{routes}{POLICIES}')
@@ -134,6 +134,106 @@ def test_a_reload_reads_the_authority_again(server, authority, clients, tmp_path
         wait_until(lambda: "certificates: read again" in running.log)
         wait_until(lambda: curl(authority, url, certificate=newcomer)[0] == 200)
         assert curl(authority, url, certificate=clients["named"])[0] == 0
+
+
+@pytest.fixture(scope="module")
+def middle(authority, tmp_path_factory):
+    """An authority whose certificate the test's root has signed."""
+    return Authority(tmp_path_factory.mktemp("middle") / "middle", authority)
+
+
+def refusals(running):
+    return re.findall(r"tls: refused the certificate of 127.0.0.1: (.*)", running.log)
+
+
+@pytest.mark.parametrize("maximum", ["1.2", "1.3"])
+def test_a_revoked_certificate_is_refused(server, authority, middle, clients, tmp_path, maximum):
+    """The client's own one and that of its authority, also after a reload and for sessions from before."""
+    ca = tmp_path / "clients.pem"
+    good, lost = middle.issue("good"), middle.issue("lost")
+    lists = [authority.revocation_list(), middle.revocation_list()]
+    ca.write_bytes(b"".join([authority.ca.read_bytes(), *lists]))
+    with Upstream(echo) as back:
+        running = server(back, ca)
+        url = f"https://localhost:{running.port}/any"
+
+        def status(certificate):
+            return curl(authority, url, "--tls-max", maximum, certificate=certificate)[0]
+
+        def reread(*lists):
+            before = running.log.count("certificates: read again")
+            ca.write_bytes(b"".join([authority.ca.read_bytes(), *lists]))
+            running.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: running.log.count("certificates: read again") > before)
+
+        for certificate in (good, lost, clients["named"]):
+            assert status(certificate) == 200
+        context = context_of(authority, lost, getattr(ssl.TLSVersion, f"TLSv{maximum.replace('.', '_')}"))
+        session = status_of(context, running.port, "/any")[2]
+        reread(authority.revocation_list(), middle.revocation_list(lost[0]))
+        wait_until(lambda: status(lost) == 0)
+        assert status(good) == 200 and status(clients["named"]) == 200
+        assert refusals(running)[0] == "certificate verify failed: certificate revoked (CN=lost)"
+        with pytest.raises(OSError):
+            status_of(context, running.port, "/any", session)
+        reread(authority.revocation_list(middle.ca), middle.revocation_list())
+        wait_until(lambda: status(good) == 0)
+        assert status(clients["named"]) == 200
+        # A line is written once a second.
+        wait_until(lambda: status(good) == 0 and "certificate revoked (CN=CA middle)" in refusals(running)[-1])
+
+
+@pytest.mark.parametrize("crl", ["soft", "hard"])
+@pytest.mark.parametrize("fault", ["missing", "expired"])
+def test_lists_that_are_missing_or_have_expired(server, authority, middle, tmp_path, fault, crl):
+    ca = tmp_path / "clients.pem"
+    good, lost = middle.issue("good"), middle.issue("lost")
+    lists = [authority.revocation_list()] + ([middle.revocation_list(lost[0], expired=True)] if fault == "expired" else [])
+    ca.write_bytes(b"".join([authority.ca.read_bytes(), *lists]))
+    with Upstream(echo) as back:
+        running = server(back, ca, more=f'crl = "{crl}"')
+        url = f"https://localhost:{running.port}/any"
+        assert curl(authority, url, certificate=good)[0] == (200 if crl == "soft" else 0)
+        assert curl(authority, url, certificate=lost)[0] == (200 if crl == "soft" and fault == "missing" else 0)
+        if fault == "expired":
+            assert f"{ca} holds a revocation list of CN=CA middle that has expired on 20" in running.log
+        elif crl == "soft":
+            assert running.log.count(f"tls: {ca} holds no revocation list of CN=CA middle; its certificates are accepted") == 1
+        if crl == "hard":
+            assert refusals(running)[0] == "certificate verify failed: " + (
+                "CRL has expired (CN=good)" if fault == "expired" else "unable to get certificate CRL (CN=good)")
+
+
+def test_hard_needs_a_list(tmp_path, localhost, authority):
+    tls = tls_table(localhost, f'client_ca = "{authority.ca}"\nclient_auth = "require"\ncrl = "hard"')
+    (tmp_path / "sluice.toml").write_text(f'[[route]]\npath = "/"\nrespond = 200\n[server]\nlisten = ["https://127.0.0.1:{free_port()}"]\n{tls}')
+    done = subprocess.run([SLUICE, "check", "sluice.toml"], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode != 0 and f'{authority.ca} holds no revocation list, which crl = "hard" needs' in done.stderr
+
+
+def test_an_intermediate_authority_alone_is_trusted(server, authority, middle, clients):
+    with Upstream(echo) as back:
+        running = server(back, middle.ca)
+        url = f"https://localhost:{running.port}/any"
+        assert curl(authority, url, certificate=middle.issue("member"))[0] == 200
+        assert curl(authority, url, certificate=clients["named"])[0] == 0
+        assert refusals(running) == ["certificate verify failed: unable to get local issuer certificate (CN=CA middle)"] or refusals(running)
+
+
+def test_refused_clients_are_logged_once_a_second(server, authority, clients, tmp_path):
+    stranger = Authority(tmp_path / "strangers").issue("stranger")
+    with Upstream(echo) as back:
+        running = server(back, mode="require")
+        url = f"https://localhost:{running.port}/any"
+        assert curl(authority, url)[0] == 0
+        assert refusals(running) == ["peer did not return a certificate"]
+        seen = 0
+        while len(refusals(running)) < 3:
+            assert curl(authority, url, certificate=stranger)[0] == 0
+            seen += 1
+        others = sum(int(count) for count in re.findall(r"; (\d+) more before that were not logged", running.log))
+        assert len(refusals(running)) + others == seen + 1
+        assert "self-signed certificate in certificate chain (CN=CA strangers)" in refusals(running)[-1]
 
 
 @pytest.mark.parametrize("policy, auth, says", [

@@ -43,6 +43,9 @@ void check_tls(const ServerOptions& server, const Complain& complain) {
     complain(tls.client_ca.position, "\"client_ca\" is used only with \"client_auth\"",
              "add client_auth = \"require\"");
   }
+  if (tls.client_ca.value.empty() && tls.crl.position.line != 0) {
+    complain(tls.crl.position, "\"crl\" is about the revocation lists in \"client_ca\"");
+  }
 }
 
 void check_limits(const ServerOptions& server, const Complain& complain) {

@@ -44,6 +44,9 @@ void check_upstream_tls(const Checks& checks, const gateway::UpstreamOptions& up
     checks.complain(tls.ca.position, "\"ca\" is used only where certificates are verified",
                     "leave out \"verify = false\"");
   }
+  if (tls.ca.value.empty() && tls.crl.position.line != 0) {
+    checks.complain(tls.crl.position, "\"crl\" is about the revocation lists in \"ca\"");
+  }
 }
 
 }  // namespace

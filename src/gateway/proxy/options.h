@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "http/client/pool.h"
 #include "http/router.h"
+#include "net/tls/crl.h"
 
 namespace sluice::gateway {
 
@@ -169,6 +170,7 @@ struct HealthOptions {
 // [upstream.tls]
 struct UpstreamTlsOptions {
   Located<std::string> ca;
+  Located<net::tls::Crl> crl = {net::tls::Crl::soft};
   Located<std::string> cert;
   Located<std::string> key;
   Located<std::string> name;
@@ -181,8 +183,13 @@ struct UpstreamTlsOptions {
   static void declare(Visitor& v) {
     using Self = UpstreamTlsOptions;
     v.field("ca", &Self::ca,
-            "The authorities that may sign the servers' certificates, PEM. Without it, those that the system trusts. "
-            "Relative paths start at the folder of the configuration file.");
+            "The authorities that may sign the servers' certificates, PEM; they need not be self-signed. It may also "
+            "hold the certificates of servers themselves. Without it, those authorities that the system trusts. A "
+            "certificate that a revocation list (CRL) in this file names is refused. Relative paths start at the "
+            "folder of the configuration file.");
+    v.field("crl", &Self::crl,
+            "Whether certificates are accepted if `ca` has revocation lists, but the one of their authority is missing "
+            "or has expired: as `server.tls.crl`.");
     v.field("cert", &Self::cert, "Sluice's own certificate, PEM, with its chain, for servers that ask for one.");
     v.field("key", &Self::key, "The certificate's private key, PEM, without a passphrase.");
     v.field("name", &Self::name,

@@ -175,6 +175,7 @@ std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_t
   using Verify = net::tls::ClientOptions::Verify;
   auto made = net::tls::ClientContext::make({.verify = tls.verify.value ? Verify::full : Verify::none,
                                              .ca_file = tls.ca.value,
+                                             .crl = tls.crl.value,
                                              .certificate = tls.cert.value,
                                              .key = tls.key.value,
                                              .alpn = {"http/1.1"}});

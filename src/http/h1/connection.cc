@@ -265,6 +265,9 @@ core::Task<bool> Connection::shake_hands() {
     co_await refuse(400, "This port takes HTTPS only, and the request came without TLS.");
   } else {
     ++counters.failed;
+    if (stream_.tls()->failure() == net::tls::Failure::certificate) {
+      server_.tls.refusals.refused(peer_, stream_.tls()->failure_text(), stream_.reactor().now());
+    }
   }
   co_return false;
 }

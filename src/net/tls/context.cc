@@ -19,6 +19,7 @@
 
 #include "base/ascii.h"
 #include "base/free.h"
+#include "base/log.h"
 #include "core/whole_file.h"
 
 namespace sluice::net::tls {
@@ -208,22 +209,111 @@ SSL_CTX* new_context(const SSL_METHOD* method) {
   return context;
 }
 
+// The index at which an SSL_CTX stores its Revocation.
+int revocation_index() {
+  static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+// Whether an error at the chain's last certificate says only that no valid list is about that certificate. It is
+// trusted because the file has it, and the list of its own issuer may be missing.
+bool is_about_anchor(X509_STORE_CTX* store, int error) {
+  if (X509_STORE_CTX_get_error_depth(store) != sk_X509_num(X509_STORE_CTX_get0_chain(store)) - 1) return false;
+  return error == X509_V_ERR_UNABLE_TO_GET_CRL || error == X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER;
+}
+
+// Called by OpenSSL for each certificate of a chain. Returns whether the verification goes on.
+int judge_certificate(int is_good, X509_STORE_CTX* store) {
+  if (is_good == 1) return 1;
+  auto* const ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto& revocation = *static_cast<Revocation*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), revocation_index()));
+  const int error = X509_STORE_CTX_get_error(store);
+  bool accepts = is_about_anchor(store, error);
+  if (!accepts && revocation.crl == Crl::soft) {
+    const bool is_missing = error == X509_V_ERR_UNABLE_TO_GET_CRL;
+    const bool is_expired = error == X509_V_ERR_CRL_HAS_EXPIRED || error == X509_V_ERR_CRL_NOT_YET_VALID;
+    accepts = is_missing || is_expired;
+    if (accepts && !(is_missing ? revocation.told_missing : revocation.told_expired).exchange(true)) {
+      const X509_CRL* const list = X509_STORE_CTX_get0_current_crl(store);
+      const X509* const certificate = X509_STORE_CTX_get_current_cert(store);
+      const std::string issuer =
+          text_of(is_missing || list == nullptr ? X509_get_issuer_name(certificate) : X509_CRL_get_issuer(list), true);
+      log_error("tls: " + revocation.file +
+                (is_missing ? " holds no revocation list of " + issuer + "; its certificates are accepted"
+                            : " holds a revocation list of " + issuer + " that is not valid now; it still applies") +
+                " (crl = \"soft\")");
+    }
+  }
+  if (accepts) {
+    X509_STORE_CTX_set_error(store, X509_V_OK);
+  } else if (const X509* const certificate = X509_STORE_CTX_get_current_cert(store)) {
+    static_cast<CoreState*>(SSL_get_app_data(ssl))->refused = text_of(X509_get_subject_name(certificate), true);
+  }
+  return accepts ? 1 : 0;
+}
+
+void verify_peers(SSL_CTX* context, int mode, Revocation& revocation) {
+  SSL_CTX_set_ex_data(context, revocation_index(), &revocation);
+  SSL_CTX_set_verify(context, mode, judge_certificate);
+}
+
 // Makes the context trust the certificates of a PEM file and check its revocation lists. `names`: it also sends the
-// names of these CAs to peers. Returns false if the file has no certificates.
-bool trust(SSL_CTX* context, std::string_view pem, bool names) {
+// names of these CAs to peers. Returns warnings, or what is wrong with the file.
+std::expected<std::vector<std::string>, std::string> trust(SSL_CTX* context, std::string_view pem,
+                                                           Revocation& revocation, bool names) {
   const Bio memory = memory_of(pem);
   const Infos infos(PEM_X509_INFO_read_bio(memory.get(), nullptr, no_passphrase, nullptr));
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
-  bool has_some = false;
+  std::vector<X509*> certificates;
+  std::vector<X509_CRL*> lists;
   for (int i = 0; infos && i < sk_X509_INFO_num(infos.get()); ++i) {
     const X509_INFO* const info = sk_X509_INFO_value(infos.get(), i);
-    if (info->crl != nullptr) X509_STORE_add_crl(store, info->crl);
-    if (info->x509 == nullptr || X509_STORE_add_cert(store, info->x509) != 1) continue;
-    if (names && SSL_CTX_add_client_CA(context, info->x509) != 1) throw std::bad_alloc();
+    if (info->x509 != nullptr) certificates.push_back(info->x509);
+    if (info->crl != nullptr) lists.push_back(info->crl);
+  }
+  std::vector<std::string> warnings;
+  for (X509_CRL* const list : lists) {
+    if (X509_STORE_add_crl(store, list) != 1) throw std::bad_alloc();
+    const ASN1_TIME* const end = X509_CRL_get0_nextUpdate(list);
+    if (end == nullptr || X509_cmp_current_time(end) >= 0) continue;
+    warnings.push_back(revocation.file + " holds a revocation list of " + text_of(X509_CRL_get_issuer(list), true) +
+                       " that has expired on " + date_of(end));
+    revocation.told_expired = true;
+  }
+  const auto is_revoked = [&](X509* certificate) {
+    return std::ranges::any_of(lists, [&](X509_CRL* list) {
+      X509_REVOKED* entry = nullptr;
+      return X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_issuer_name(certificate)) == 0 &&
+             X509_CRL_get0_by_cert(list, &entry, certificate) == 1;
+    });
+  };
+  bool has_some = false;
+  bool is_partial = false;
+  for (X509* const certificate : certificates) {
+    // Otherwise the chain would end at it, and its issuer's list would not be read.
+    if (is_revoked(certificate)) {
+      warnings.push_back(revocation.file + " revokes " + text_of(X509_get_subject_name(certificate), true) +
+                         ", which is therefore not trusted");
+      continue;
+    }
+    if (X509_STORE_add_cert(store, certificate) != 1) continue;
+    if (names && SSL_CTX_add_client_CA(context, certificate) != 1) throw std::bad_alloc();
     has_some = true;
+    const auto issues = [&](X509* issuer) { return X509_check_issued(issuer, certificate) == X509_V_OK; };
+    is_partial |= !issues(certificate) && std::ranges::none_of(certificates, issues);
   }
   ERR_clear_error();
-  return has_some;
+  if (!has_some) return std::unexpected(revocation.file + " holds no PEM certificates");
+  if (lists.empty() && revocation.crl == Crl::hard) {
+    return std::unexpected(revocation.file + " holds no revocation list, which crl = \"hard\" needs");
+  }
+  unsigned long flags = 0;
+  if (!lists.empty()) flags |= X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL;
+  // Trusts certificates whose issuer is not in the file. If all issuers are, chains go on to the root, so that every
+  // list is read.
+  if (is_partial) flags |= X509_V_FLAG_PARTIAL_CHAIN;
+  X509_STORE_set_flags(store, flags);
+  return warnings;
 }
 
 // SHA-256, as bytes.
@@ -339,7 +429,10 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
     if (!text) return std::unexpected(Problem{0, File::ca, std::move(text.error())});
     client_ca = std::move(*text);
   }
-  const std::string id = hash_of("sluice" + std::to_string(static_cast<int>(options.client_certificate)) + client_ca);
+  made->revocation_.crl = options.crl;
+  made->revocation_.file = options.client_ca;
+  const std::string id = hash_of("sluice" + std::to_string(static_cast<int>(options.client_certificate)) +
+                                 std::to_string(static_cast<int>(options.crl)) + client_ca);
 
   struct Group {
     std::vector<std::string> names;
@@ -384,11 +477,13 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
       SSL_CTX_set_timeout(context, TicketKeys::lifetime_s);
       SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ServerCallbacks::seal_ticket);
       if (options.client_certificate != ClientCertificate::off) {
-        if (!trust(context, client_ca, true)) {
-          return std::unexpected(Problem{0, File::ca, options.client_ca + " holds no PEM certificates"});
+        auto trusted = trust(context, client_ca, made->revocation_, true);
+        if (!trusted) return std::unexpected(Problem{0, File::ca, std::move(trusted.error())});
+        if (made->contexts_.size() == 1) {
+          for (std::string& text : *trusted) made->warnings_.push_back({0, File::ca, std::move(text)});
         }
         const bool required = options.client_certificate == ClientCertificate::require;
-        SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+        verify_peers(context, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), made->revocation_);
       }
     }
     if (SSL_CTX_use_cert_and_key(group->context, certificate->leaf.get(), key->get(), certificate->rest.get(), 1) !=
@@ -429,12 +524,26 @@ int resumption_index() {
   return index;
 }
 
+std::string text_of(const X509_NAME* name, bool ascii) {
+  std::string text;
+  const Bio memory(BIO_new(BIO_s_mem()));
+  if (!memory) throw std::bad_alloc();
+  constexpr unsigned long escapes_msb = ASN1_STRFLGS_ESC_MSB;
+  X509_NAME_print_ex(memory.get(), name, 0, ascii ? XN_FLAG_RFC2253 : XN_FLAG_RFC2253 & ~escapes_msb);
+  const char* bytes = nullptr;
+  const long size = BIO_get_mem_data(memory.get(), &bytes);
+  if (size > 0) text.assign(bytes, static_cast<std::size_t>(size));
+  return text;
+}
+
 std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make(const ClientOptions& options) {
   using File = Problem::File;
   const auto failed = [](File file, std::string text) { return std::unexpected(Problem{0, file, std::move(text)}); };
   const std::shared_ptr<ClientContext> made(new ClientContext());
   SSL_CTX* context = made->context_ = new_context(TLS_client_method());
   made->verify_ = options.verify;
+  made->revocation_.crl = options.crl;
+  made->revocation_.file = options.ca_file;
   configure(context);
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
@@ -443,7 +552,8 @@ std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make
     if (keeper != nullptr) keeper->set(session);
     return keeper != nullptr ? 1 : 0;
   });
-  std::string contents = std::to_string(static_cast<int>(options.verify));
+  std::string contents =
+      std::to_string(static_cast<int>(options.verify)) + std::to_string(static_cast<int>(options.crl));
   for (const std::string* path : {&options.ca_file, &options.certificate, &options.key}) {
     // A file that cannot be read is reported below.
     if (!path->empty()) contents += '\0' + read_file(*path).value_or("");
@@ -454,12 +564,14 @@ std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make
     if (!options.ca_file.empty()) {
       const auto text = read_file(options.ca_file);
       if (!text) return failed(File::ca, text.error());
-      if (!trust(context, *text, false)) return failed(File::ca, options.ca_file + " holds no PEM certificates");
+      auto trusted = trust(context, *text, made->revocation_, false);
+      if (!trusted) return failed(File::ca, std::move(trusted.error()));
+      made->warnings_ = std::move(*trusted);
     } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
       ERR_clear_error();
       return failed(File::ca, "the system's trusted certificates cannot be read");
     }
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    verify_peers(context, SSL_VERIFY_PEER, made->revocation_);
   }
   if (!options.certificate.empty()) {
     auto certificate = read_certificates(options.certificate);

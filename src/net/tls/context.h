@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -12,10 +13,13 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "net/tls/crl.h"
+#include "net/tls/refusal_log.h"
 
 struct ssl_ctx_st;
 struct ssl_session_st;
 struct evp_cipher_st;
+struct X509_name_st;
 
 // The configuration of sessions: certificates, keys, and the offered and required features. Immutable; all cores share
 // it, and a session keeps the context that it began with.
@@ -60,6 +64,8 @@ struct CoreState {
   std::shared_ptr<const TicketKeys> tickets;  // null: sessions are not resumed
   Buffer plain;                               // bytes from several parts or a file, before encryption
   Buffer cipher;                              // records on their way to the socket; empty between attempts
+  RefusalLog refusals;                        // of clients, for a server
+  std::string refused;                        // the subject of the certificate that the current attempt refuses
 };
 
 // PEM files. `certificate` holds the server's certificate first and then the chain up to the root.
@@ -75,7 +81,8 @@ struct ServerOptions {
   // certificates with the same names but different key types, the client's algorithms decide.
   std::vector<CertificateFiles> certificates = {};
   ClientCertificate client_certificate = ClientCertificate::off;
-  std::string client_ca = {};          // PEM: the CAs that sign client certificates
+  std::string client_ca = {};  // PEM: trusted certificates and revocation lists, for client certificates
+  Crl crl = Crl::soft;
   bool tls12 = true;                   // in addition to 1.3
   std::vector<std::string> alpn = {};  // the supported protocols in order of preference; empty: ALPN is ignored
 };
@@ -88,13 +95,22 @@ struct Problem {
   std::string text;
 };
 
+// How the certificates of peers are judged by the revocation lists in the file of authorities.
+struct Revocation {
+  Crl crl = Crl::soft;
+  std::string file;
+  // An accepted fault is logged once, until the file is read again.
+  std::atomic<bool> told_missing{false};
+  std::atomic<bool> told_expired{false};
+};
+
 class ServerContext {
  public:
   [[nodiscard]] static std::expected<std::shared_ptr<const ServerContext>, Problem> make(const ServerOptions& options);
   ServerContext(const ServerContext&) = delete;
   ~ServerContext();
 
-  // Problems that are not fatal: a certificate that has expired, a chain in the wrong order.
+  // Problems that are not fatal: a certificate or a revocation list that has expired, a chain in the wrong order.
   [[nodiscard]] const std::vector<Problem>& warnings() const { return warnings_; }
   [[nodiscard]] ssl_ctx_st* get() const { return contexts_.front(); }
 
@@ -107,6 +123,7 @@ class ServerContext {
   std::vector<ssl_ctx_st*> contexts_;         // the default one first
   std::map<std::string, ssl_ctx_st*> names_;  // in lower case; "*.example.org" matches exactly one more label
   std::string alpn_;                          // in wire format
+  Revocation revocation_;
   std::vector<Problem> warnings_;
 };
 
@@ -128,6 +145,9 @@ class Resumption {
 // The index at which a client's SSL stores its Resumption.
 [[nodiscard]] int resumption_index();
 
+// A name in RFC 2253 format: "CN=example.org". `ascii`: other characters are escaped, for logs.
+[[nodiscard]] std::string text_of(const X509_name_st* name, bool ascii);
+
 struct ClientOptions {
   enum class Verify : std::uint8_t {
     none,   // any certificate; safe only against passive attackers
@@ -135,7 +155,8 @@ struct ClientOptions {
     full,   // also issued for the requested name
   };
   Verify verify = Verify::full;
-  std::string ca_file = {};      // PEM; empty: the system's CAs
+  std::string ca_file = {};  // PEM: trusted certificates and revocation lists; empty: the system's CAs
+  Crl crl = Crl::soft;
   std::string certificate = {};  // PEM: the client's own, for servers that request it; empty: none
   std::string key = {};
   std::vector<std::string> alpn = {};
@@ -149,6 +170,8 @@ class ClientContext {
 
   [[nodiscard]] ssl_ctx_st* get() const { return context_; }
   [[nodiscard]] ClientOptions::Verify verify() const { return verify_; }
+  // Problems that are not fatal: a revocation list that has expired.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   // A hash of the options and the contents of the files, to detect changes.
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
 
@@ -157,6 +180,8 @@ class ClientContext {
 
   ssl_ctx_st* context_ = nullptr;
   ClientOptions::Verify verify_{};
+  Revocation revocation_;
+  std::vector<std::string> warnings_;
   std::string fingerprint_;
 };
 

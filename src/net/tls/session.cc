@@ -25,6 +25,7 @@ constexpr std::size_t batch_bytes = 4 * record_bytes - 512;
 // come in a row, and how many bytes of answers to them may wait to be sent.
 constexpr int most_reads_without_data = 32;
 constexpr std::size_t most_unsent = 4 * batch_bytes;
+constexpr std::size_t longest_subject = 200;  // of a refused certificate, in the log
 
 bool is_address(const std::string& host) {
   unsigned char bytes[16];
@@ -179,7 +180,9 @@ core::Io Session::fail_by_openssl() {
   const long verified = SSL_get_verify_result(ssl_.get());
   if (failure == Failure::certificate && verified != X509_V_OK) {
     text += std::string(": ") + X509_verify_cert_error_string(verified);
+    if (!core_.refused.empty()) text += " (" + core_.refused.substr(0, longest_subject) + ")";
   }
+  core_.refused.clear();
   ERR_clear_error();
   return fail(failure, std::move(text));
 }
@@ -394,16 +397,7 @@ bool Session::has_peer_certificate() const {
 std::string Session::peer_subject() const {
   X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
   if (certificate == nullptr) return {};
-  std::string text;
-  BIO* memory = BIO_new(BIO_s_mem());
-  if (memory == nullptr) throw std::bad_alloc();
-  X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0,
-                     XN_FLAG_RFC2253 & ~static_cast<unsigned long>(ASN1_STRFLGS_ESC_MSB));
-  const char* bytes = nullptr;
-  const long size = BIO_get_mem_data(memory, &bytes);
-  if (size > 0) text.assign(bytes, static_cast<std::size_t>(size));
-  BIO_free(memory);
-  return text;
+  return text_of(X509_get_subject_name(certificate), false);
 }
 
 std::string Session::server_end_point() const {

@@ -1,6 +1,9 @@
 #include "net/tls/session.h"
 
+#include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -522,6 +525,172 @@ TEST(TlsHandshake, ClientsShowCertificatesWhereTheyMust) {
       EXPECT_EQ(pair.client.tls()->failure(), Failure::refused);
     }
   }
+}
+
+// ---- Trusted certificates and revocation lists ----
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A root, an authority below it, and certificates of both.
+class Trust : public testing::Test {
+ protected:
+  using Crl = tls::Crl;
+
+  // Why a server that trusts this text refuses the client with this certificate; empty: it does not.
+  std::string client_refusal(const std::string& trusted, const tls::CertificateFiles& shown, Crl crl = Crl::soft) {
+    root.write_text("trusted.pem", trusted);
+    Pair pair(simulated());
+    pair.shake_hands(
+        server_context(
+            {.client_certificate = tls::ClientCertificate::require, .client_ca = root.path("trusted.pem"), .crl = crl}),
+        client_context({.certificate = shown.certificate, .key = shown.key}));
+    EXPECT_EQ(pair.server.tls()->failure() == Failure::certificate, !pair.accepted.result);
+    return pair.server.tls()->failure_text();
+  }
+  // The same for a client that trusts this text, and a server.
+  std::string server_refusal(const std::string& trusted, const tls::CertificateFiles& shown, Crl crl = Crl::soft) {
+    root.write_text("trusted.pem", trusted);
+    Pair pair(simulated());
+    pair.shake_hands(server_context({.certificates = {shown}}),
+                     client_context({.ca_file = root.path("trusted.pem"), .crl = crl}));
+    EXPECT_EQ(pair.client.tls()->failure() == Failure::certificate, !pair.connected.result);
+    return pair.client.tls()->failure_text();
+  }
+  // The same in both directions.
+  std::string refusal(const std::string& trusted, const tls::CertificateFiles& shown, Crl crl = Crl::soft) {
+    const std::string why = client_refusal(trusted, shown, crl);
+    EXPECT_EQ(server_refusal(trusted, shown, crl), why);
+    if (why.empty()) return why;
+    const std::string begin = "certificate verify failed: ";
+    EXPECT_TRUE(why.starts_with(begin)) << why;
+    return why.substr(begin.size(), why.find(" (") - begin.size());
+  }
+
+  const tls::testing::Authority root;
+  const tls::testing::Authority middle{&root};
+  const tls::CertificateFiles below_root = root.issue("below-root");
+  const tls::CertificateFiles good = middle.issue("good");
+  const tls::CertificateFiles lost = middle.issue("lost");
+  const std::string root_text = text_of_file(root.file());
+  const std::string middle_text = text_of_file(middle.file());
+};
+
+TEST_F(Trust, ListsRevokeCertificatesAndAuthorities) {
+  const std::string lists = root.revocation_list({}) + middle.revocation_list({lost.certificate});
+  for (const Crl crl : {Crl::soft, Crl::hard}) {
+    for (const std::string& trusted : {root_text + lists, lists + middle_text + root_text}) {
+      EXPECT_EQ(refusal(trusted, good, crl), "");
+      EXPECT_EQ(refusal(trusted, lost, crl), "certificate revoked");
+      EXPECT_EQ(refusal(trusted, below_root, crl), "");
+    }
+    const std::string revoked = root.revocation_list({middle.file()}) + middle.revocation_list({});
+    for (const std::string& trusted : {root_text + revoked, revoked + middle_text + root_text}) {
+      EXPECT_EQ(refusal(trusted, good, crl), "certificate revoked");
+      EXPECT_EQ(refusal(trusted, below_root, crl), "");
+    }
+  }
+}
+
+TEST_F(Trust, AMissingListIsWhatTheOptionSays) {
+  const std::string trusted = root_text + root.revocation_list({});
+  EXPECT_EQ(refusal(trusted, good), "");
+  EXPECT_EQ(refusal(trusted, good, Crl::hard), "unable to get certificate CRL");
+  EXPECT_EQ(refusal(trusted, below_root, Crl::hard), "");
+  EXPECT_EQ(refusal(root_text + middle.revocation_list({}), good, Crl::hard), "unable to get certificate CRL");
+  root.write_text("trusted.pem", root_text);
+  const auto made = ClientContext::make({.ca_file = root.path("trusted.pem"), .crl = Crl::hard});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().file, tls::Problem::File::ca);
+  EXPECT_TRUE(made.error().text.ends_with("trusted.pem holds no revocation list, which crl = \"hard\" needs"));
+}
+
+TEST_F(Trust, AnExpiredListStillApplies) {
+  const std::string trusted = root_text + root.revocation_list({}) + middle.revocation_list({lost.certificate}, -3600);
+  EXPECT_EQ(refusal(trusted, good), "");
+  EXPECT_EQ(refusal(trusted, lost), "certificate revoked");
+  EXPECT_EQ(refusal(trusted, good, Crl::hard), "CRL has expired");
+  EXPECT_EQ(refusal(trusted, below_root, Crl::hard), "");
+  const auto warnings = client_context({.ca_file = root.path("trusted.pem")})->warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("trusted.pem holds a revocation list of CN=CA of sluice-tls-"), std::string::npos);
+  EXPECT_NE(warnings[0].find(" that has expired on 20"), std::string::npos);
+}
+
+TEST_F(Trust, AListOfSomebodyElseRevokesNothing) {
+  const tls::testing::Authority stranger;
+  EXPECT_EQ(refusal(root_text + root.revocation_list({}) + stranger.revocation_list({good.certificate}), good), "");
+}
+
+TEST_F(Trust, WhatIsAcceptedWithoutAValidListIsLoggedOnce) {
+  root.write_text("trusted.pem", root_text + root.revocation_list({}) + middle.revocation_list({}, 7200, 3600));
+  const auto trusting = client_context({.ca_file = root.path("trusted.pem")});
+  root.write_text("trusted.pem", root_text + root.revocation_list({}));
+  const auto without = client_context({.ca_file = root.path("trusted.pem")});
+  const auto served = server_context({.certificates = {good}});
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    Pair pair(simulated());
+    pair.establish(served, trusting);
+    Pair other(simulated());
+    other.establish(served, without);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(log, '\n'), 2) << log;
+  EXPECT_NE(log.find("trusted.pem holds a revocation list of CN=CA of "), std::string::npos) << log;
+  EXPECT_NE(log.find(" that is not valid now; it still applies (crl = \"soft\")"), std::string::npos) << log;
+  EXPECT_NE(log.find("trusted.pem holds no revocation list of CN=CA of "), std::string::npos) << log;
+}
+
+TEST_F(Trust, AnchorsNeedNotBeSelfSigned) {
+  EXPECT_EQ(refusal(middle_text, good), "");
+  EXPECT_NE(refusal(middle_text, below_root), "");
+  for (const Crl crl : {Crl::soft, Crl::hard}) {
+    const std::string lists = middle.revocation_list({lost.certificate});
+    EXPECT_EQ(refusal(middle_text + lists, good, crl), "");
+    EXPECT_EQ(refusal(middle_text + lists, lost, crl), "certificate revoked");
+  }
+}
+
+TEST_F(Trust, ACertificateMayBePinned) {
+  std::string pinned = text_of_file(good.certificate);
+  pinned.resize(pinned.find("-----END CERTIFICATE-----") + 26);
+  EXPECT_EQ(refusal(pinned, good), "");
+  EXPECT_NE(refusal(pinned, lost), "");
+  EXPECT_NE(refusal(pinned, below_root), "");
+}
+
+// The file trusts a whole chain, and an authority whose issuer is not in the file.
+TEST_F(Trust, ARevokedAuthorityIsNoAnchor) {
+  const tls::testing::Authority other_root;
+  const tls::testing::Authority orphan{&other_root};
+  const std::string trusted = root_text + middle_text + text_of_file(orphan.file()) +
+                              root.revocation_list({middle.file()}) + middle.revocation_list({});
+  EXPECT_EQ(refusal(trusted, good), "certificate revoked");
+  EXPECT_EQ(refusal(trusted, orphan.issue("member")), "");
+  const auto warnings = client_context({.ca_file = root.path("trusted.pem")})->warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].ends_with(", which is therefore not trusted")) << warnings[0];
+}
+
+TEST(TlsRefusalLog, WritesALineASecond) {
+  testing::internal::CaptureStderr();
+  tls::RefusalLog log;
+  const Instant begin{1h};
+  log.refused("192.0.2.1", "first", begin);
+  log.refused("192.0.2.2", "second", begin + 10ms);
+  log.refused("192.0.2.3", "third", begin + 999ms);
+  log.refused("192.0.2.4", "fourth", begin + 1s);
+  log.refused("192.0.2.5", "fifth", begin + 3s);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("tls: refused the certificate of 192.0.2.1: first\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("tls: refused the certificate of 192.0.2.4: fourth; 2 more before that were not logged\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("tls: refused the certificate of 192.0.2.5: fifth\n"), std::string::npos) << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3);
 }
 
 TEST(TlsHandshake, HasADeadline) {

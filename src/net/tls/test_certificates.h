@@ -29,12 +29,15 @@ class Authority {
     long until_s = 30L * 24 * 3600;
   };
 
-  Authority() {
+  // `issuer`: signs the authority's own certificate; null: it is self-signed.
+  explicit Authority(const Authority* issuer = nullptr) {
     std::string pattern = (std::filesystem::temp_directory_path() / "sluice-tls-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
     folder_ = pattern;
     key_ = EVP_EC_gen("P-256");
-    certificate_ = make(key_, "CA of " + folder_.filename().string(), {.names = {}}, true);
+    const std::string name = "CA of " + folder_.filename().string();
+    certificate_ = issuer != nullptr ? issuer->make(key_, name, {.names = {}}, true, false)
+                                     : make(key_, name, {.names = {}}, true, true);
     write(file(), [this](std::FILE* out) { PEM_write_X509(out, certificate_); });
   }
   Authority(const Authority&) = delete;
@@ -50,7 +53,7 @@ class Authority {
   // A certificate with its key, in the files NAME.pem and NAME.key.
   CertificateFiles issue(const std::string& name, const Profile& profile) const {
     EVP_PKEY* key = profile.rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
-    X509* certificate = make(key, profile.names.empty() ? name : profile.names[0], profile, false);
+    X509* certificate = make(key, profile.names.empty() ? name : profile.names[0], profile, false, false);
     CertificateFiles files{path(name + ".pem"), path(name + ".key")};
     write(files.certificate, [&](std::FILE* out) {
       PEM_write_X509(out, certificate);
@@ -62,6 +65,40 @@ class Authority {
     return files;
   }
   CertificateFiles issue(const std::string& name) const { return issue(name, Profile{}); }
+
+  // A list that revokes the first certificates of these files, PEM.
+  [[nodiscard]] std::string revocation_list(const std::vector<std::string>& files, long until_s = 3600,
+                                            long from_s = -2 * 3600) const {
+    X509_CRL* const list = X509_CRL_new();
+    X509_CRL_set_version(list, X509_CRL_VERSION_2);
+    X509_CRL_set_issuer_name(list, X509_get_subject_name(certificate_));
+    ASN1_TIME* const time = X509_gmtime_adj(nullptr, from_s);
+    X509_CRL_set1_lastUpdate(list, time);
+    for (const std::string& path : files) {
+      std::FILE* const in = std::fopen(path.c_str(), "r");
+      if (in == nullptr) throw std::runtime_error(path);
+      X509* const certificate = PEM_read_X509(in, nullptr, nullptr, nullptr);
+      std::fclose(in);
+      X509_REVOKED* const entry = X509_REVOKED_new();
+      X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate));
+      X509_REVOKED_set_revocationDate(entry, time);
+      X509_CRL_add0_revoked(list, entry);
+      X509_free(certificate);
+    }
+    X509_gmtime_adj(time, until_s);
+    X509_CRL_set1_nextUpdate(list, time);
+    ASN1_TIME_free(time);
+    X509_CRL_sort(list);
+    X509_CRL_sign(list, key_, EVP_sha256());
+    BIO* const memory = BIO_new(BIO_s_mem());
+    PEM_write_bio_X509_CRL(memory, list);
+    const char* bytes = nullptr;
+    const long size = BIO_get_mem_data(memory, &bytes);
+    std::string text(bytes, static_cast<std::size_t>(size));
+    BIO_free(memory);
+    X509_CRL_free(list);
+    return text;
+  }
 
   void write_text(const std::string& name, std::string_view text) const {
     write(path(name), [&](std::FILE* out) { std::fwrite(text.data(), 1, text.size(), out); });
@@ -76,7 +113,8 @@ class Authority {
     std::fclose(out);
   }
 
-  X509* make(EVP_PKEY* key, const std::string& common_name, const Profile& profile, bool authority) const {
+  X509* make(EVP_PKEY* key, const std::string& common_name, const Profile& profile, bool authority,
+             bool self_signed) const {
     X509* made = X509_new();
     X509_set_version(made, X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(made), ++serial_);
@@ -86,7 +124,7 @@ class Authority {
     X509_NAME* subject = X509_get_subject_name(made);
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(common_name.data()),
                                static_cast<int>(common_name.size()), -1, 0);
-    X509_set_issuer_name(made, authority ? subject : X509_get_subject_name(certificate_));
+    X509_set_issuer_name(made, self_signed ? subject : X509_get_subject_name(certificate_));
     add(made, NID_basic_constraints, authority ? "critical,CA:TRUE" : "CA:FALSE");
     std::string names;
     for (const std::string& name : profile.names) {
