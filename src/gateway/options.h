@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "base/declare.h"
 #include "gateway/apikey/options.h"
@@ -97,6 +98,15 @@ struct PolicyOptions : detail::OptionsOfAll<PolicyKinds> {
   // The [[resident]] table that the policy reads, if it names one.
   [[nodiscard]] const std::optional<Located<std::string>>& table() const {
     return is<jwt::Options>() ? of<jwt::Options>().revoked : of<apikey::Options>().table;
+  }
+
+  // The header fields of requests that its keys name and that decide about a request.
+  [[nodiscard]] std::vector<std::string> read_fields() const {
+    std::vector<std::string> names;
+    visit([&](const auto& options) {
+      if constexpr (requires { options.read_fields(); }) names = options.read_fields();
+    });
+    return names;
   }
 
   // The options without keys. A policy that differs in its keys alone goes on with the new ones.

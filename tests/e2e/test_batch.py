@@ -467,3 +467,43 @@ get = "SELECT owner FROM batch_own"
     for role in ("batch_b", "postgres"):
         refused = served.send([own, {**own, "headers": {"x-role": role}}], "X-Role: batch_a")
         assert (refused.status, json.loads(refused.body)["pointer"]) == (400, "/1/headers/x-role")
+
+
+@pytest.mark.parametrize("credential, name", [("token", "X-Token"), ("key", "X-KEY")])
+@pytest.mark.parametrize("place", ["batch", "route", "method"])
+def test_a_call_sets_no_field_that_a_policy_reads(sluice, small_sqlite, place, credential, name):
+    uses = {"batch": "[batch]\nuse = [{}]\n", "route": "use = [{}]\n", "method": "post.use = [{}]\n"}
+    server = sluice(f"""
+[database.main]
+url = "sqlite:{small_sqlite}"
+{uses["batch"].format(f'"rate", "busy", "{credential}"') if place == "batch" else "[batch]"}
+[[endpoint]]
+path = "/one"
+get = "SELECT 1 AS one"
+post.sql = "SELECT 1 AS one"
+{uses[place].format(f'"rate", "busy", "{credential}"') if place != "batch" else ""}
+[policy.rate]
+type = "rate-limit"
+rate = "2/h"
+per = ["header.X-Tenant", "client"]
+[policy.busy]
+type = "concurrency"
+requests = 1
+per = "header.X-Team"
+[policy.token]
+type = "jwt"
+secret = "{Secret().secret}"
+from = ["header.X-Token", "cookie.t"]
+pass = true
+optional = true
+[policy.key]
+type = "api-key"
+header = "X-Key"
+keys.ada = "the-key-of-ada-012345"
+pass = true
+optional = true
+""")
+    films = Films(server)
+    for field in ("X-Tenant", "x-team", name):
+        call = {"method": "POST", "path": "/one", "headers": {"X-Other": "1", field: "z"}}
+        assert films.refused(400, call)["pointer"] == f"/0/headers/{field}"

@@ -38,7 +38,7 @@ struct Plan {
   Options options;
   std::vector<Route> routes;
   CallLimits limits;
-  std::vector<std::string> own_fields;     // the result of own_fields() for the endpoints
+  std::vector<std::string> own_fields;     // that no call may set, in lower case
   std::uint64_t body_limit = UINT64_MAX;   // bytes of the batch's own body; a longer one gets a 413
   std::shared_ptr<const ErrorMap> errors;  // for errors of the commit; null if codes get the default answers
 };

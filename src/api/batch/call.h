@@ -45,7 +45,7 @@ struct CallLimits {
 };
 
 // Parses a whole body. Checks everything that can be checked before the calls run: methods, names, ids, fields, and
-// references to calls that do not come earlier. `own`: the result of own_fields(). No call may set these header fields,
+// references to calls that do not come earlier. `own`: names in lower case. No call may set these header fields,
 // nor those of the connection and the credentials.
 [[nodiscard]] std::expected<std::vector<Call>, CallFault> parse_calls(std::string_view json, const CallLimits& limits,
                                                                       std::span<const std::string> own = {});

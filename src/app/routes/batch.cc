@@ -13,6 +13,7 @@
 #include "app/routes/claims.h"
 #include "app/routes/preparation.h"
 #include "app/worker.h"
+#include "base/ascii.h"
 
 namespace sluice::app {
 namespace {
@@ -64,6 +65,26 @@ class BatchRoute final : public Route {
   const std::vector<api::openapi::Security> security_;
 };
 
+// The header fields that no call may set. Besides those of own_fields(), the policies of the batch and of its calls
+// decide by fields that a proxy controls on the batch's own request.
+std::vector<std::string> fields_of_batch(const Options& options, const api::RolePlan* role,
+                                         const std::vector<const api::EndpointOptions*>& called) {
+  std::vector<std::string> fields = api::batch::own_fields(role, called);
+  const auto add = [&](const std::vector<Located<std::string>>& use) {
+    for (const auto& name : use) {
+      for (const std::string& field : options.policies[*options.find_policy(name.value)].value.read_fields()) {
+        fields.push_back(to_lower(field));
+      }
+    }
+  };
+  add(options.batch->use);
+  for (const api::EndpointOptions* const endpoint : called) {
+    add(endpoint->use);
+    for (const auto& [method, writing] : endpoint->writing_methods()) add(writing->use);
+  }
+  return fields;
+}
+
 // Policies of type "api-key" and "basic" without `pass` remove the credentials from an accepted batch request, so the
 // calls in it have no credentials. So do those of type "jwt", except for the Authorization field.
 void check_batch_keeps_keys(const config::Checks& checks, const Located<std::string>& name) {
@@ -109,7 +130,7 @@ std::expected<void, Away> BatchTable::prepare(Preparation& preparation) {
                          .limits = {.calls = options.batch->calls,
                                     .target = options.server.target_limit.value,
                                     .headers = options.server.header_limit},
-                         .own_fields = api::batch::own_fields(role.get(), called),
+                         .own_fields = fields_of_batch(options, role.get(), called),
                          .body_limit = options.server.body_limit,
                          .errors = api::ErrorMap::make({}, options.errors)};
   plan.routes.push_back(std::make_shared<BatchRoute>(std::move(batch), std::move(called_routes),

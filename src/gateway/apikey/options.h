@@ -66,6 +66,11 @@ struct Options {
     return text.empty() ? "must not be empty" : "";
   }
 
+  // The header field that may hold the key.
+  [[nodiscard]] std::vector<std::string> read_fields() const {
+    return query || cookie ? std::vector<std::string>() : std::vector{header.value};
+  }
+
   // Checks the combination of the keys.
   void check(PolicyChecks& checks) const;
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/declare.h"
@@ -107,6 +108,15 @@ struct Options {
       if (auto place = Place::parse(one.value)) parsed.push_back(std::move(*place));
     }
     return parsed;
+  }
+
+  // The header fields that may hold the token.
+  [[nodiscard]] std::vector<std::string> read_fields() const {
+    std::vector<std::string> names;
+    for (Place& place : places()) {
+      if (place.in == Place::In::header) names.push_back(std::move(place.name));
+    }
+    return names;
   }
 
   // Whether some of the tokens are removed from the requests that pass.

@@ -50,6 +50,14 @@ std::vector<KeyPart> parse_key_parts(const std::vector<std::string>& per, KeyPar
   return parts;
 }
 
+std::vector<std::string> header_names(const std::vector<std::string>& per) {
+  std::vector<std::string> names;
+  for (const std::string& one : per) {
+    if (auto part = parse_key_part(one); part && part->from == KeyPart::From::header) names.push_back(part->name);
+  }
+  return names;
+}
+
 std::string_view client_of(std::string_view peer, std::array<char, 16>& room) {
   if (!peer.contains(':')) return peer;  // IPv4, or a unix socket
   constexpr std::string_view mapped = "::ffff:";

@@ -40,6 +40,9 @@ struct KeyPart {
 [[nodiscard]] std::vector<KeyPart> parse_key_parts(const std::vector<std::string>& per,
                                                    KeyPart::From otherwise = KeyPart::From::client);
 
+// The header fields that the entries name.
+[[nodiscard]] std::vector<std::string> header_names(const std::vector<std::string>& per);
+
 // Makes the key of a request. If the request lacks a header, claim or path parameter, its client's address is used.
 class KeyMaker {
  public:

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/declare.h"
 #include "gateway/limits/key.h"
@@ -42,6 +43,8 @@ struct RateLimitOptions {
     return parse_rate(text) ? ""
                             : "must be a number of requests from 1 to 1000000 and \"/s\", \"/m\", \"/h\" or \"/d\"";
   }
+
+  [[nodiscard]] std::vector<std::string> read_fields() const { return header_names(per.items); }
 
   // Checks that the whole burst does not take longer than times can say.
   void check(PolicyChecks& checks) const;
@@ -95,6 +98,8 @@ struct ConcurrencyOptions {
   Duration wait = 1s;
   OneOrMore<std::string> per;
   std::uint32_t keys = 10'000;
+
+  [[nodiscard]] std::vector<std::string> read_fields() const { return header_names(per.items); }
 
   template <class Visitor>
   static void declare(Visitor& v) {
