@@ -7,6 +7,7 @@
 
 #include "app/explain.h"
 #include "app/suite/json.h"
+#include "core/address.h"
 #include "core/ip_ranges.h"
 #include "gateway/jwt/keys.h"
 #include "http/fields.h"
@@ -41,6 +42,7 @@ ExplainedRequest request_of(const ExplainCommand& command, const Plan& plan) {
                            .secure = plan.options.server.tls.has_value(),
                            .headers = {},
                            .client = command.client};
+  if (const auto client = core::Address::from_ip(command.client, 0)) request.client = client->ip();
   if (const auto scheme = command.url.find("://"); scheme != command.url.npos && !command.url.starts_with('/')) {
     request.secure = command.url.starts_with("https:");
     request.target = command.url.substr(scheme + 3);

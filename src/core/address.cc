@@ -1,19 +1,18 @@
 #include "core/address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/un.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstring>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
 namespace sluice::core {
 
 Address::Address(const sockaddr* address, socklen_t size) : size_(size) {
   std::memcpy(&storage_, address, std::min<std::size_t>(size, sizeof storage_));
-  // An IPv4 client of a socket that listens on `::` has an IPv6 address: ::ffff:127.0.0.1.
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&storage_);
   if (family() != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) return;
   sockaddr_in v4{};
@@ -40,9 +39,7 @@ std::optional<Address> Address::from_ip(std::string_view ip, std::uint16_t port)
   if (inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(port);
-    std::memcpy(&result.storage_, &v6, sizeof v6);
-    result.size_ = sizeof v6;
-    return result;
+    return Address(reinterpret_cast<const sockaddr*>(&v6), sizeof v6);
   }
   return std::nullopt;
 }

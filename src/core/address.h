@@ -1,16 +1,17 @@
 #pragma once
 
-#include <sys/socket.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <sys/socket.h>
+
 namespace sluice::core {
 
 // An address to listen on or connect to: IPv4, IPv6 or the path of a unix socket. Numeric only; name resolution is a
-// separate layer.
+// separate layer. An IPv4-mapped IPv6 address, such as ::ffff:127.0.0.1 of an IPv4 client of a socket that listens on
+// `::`, becomes the IPv4 address.
 class Address {
  public:
   Address() = default;

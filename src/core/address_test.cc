@@ -1,6 +1,8 @@
 #include "core/address.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
 namespace sluice::core {
 namespace {
@@ -25,8 +27,15 @@ TEST(Address, RefusesWhatIsNotAnAddress) {
 }
 
 TEST(Address, AMappedAddressIsIpv4) {
-  const auto mapped = Address::from_ip("::ffff:127.0.0.1", 80);
-  const Address peer(mapped->get(), mapped->size());
+  for (const char* mapped : {"::ffff:127.0.0.1", "::FFFF:127.0.0.1", "0:0:0:0:0:ffff:7f00:1"}) {
+    const auto address = Address::from_ip(mapped, 80);
+    EXPECT_EQ(address->text(), "127.0.0.1:80") << mapped;
+  }
+  sockaddr_in6 accepted{};
+  accepted.sin6_family = AF_INET6;
+  accepted.sin6_port = htons(80);
+  EXPECT_EQ(::inet_pton(AF_INET6, "::ffff:127.0.0.1", &accepted.sin6_addr), 1);
+  const Address peer(reinterpret_cast<const sockaddr*>(&accepted), sizeof accepted);
   EXPECT_EQ(peer.text(), "127.0.0.1:80");
   EXPECT_EQ(peer.size(), Address::from_ip("127.0.0.1", 80)->size());
   EXPECT_TRUE(peer.is_loopback());

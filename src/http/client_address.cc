@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "base/ascii.h"
+#include "core/address.h"
 
 namespace sluice::http {
 namespace {
 
 constexpr std::size_t most_proxies = 64;
+
+// The attribute of a request whose client a proxy has named by an IPv4-mapped address.
+struct Ipv4Client {
+  std::string text;
+};
 
 // Calls `each` with the elements of all fields with this name, the last one first, until it returns false.
 template <class Each>
@@ -47,7 +54,8 @@ std::string_view address_of(std::string_view element) {
 
 }  // namespace
 
-void set_forwarded_client(Request& request, const TrustedProxies& proxies) {
+void set_forwarded_client(Exchange& exchange, const TrustedProxies& proxies) {
+  Request& request = exchange.request;
   request.from_proxy = true;
   std::size_t passed = 0;
   for_each_from_last(request, proxies.client_field, [&](std::string_view element) {
@@ -57,6 +65,10 @@ void set_forwarded_client(Request& request, const TrustedProxies& proxies) {
     request.peer = address;
     return proxies.addresses.contains(*ip) && ++passed < most_proxies;
   });
+  if (request.peer.contains(':')) {
+    const auto address = core::Address::from_ip(request.peer, 0);
+    if (address && address->family() == AF_INET) request.peer = exchange.attributes.set(Ipv4Client{address->ip()}).text;
+  }
   for_each_from_last(request, "x-forwarded-proto", [&](std::string_view scheme) {
     if (same_name(scheme, "https") || same_name(scheme, "wss")) request.secure = true;
     if (same_name(scheme, "http") || same_name(scheme, "ws")) request.secure = false;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/ip_ranges.h"
-#include "http/request.h"
+#include "http/exchange.h"
 
 // The client that a request comes from: the peer of the connection or, if the peer is a trusted proxy, the client that
 // the proxy names.
@@ -24,7 +24,7 @@ struct TrustedProxies {
 };
 
 // The part of set_client() for a connection from a trusted proxy.
-void set_forwarded_client(Request& request, const TrustedProxies& proxies);
+void set_forwarded_client(Exchange& exchange, const TrustedProxies& proxies);
 
 // Fills in the client of the request. `peer` and `secure` describe the connection. If `proxies` is null, no proxy is
 // trusted.
@@ -32,12 +32,13 @@ void set_forwarded_client(Request& request, const TrustedProxies& proxies);
 // Each proxy appends the address of its own peer to `client_field`, so the client is the last address that does not
 // belong to a trusted proxy. If all addresses are trusted, the client is the first one. An element that is not an
 // address ends the search: the client is then the proxy that added this element. The scheme is the last one in
-// X-Forwarded-Proto.
-inline void set_client(Request& request, std::string_view peer, bool secure, const TrustedProxies* proxies) {
+// X-Forwarded-Proto. An IPv4-mapped address in `client_field` becomes the IPv4 address, as everywhere in Request.
+inline void set_client(Exchange& exchange, std::string_view peer, bool secure, const TrustedProxies* proxies) {
+  Request& request = exchange.request;
   request.peer = request.connection_peer = peer;
   request.secure = secure;
   request.from_proxy = false;
-  if (proxies != nullptr && proxies->trusts(peer)) set_forwarded_client(request, *proxies);
+  if (proxies != nullptr && proxies->trusts(peer)) set_forwarded_client(exchange, *proxies);
 }
 
 }  // namespace sluice::http

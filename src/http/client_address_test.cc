@@ -21,9 +21,10 @@ const TrustedProxies internal = trusted({"10.0.0.0/8", "2001:db8::/32"});
 // Returns the client of a request with these fields.
 std::string client(std::vector<Field> fields, std::string_view peer = "10.0.0.1",
                    const TrustedProxies* proxies = &internal) {
-  Request request;
+  Exchange exchange;
+  Request& request = exchange.request;
   request.fields = fields;
-  set_client(request, peer, false, proxies);
+  set_client(exchange, peer, false, proxies);
   EXPECT_EQ(request.connection_peer, peer);
   EXPECT_EQ(request.from_proxy, proxies != nullptr && proxies->trusts(peer));
   return std::string(request.peer);
@@ -44,9 +45,10 @@ TEST(ClientAddress, IsThePeerWhereNobodyIsTrusted) {
   EXPECT_EQ(client(fields, "10.0.0.1", nullptr), "10.0.0.1");
   EXPECT_EQ(client(fields, "11.0.0.1"), "11.0.0.1");
   EXPECT_EQ(client(fields, ""), "");
-  Request request;
+  Exchange exchange;
+  Request& request = exchange.request;
   request.fields = fields;
-  set_client(request, "11.0.0.1", false, &internal);
+  set_client(exchange, "11.0.0.1", false, &internal);
   EXPECT_FALSE(request.secure || request.from_proxy);
 }
 
@@ -59,6 +61,10 @@ TEST(ClientAddress, IsTheLastThatIsNoProxys) {
   EXPECT_EQ(client(std::vector<Field>{}), "10.0.0.1");
   EXPECT_EQ(client({{"X-Forwarded-For", "1.2.3.4"}}, "::ffff:10.0.0.1"), "1.2.3.4");
   EXPECT_EQ(client("1.2.3.4, ::ffff:10.0.0.9"), "1.2.3.4");
+  for (const char* mapped : {"::ffff:1.2.3.4", "::FFFF:1.2.3.4", "[::ffff:1.2.3.4]:5678", "::ffff:102:304"}) {
+    EXPECT_EQ(client(mapped), "1.2.3.4") << mapped;
+  }
+  EXPECT_EQ(client("::1.2.3.4"), "::1.2.3.4");
   EXPECT_EQ(client("1.2.3.4:5678"), "1.2.3.4");
   EXPECT_EQ(client("[2001:db9::1]:5678"), "2001:db9::1");
   EXPECT_EQ(client("[2001:db9::1]"), "2001:db9::1");
@@ -93,9 +99,10 @@ TEST(ClientAddress, TheSchemeIsTheLastProxys) {
   const auto secure = [](bool connection, std::vector<std::string_view> schemes) {
     std::vector<Field> fields;
     for (const std::string_view scheme : schemes) fields.push_back({"X-Forwarded-Proto", scheme});
-    Request request;
+    Exchange exchange;
+    Request& request = exchange.request;
     request.fields = fields;
-    set_client(request, "10.0.0.1", connection, &internal);
+    set_client(exchange, "10.0.0.1", connection, &internal);
     return request.secure;
   };
   EXPECT_TRUE(secure(false, {"https"}) && secure(false, {"HTTPS"}) && secure(false, {"wss"}));

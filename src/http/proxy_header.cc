@@ -26,9 +26,9 @@ ProxyHeader complete(std::string client) {
   return {.state = State::complete, .wanted = 0, .client = std::move(client)};
 }
 
-std::optional<std::string> address_of(std::string_view text, int family) {
+std::optional<std::string> address_of(std::string_view text, bool is_v6) {
   const auto address = core::Address::from_ip(text, 0);
-  if (!address || address->family() != family) return std::nullopt;
+  if (!address || text.contains(':') != is_v6) return std::nullopt;
   return address->ip();
 }
 
@@ -49,9 +49,9 @@ ProxyHeader parse_line(std::string_view line) {
     if (space != line.npos) line.remove_prefix(space + 1);
   }
   if (words[0] != "TCP4" && words[0] != "TCP6") return {};
-  const int family = words[0] == "TCP4" ? AF_INET : AF_INET6;
-  auto client = address_of(words[1], family);
-  if (!client || !address_of(words[2], family) || !is_proxy_port(words[3]) || !is_proxy_port(words[4])) return {};
+  const bool is_v6 = words[0] == "TCP6";
+  auto client = address_of(words[1], is_v6);
+  if (!client || !address_of(words[2], is_v6) || !is_proxy_port(words[3]) || !is_proxy_port(words[4])) return {};
   return complete(*std::move(client));
 }
 

@@ -48,12 +48,15 @@ TEST(ProxyHeader, Text) {
       read(
           "PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
       "complete ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+  EXPECT_EQ(read("PROXY TCP6 ::ffff:192.0.2.1 ::ffff:192.0.2.2 1 2\r\n"), "complete 192.0.2.1");
+  EXPECT_EQ(read("PROXY TCP6 0:0:0:0:0:FFFF:c000:201 ::1 1 2\r\n"), "complete 192.0.2.1");
   EXPECT_EQ(read("PROXY UNKNOWN\r\n"), "complete ");
   EXPECT_EQ(read("PROXY UNKNOWN what ever\r\n"), "complete ");
   for (const char* wrong :
        {"GET / HTTP/1.1\r\n\r\n", "PROXY", "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\n", "PROXY UNKNOWN\n     ",
         "PROXY  TCP4 1.1.1.1 2.2.2.2 1 2\r\n", "PROXY TCP4 1.1.1.1 2.2.2.2 1\r\n",
-        "PROXY TCP4 1.1.1.1 2.2.2.2 1 2 3\r\n", "PROXY TCP4 ::1 ::1 1 2\r\n", "PROXY TCP6 1.1.1.1 ::1 1 2\r\n",
+        "PROXY TCP4 1.1.1.1 2.2.2.2 1 2 3\r\n", "PROXY TCP4 ::1 ::1 1 2\r\n",
+        "PROXY TCP4 ::ffff:1.1.1.1 2.2.2.2 1 2\r\n", "PROXY TCP6 1.1.1.1 ::1 1 2\r\n",
         "PROXY TCP4 1.1.1.1 2.2.2.2 65536 2\r\n", "PROXY TCP4 1.1.1.1 2.2.2.2 01 2\r\n",
         "PROXY TCP4 1.1.1.1 2.2.2.2 -1 2\r\n", "PROXY TCP4 1.1.1.256 2.2.2.2 1 2\r\n",
         "PROXY UDP4 1.1.1.1 2.2.2.2 1 2\r\n", "PROXY tcp4 1.1.1.1 2.2.2.2 1 2\r\n", "PROXY UNKNOWNS\r\n"}) {
@@ -68,6 +71,7 @@ TEST(ProxyHeader, Binary) {
   const std::string ipv4("\xc0\x00\x02\x01\x7f\x00\x00\x01\xdc\x04\x01\xbb", 12);
   EXPECT_EQ(read(binary(0x21, 0x11, ipv4)), "complete 192.0.2.1");
   EXPECT_EQ(read(binary(0x21, 0x21, ipv6("2001:db8::1"))), "complete 2001:db8::1");
+  EXPECT_EQ(read(binary(0x21, 0x21, ipv6("::ffff:192.0.2.1"))), "complete 192.0.2.1");
   EXPECT_EQ(read(binary(0x21, 0x11, ipv4 + std::string("\x03\x00\x01x", 4))), "complete 192.0.2.1") << "with a TLV";
   EXPECT_EQ(read(binary(0x21, 0x11, ipv4 + std::string(4068, 'x'))), "complete 192.0.2.1");
   EXPECT_EQ(read(binary(0x21, 0x11, ipv4 + std::string(4069, 'x'))), "wrong") << "4,097 bytes";

@@ -48,13 +48,17 @@ def test_the_header_names_the_client(sluice, site):
     assert ask(server, TEXT) == 200
     assert ask(server, binary()) == 200
     assert ask(server, binary(family=0x21, addresses=socket.inet_pton(socket.AF_INET6, "2001:db8::9") + bytes(20))) == 200
+    for source in (b"::ffff:192.0.2.10", b"::FFFF:c000:20b", b"0:0:0:0:0:ffff:192.0.2.12"):
+        assert ask(server, b"PROXY TCP6 " + source + b" ::ffff:198.51.100.1 56324 443\r\n") == 200
+    assert ask(server, binary(family=0x21, addresses=socket.inet_pton(socket.AF_INET6, "::ffff:192.0.2.13") + bytes(20))) == 200
     assert ask(server, binary(command=0)) == 200, "a health check"
     assert ask(server, b"PROXY UNKNOWN\r\n") == 200
     assert ask(server, b"", source=OTHER) == 200
     done = subprocess.run(["curl", "-s", "--haproxy-protocol", "--interface", PROXY, "--http2-prior-knowledge",
                            f"http://127.0.0.1:{server.port}/page"], capture_output=True, timeout=60, check=True)
     assert done.stdout == b"page"
-    wait_until(lambda: logged(server) == ["192.0.2.7", "192.0.2.8", "2001:db8::9", PROXY, PROXY, OTHER, PROXY])
+    wait_until(lambda: logged(server) == ["192.0.2.7", "192.0.2.8", "2001:db8::9",
+                                       *(f"192.0.2.{n}" for n in range(10, 14)), PROXY, PROXY, OTHER, PROXY])
 
 
 def test_who_begins_otherwise_is_not_answered(sluice, site):

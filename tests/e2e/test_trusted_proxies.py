@@ -59,6 +59,43 @@ def test_another_field_may_name_the_client(sluice):
         wait_until(lambda: logged(server) == ["1.2.3.4", PROXY, OTHER])
 
 
+MAPPED = ("192.0.2.{}", "::ffff:192.0.2.{}", "::FFFF:192.0.2.{}", "0:0:0:0:0:ffff:192.0.2.{}", "::ffff:c000:2{:02x}",
+          "[::ffff:192.0.2.{}]:80")
+
+
+@pytest.mark.parametrize("version", ["1.1", "2"])
+def test_a_mapped_address_is_the_ipv4_address(sluice, version):
+    policies = """
+[policy.rate]
+type = "rate-limit"
+rate = "6/h"
+[policy.ip]
+type = "ip"
+deny = ["192.0.2.9"]
+[policy.says]
+type = "headers"
+request.set = { X-Real-IP = "{client.ip}" }
+"""
+    with Upstream(echo) as back:
+        server = sluice(gateway(back.url, route='use = ["ip", "rate", "says"]', more=policies),
+                        server=f'cores = 1\naccess_log = "stdout"\ntrusted_proxies = ["{PROXY}"]')
+        curl = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--interface", PROXY]
+        if version == "2":
+            curl.append("--http2-prior-knowledge")
+
+        def status(form, number):
+            command = [*curl, "-H", f"X-Forwarded-For: {form.format(number)}", f"http://127.0.0.1:{server.port}/"]
+            return int(subprocess.run(command, check=True, timeout=60, capture_output=True).stdout)
+
+        assert [status(form, 7) for form in MAPPED] == [200] * 6
+        assert [status(form, 7) for form in MAPPED] == [429] * 6
+        assert [status(form, 8) for form in MAPPED] == [200] * 6, "another client"
+        assert [status(form, 9) for form in MAPPED] == [403] * 6
+        assert {dict(request[2])["x-real-ip"] for request in back.requests} == {"192.0.2.7", "192.0.2.8"}
+        expected = ["192.0.2.7"] * 12 + ["192.0.2.8"] * 6 + ["192.0.2.9"] * 6
+        wait_until(lambda: logged(server) == expected)
+
+
 @pytest.mark.parametrize("keys, what", [('client_header = "X-Real-IP"', 'needs "trusted_proxies"'),
                                         ('trusted_proxies = ["unix:"]\nclient_header = "forwarded"', "Forwarded (RFC 7239) is not read"),
                                         ('trusted_proxies = ["unix:"]\nclient_header = "X Y"', "must be the name of a header field")])

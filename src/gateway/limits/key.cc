@@ -60,8 +60,6 @@ std::vector<std::string> header_names(const std::vector<std::string>& per) {
 
 std::string_view client_of(std::string_view peer, std::array<char, 16>& room) {
   if (!peer.contains(':')) return peer;  // IPv4, or a unix socket
-  constexpr std::string_view mapped = "::ffff:";
-  if (peer.starts_with(mapped) && peer.contains('.')) return peer.substr(mapped.size());
   std::array<char, INET6_ADDRSTRLEN> text;
   const std::size_t size = std::min(peer.find('%'), peer.size());  // the interface name follows '%'
   if (size >= text.size()) return peer;

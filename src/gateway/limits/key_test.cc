@@ -14,7 +14,6 @@ std::string client(std::string_view peer) {
 
 TEST(Client, IsAnAddressOrANetworkOfIpv6) {
   EXPECT_EQ(client("192.0.2.7"), "192.0.2.7");
-  EXPECT_EQ(client("::ffff:192.0.2.7"), client("192.0.2.7"));
   EXPECT_NE(client("192.0.2.7"), client("192.0.2.8"));
   EXPECT_EQ(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
   EXPECT_EQ(client("2001:db8:1:2::1").size(), 8u);

@@ -112,10 +112,11 @@ TEST(ForwardedRequest, GoesOnWithWhatATrustedProxySays) {
   proxies.unix_sockets = true;
   const auto through = [&](std::string fields, std::string_view peer) {
     const std::string received = "GET /a HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n";
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     http::h1::RequestParser parser(request);
     EXPECT_EQ(parser.parse(received).state, http::h1::Parsed::State::done);
-    http::set_client(request, peer, false, &proxies);
+    http::set_client(exchange, peer, false, &proxies);
     ForwardedRequest forwarded;
     Buffer out;
     EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
@@ -141,14 +142,15 @@ TEST(ForwardedRequest, LeavesOutTheFieldThatNamesTheClientUnlessAProxySentIt) {
   EXPECT_TRUE(proxies.addresses.add("10.0.0.1"));
   proxies.addresses.seal();
   const auto from = [&](std::string_view peer) {
-    http::Request request;
+    http::Exchange exchange;
+    http::Request& request = exchange.request;
     http::h1::RequestParser parser(request);
     EXPECT_EQ(parser
                   .parse("GET /a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\ncf-connecting-ip: 1.2.3.4\r\n"
                          "CF_Connecting-IP: 6.6.6.6\r\n\r\n")
                   .state,
               http::h1::Parsed::State::done);
-    http::set_client(request, peer, false, &proxies);
+    http::set_client(exchange, peer, false, &proxies);
     ForwardedRequest forwarded;
     Buffer out;
     EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.client_field = proxies.client_field})));

@@ -310,7 +310,7 @@ core::Task<void> Connection::run_http2() {
 
 Exchange& Connection::present_request() {
   Request& request = work_->exchange.request;
-  set_client(request, peer_, secure(), server_.options.trusted_proxies.get());
+  set_client(work_->exchange, peer_, secure(), server_.options.trusted_proxies.get());
   request.certificate = secure() ? stream_.tls()->peer_certificate() : nullptr;
   request.upgrade = work_->parser.body().kind == BodyFraming::Kind::none ? work_->parser.upgrade() : std::string_view{};
   request.interim = request.version == Version::http11 ? this : nullptr;

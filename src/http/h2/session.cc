@@ -534,7 +534,7 @@ void Session::start(Stream& stream) {
   const bool has_body = !stream.client_done || !stream.arrived.empty() || !stream.trailer_fields.empty();
   request.body = has_body && !stream.head.is_extended_connect() ? &stream : nullptr;
   request.interim = &stream;
-  set_client(request, peer_, secure_, options().trusted_proxies.get());
+  set_client(stream.exchange, peer_, secure_, options().trusted_proxies.get());
   request.certificate = certificate_;
   try {
     core::Async<Response> answer = engine_.dispatcher.handle(stream.exchange);
