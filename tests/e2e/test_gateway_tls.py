@@ -280,3 +280,13 @@ def test_probes_reach_the_server_as_requests_do(sluice, tmp_path, authority, loc
         wait_until(lambda: probes("passed") >= 2)
         assert probes("failed") == 0
         assert hosts[0] == ("localhost" if unix else f"localhost:{back.port}")
+
+
+def test_a_probe_has_the_name_of_the_certificate(sluice, authority, localhost):
+    with Upstream(echo, tls=speaks(localhost)) as back:
+        address = f"https://127.0.0.1:{back.port}"
+        keys = tls(ca=authority.ca, name="localhost") + '\nhealth = { path = "/healthz", every = "10ms" }'
+        server = sluice(gateway(address, upstream=keys))
+        wait_until(lambda: server.sample(
+            f'sluice_upstream_probes_total{{upstream="back",server="{address}",result="passed"}}'))
+        assert {dict(request[2])["host"] for request in back.requests} == {"localhost"}

@@ -282,6 +282,49 @@ def test_active_probes(sluice):
         wait_until(lambda: server.get("/").body == b"a")
 
 
+def probed(keys):
+    return f'health = {{ path = "/healthz", every = "20ms", rise = 1, fall = 1{keys} }}\neject = {{ for = "100ms" }}\n'
+
+
+def test_a_probe_is_a_request_as_the_application_wants_it(sluice):
+    """The application knows its own host only, and answers 200 for everything that it finds."""
+    def answer(request, _):
+        method, target, fields, _ = request
+        if target != "/healthz":
+            return response(b"a")
+        if method != "GET" or dict(fields).get("host") != "app.example" or dict(fields).get("x-probe") != "yes":
+            return response(b"ok", status="400 Bad Request")
+        return response(b"database: " + state_of[0])
+
+    state_of = [b"down"]
+    with Upstream(answer) as other, Upstream(answer) as back:
+        keys = f', host = "app.example", fields = {{ X-Probe = "yes" }}, body = "database: up", port = {other.port}'
+        server = sluice(gateway(back.url, upstream=probed(keys)))
+        wait_until(lambda: state(server, back.port) == "ejected")
+        assert 'probes failed: its answer does not contain "database: up"' in server.log
+        state_of[0] = b"up"
+        wait_until(lambda: server.get("/").body == b"a")
+        assert other.requests and {request[1] for request in back.requests} == {"/"}
+    with Upstream(lambda request, _: response(b"") if request[0] == "HEAD" else None) as back:
+        server = sluice(gateway(back.url, upstream=probed(', method = "HEAD"')))
+        wait_until(lambda: passed_probes(server, back))
+        assert {request[0] for request in back.requests} == {"HEAD"}
+
+
+def passed_probes(server, back):
+    return server.sample(f'sluice_upstream_probes_total{{upstream="back",server="{back.name}",result="passed"}}')
+
+
+@pytest.mark.parametrize("route, host", [('host = "app.example"', "app.example"),
+                                         ('host = "app.example"\npreserve_host = false', None),
+                                         ('host = "*.app.example"', None), ("", None)])
+def test_a_probe_has_the_host_of_the_requests(sluice, route, host):
+    with Upstream(lambda *_: response(b"")) as back:
+        server = sluice(gateway(back.url, upstream=probed(""), route=route))
+        wait_until(lambda: passed_probes(server, back))
+        assert {dict(request[2])["host"] for request in back.requests} == {host or f"127.0.0.1:{back.port}"}
+
+
 def test_probes_that_only_connect(sluice):
     port = free_port()
     with named("b") as b:

@@ -49,6 +49,37 @@ void check_upstream_tls(const Checks& checks, const gateway::UpstreamOptions& up
   }
 }
 
+void check_health(const Checks& checks, const gateway::UpstreamOptions& upstream,
+                  const gateway::HealthOptions& health) {
+  for (const auto& [name, value] : health.fields) {
+    const auto is = [&](const char* other) { return http::same_name(name.value, other); };
+    if (!http::is_token(name.value)) {
+      checks.complain(name.position, "this is no name of a header field");
+    } else if (is("host")) {
+      checks.complain(name.position, "the host of probes has a key of its own: host = \"...\"");
+    } else if (is("content-length") || is("transfer-encoding") || is("connection") || is("te") || is("upgrade")) {
+      checks.complain(name.position, fmt::format("{} is not set here", name.value));
+    }
+    checks.check_field_value(value);
+  }
+  const auto needs_path = [&](Position position, const char* key) {
+    if (health.path.empty() && position.line != 0) {
+      checks.complain(position, fmt::format("\"{}\" needs \"path\": without it, probes only connect", key));
+    }
+  };
+  needs_path(health.host.position, "host");
+  needs_path(health.method.position, "method");
+  needs_path(health.body.position, "body");
+  if (!health.fields.empty()) needs_path(health.fields.front().name.position, "fields");
+  if (health.method.value == "HEAD" && !health.body.value.empty()) {
+    checks.complain(health.body.position, "an answer to HEAD has no body");
+  }
+  if (health.port.value == 0) return;
+  for (const auto& server : upstream.servers) {
+    if (server.url.value.starts_with("unix:")) checks.complain(health.port.position, "a unix socket has no port");
+  }
+}
+
 }  // namespace
 
 void check_upstreams(const Checks& checks) {
@@ -68,6 +99,7 @@ void check_upstreams(const Checks& checks) {
     }
     if (upstream.tls) check_upstream_tls(checks, upstream, *upstream.tls);
     check_balance(checks, upstream);
+    if (upstream.health) check_health(checks, upstream, *upstream.health);
     if (!upstream.retry_on.value.empty() && upstream.retries.tries == 0) {
       checks.complain(upstream.retry_on.position, "\"retry_on\" is for \"retries\" above 0");
     }

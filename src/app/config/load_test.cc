@@ -726,7 +726,18 @@ hash = "cookie.session"
 retries = { tries = 2, budget = "5%", at_least = 0 }
 retry_on = "503"
 eject = { after = 3, for = "1s", longest = "1m", at_most = "25%", status = "500-599", slow_start = "0s" }
-health = { path = "/healthz?a=b", every = "1s", timeout = "100ms", status = "204", rise = 1, fall = 2 }
+[upstream.health]
+path = "/healthz?a=b"
+host = "app.example:8080"
+fields = { X-Probe = "1" }
+method = "OPTIONS"
+every = "1s"
+timeout = "100ms"
+status = "204"
+body = "all is well"
+port = 8081
+rise = 1
+fall = 2
 [[route]]
 path = "/a"
 upstream = "back"
@@ -749,6 +760,12 @@ upstream = "back"
   EXPECT_EQ(upstream.eject.slow_start, 0s);
   ASSERT_TRUE(upstream.health);
   EXPECT_EQ(upstream.health->path, "/healthz?a=b");
+  EXPECT_EQ(upstream.health->host.value, "app.example:8080");
+  ASSERT_EQ(upstream.health->fields.size(), 1u);
+  EXPECT_EQ(upstream.health->fields[0].value.value, "1");
+  EXPECT_EQ(upstream.health->method.value, "OPTIONS");
+  EXPECT_EQ(upstream.health->body.value, "all is well");
+  EXPECT_EQ(upstream.health->port.value, 8081u);
   EXPECT_EQ(upstream.health->every, 1s);
   EXPECT_EQ(upstream.health->timeout, 100ms);
   EXPECT_EQ(upstream.health->status, "204");
@@ -794,6 +811,16 @@ TEST(Errors, Balance) {
   EXPECT_NE(upstream("health = { status = \"199\" }\n"), "");
   EXPECT_NE(upstream("health = { path = \"healthz\" }\n"), "");
   EXPECT_NE(upstream("health = { path = \"/a b\" }\n"), "");
+  for (const char* wrong :
+       {"host = \"a b\"", "host = \"http://a\"", "method = \"POST\"", "port = 0", "port = 65536",
+        "fields = { \"a b\" = \"1\" }", "fields = { host = \"a\" }", "fields = { TE = \"trailers\" }",
+        "fields = { A = \"a\\nb\" }", "method = \"HEAD\", body = \"a\""}) {
+    EXPECT_NE(upstream("health = { path = \"/\", " + std::string(wrong) + " }\n"), "") << wrong;
+  }
+  for (const char* key : {"host", "method", "body", "fields"}) {
+    const std::string value = std::string(key) == "fields" ? "{ A = \"b\" }" : "\"GET\"";
+    EXPECT_TRUE(upstream("health = { " + std::string(key) + " = " + value + " }\n").contains("needs \"path\"")) << key;
+  }
   EXPECT_EQ(upstream("retries = 10\n"), "");
   EXPECT_EQ(upstream("retries = 11\n"), "4:11 upstream.retries.tries must be at most 10\n");
   EXPECT_EQ(upstream("retries = { budget = \"120%\" }\n"),

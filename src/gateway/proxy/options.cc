@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "http/fields.h"
+#include "http/target.h"
 
 namespace sluice::gateway {
 namespace {
@@ -65,6 +66,15 @@ std::string HealthOptions::check_status(std::string_view text) {
 std::string HealthOptions::check_path(std::string_view text) {
   const bool is_plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f && c != '#'; });
   return text.empty() || (text.starts_with('/') && is_plain) ? std::string() : "must be a path, as \"/healthz\" is";
+}
+
+std::string HealthOptions::check_host(std::string_view text) {
+  const bool is_host = http::is_authority(text, http::PortIs::optional);
+  return is_host ? std::string() : "must be a host, as \"billing.example\" is";
+}
+
+std::string HealthOptions::check_method(std::string_view text) {
+  return text == "GET" || text == "HEAD" || text == "OPTIONS" ? "" : "must be \"GET\", \"HEAD\" or \"OPTIONS\"";
 }
 
 std::string UpstreamOptions::check_hash(std::string_view text) {

@@ -141,25 +141,45 @@ struct EjectOptions {
 // upstream.health
 struct HealthOptions {
   std::string path;
+  Located<std::string> host;
+  std::vector<Named<Located<std::string>>> fields;
+  Located<std::string> method{"GET"};
   Duration every = 5s;
   Duration timeout = 2s;
   std::string status = "200-399";
+  Located<std::string> body;
+  Located<std::uint32_t> port;
   std::uint32_t rise = 2;
   std::uint32_t fall = 3;
 
   static std::string check_path(std::string_view text);
+  static std::string check_host(std::string_view text);
+  static std::string check_method(std::string_view text);
   static std::string check_status(std::string_view text);
 
   template <class Visitor>
   static void declare(Visitor& v) {
     using Self = HealthOptions;
-    v.field("path", &Self::path, "The target of each probe, a GET. Without it, a probe only connects to the server.",
+    v.field("path", &Self::path, "The target of each probe. Without it, a probe only connects to the server.",
             {.check = check_path});
+    v.field("host", &Self::host,
+            "The `Host` of each probe. Without it, the `host` of the first [[route]] to the upstream that has one, "
+            "unless it has `preserve_host = false` or is for several hosts; otherwise `tls.name` for `https://`, and "
+            "the host of the server's URL.",
+            {.check = check_host});
+    v.field("fields", &Self::fields, "Further header fields of each probe, such as `{ X-Probe = \"1\" }`.",
+            {.max = 64});
+    v.field("method", &Self::method, "The method of each probe: `GET`, `HEAD` or `OPTIONS`.", {.check = check_method});
     v.field("every", &Self::every, "How often each server is probed. Only one core probes it.",
             {.min = 10ms, .max = 24h});
     v.field("timeout", &Self::timeout,
-            "How long a probe may take, from connecting to the end of the response's header.", {.min = 1ms, .max = 1h});
+            "How long a probe may take, from connecting to the end of the response's header, or with `body` until the "
+            "text has come.",
+            {.min = 1ms, .max = 1h});
     v.field("status", &Self::status, "The statuses that pass the probe: `200-399`, `204`.", {.check = check_status});
+    v.field("body", &Self::body, "A text that the first 64KiB of the response's body must contain to pass the probe.");
+    v.field("port", &Self::port, "The port that is probed, instead of the one that gets the requests.",
+            {.min = 1, .max = 65535});
     v.field("rise", &Self::rise, "How many probes in a row an ejected server must pass before it gets requests again.",
             {.min = 1, .max = 1000});
     v.field("fall", &Self::fall, "How many probes in a row a server must fail before it is ejected.",

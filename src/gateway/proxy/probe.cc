@@ -12,6 +12,8 @@ namespace {
 using core::Task;
 using http::client::Pool;
 
+constexpr std::size_t most_body = 64 * 1024;  // bytes that are searched
+
 http::client::PoolOptions probing(http::client::PoolOptions options, Duration timeout) {
   options.connection.write_timeout = options.connection.head_timeout = timeout;
   options.connect_timeout = timeout;
@@ -30,6 +32,7 @@ Probe::Probe(core::Reactor& reactor, core::Mailbox& mailbox, net::Resolver* reso
       told_(std::move(told)),
       pool_(reactor, mailbox, resolver, std::move(origin), probing(std::move(pool), options.timeout)),
       asked_(reactor) {
+  for (const auto& field : options_.fields) fields_.push_back({field.name.value, field.value.value});
   running_.spawn(run());
 }
 
@@ -69,14 +72,27 @@ Task<void> Probe::find_fault() {
   } else if (options_.path.empty()) {
     fault_.clear();
   } else {
-    const auto head = co_await (*lease)->ask({.target = options_.path, .host = host_}, nullptr);
+    const auto head = co_await (*lease)->ask(
+        {.method = options_.method.value, .target = options_.path, .host = host_, .fields = fields_}, nullptr);
     if (!head) {
       fault_ = "it gave no response: " + head.error().text();
     } else if (!wanted_.contains((*head)->status)) {
       fault_ = "it answered " + std::to_string((*head)->status);
+    } else if (!options_.body.value.empty() && !co_await has_text(**lease)) {
+      fault_ = "its answer does not contain \"" + options_.body.value + "\"";
     } else {
       fault_.clear();
     }
+  }
+}
+
+Task<bool> Probe::has_text(http::client::Connection& connection) const {
+  using Progress = http::BodySource::Progress;
+  Buffer body;
+  for (;;) {
+    const auto progress = co_await connection.read(body);
+    if (body.view().substr(0, most_body).contains(options_.body.value)) co_return true;
+    if (!progress || *progress == Progress::done || body.size() >= most_body) co_return false;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/alarm.h"
 #include "core/mailbox.h"
@@ -37,11 +38,14 @@ class Probe {
   [[nodiscard]] core::Task<void> run();
   [[nodiscard]] core::Task<void> ask();
   [[nodiscard]] core::Task<void> find_fault();
+  // Returns whether the body of the response contains the text that it must contain.
+  [[nodiscard]] core::Task<bool> has_text(http::client::Connection& connection) const;
 
   core::Reactor& reactor_;
   const HealthOptions options_;
   const StatusRange wanted_;
   const std::string host_;
+  std::vector<http::Field> fields_;  // those of options_
   const Told told_;
   http::client::Pool pool_;
   core::Alarm asked_;

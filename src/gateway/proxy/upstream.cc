@@ -121,6 +121,18 @@ std::string host_of(const Origin& origin) {
   return host;
 }
 
+// The Host of probes.
+std::string probed_host(const UpstreamOptions& options, const SharedUpstream::Server& server) {
+  if (!options.health->host.value.empty()) return options.health->host.value;
+  const bool has_tls_name = server.origin.secure && options.tls && !options.tls->name.value.empty();
+  return has_tls_name ? options.tls->name.value : server.host;
+}
+
+Origin probed_origin(const HealthOptions& health, Origin origin) {
+  if (health.port.value != 0) origin.port = static_cast<std::uint16_t>(health.port.value);
+  return origin;
+}
+
 }  // namespace
 
 // ---- The part that all cores share ----
@@ -313,8 +325,8 @@ void Upstream::arrange() {
       Server& server = *servers_[i];
       if (server.probe) continue;
       const SharedUpstream::Server& options = wanted[i].server;
-      server.probe.emplace(reactor_, mailbox_, shared_->resolver, options.origin, pool_options(*shared_, options),
-                           *health, server.host,
+      server.probe.emplace(reactor_, mailbox_, shared_->resolver, probed_origin(*health, options.origin),
+                           pool_options(*shared_, options), *health, probed_host(shared_->options, options),
                            [this, &server](std::string_view fault) { hear_probe(server, fault); });
     }
   }
