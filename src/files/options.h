@@ -15,6 +15,7 @@ struct FilesOptions {
   Located<std::string> host;
   Located<std::string> root;  // after loading: relative to the working directory
   std::vector<std::string> index = {"index.html"};
+  bool dotfiles = false;
   bool listing = false;
   std::optional<Located<std::string>> fallback;
   bool precompressed = false;
@@ -47,6 +48,9 @@ struct FilesOptions {
     v.field("index", &FilesOptions::index,
             "The files that answer for a folder; the first one that exists is used. `[]`: none.",
             {.check = check_name});
+    v.field("dotfiles", &FilesOptions::dotfiles,
+            "Whether files and folders with a name that begins with a dot are served. `false`: they answer 404, except "
+            "for the folder `.well-known` of the root.");
     v.field("listing", &FilesOptions::listing,
             "Whether a folder without an index file answers with a list of its contents, as a page or, if Accept "
             "asks for it, as JSON. Names that begin with a dot are not listed. `false`: such a folder answers 404.");

@@ -21,6 +21,13 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
+// Whether a name in the path begins with a dot. Sites keep their certificates' proofs and the like in .well-known (RFC
+// 8615).
+bool is_hidden(std::string_view path) {
+  if (is_below(path, ".well-known")) path.remove_prefix(1);
+  return path.starts_with('.') || path.contains("/.");
+}
+
 bool is_folder_path(std::string_view path) { return path.empty() || path.ends_with('/'); }
 
 // Whether the fallback is used depends on Accept, so its answer varies by Accept.
@@ -58,6 +65,7 @@ StaticFiles::StaticFiles(const FilesOptions& options, core::Reactor& reactor, co
       index_(options.index),
       fallback_(options.fallback ? options.fallback->value : std::string{}),
       cache_control_(options.cache_control ? options.cache_control->value : std::string{}),
+      dotfiles_(options.dotfiles),
       lists_(options.listing),
       precompressed_(options.precompressed),
       blobs_(kind == Kind::blobs),
@@ -104,6 +112,7 @@ core::Async<http::Response> StaticFiles::find(http::Request& request, std::strin
                                               const Cache::Entry* known) {
   // NUL occurs in no file name, but in the cache keys of listings.
   if (path.contains('\0')) return http::problem(404, "There is no such file.");
+  if (role == Role::asked && !dotfiles_ && is_hidden(path)) return fall_back(request, path, role, ENOENT);
   cache_.count_miss();
   look_at_root();
   Lookup lookup{.root = root_,

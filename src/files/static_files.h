@@ -83,6 +83,7 @@ class StaticFiles final : public http::Handler {
   const std::string fallback_;  // empty if absent
   std::vector<std::string> api_paths_;
   const std::string cache_control_;  // empty if absent
+  const bool dotfiles_;
   const bool lists_;
   const bool precompressed_;
   const bool blobs_;

@@ -192,6 +192,19 @@ TEST_F(StaticFilesTest, ThereIsNoWayOut) {
   EXPECT_EQ(get(std::string(300, 'x')).status, 404);
 }
 
+TEST_F(StaticFilesTest, NamesThatBeginWithADotAreHidden) {
+  for (const char* path : {"root/.git", "root/.well-known", "root/sub/.well-known"}) fs::create_directory(base / path);
+  const char* hidden[] = {".env", ".git/config", "sub/.x", ".well-known/.x", "sub/.well-known/x", ".well-knownx"};
+  for (const char* path : hidden) write("root/" + std::string(path), "x");
+  write("root/.well-known/x", "x");
+  EXPECT_EQ(get(".well-known/x").status, 200);
+  for (const char* path : hidden) EXPECT_EQ(get(path).status, 404) << path;
+  for (const char* path : {".git", ".git/", "sub/.well-known/"}) EXPECT_EQ(get(path).status, 404) << path;
+  options.dotfiles = true;
+  files.reset();
+  for (const char* path : hidden) EXPECT_EQ(get(path).status, 200) << path;
+}
+
 TEST_F(StaticFilesTest, WhatIsNoFileIsNotThere) {
   ASSERT_EQ(::mkfifo((base / "root/fifo").c_str(), 0600), 0);
   EXPECT_EQ(get("fifo").status, 404) << "and nobody waits for its other end";

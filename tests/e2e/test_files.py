@@ -275,6 +275,24 @@ def test_nothing_outside_the_root_can_be_had(serve, site, tmp_path):
         assert listed == {"big.bin", "hello.txt", "sub"}
 
 
+def test_names_that_begin_with_a_dot(serve, site):
+    for name in (".env", ".git/config", "a/.htpasswd", ".well-known/security.txt", "a/.well-known/x", ".well-known/.x"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text("text")
+    (site / "app.html").write_text("app")
+    server = serve('listing = true\nfallback = "app.html"')
+    assert curl(server, "/.well-known/security.txt")[2] == b"text"
+    for hidden in ("/.env", "/%2Eenv", "/.git/config", "/.git/", "/.git", "/a/.htpasswd", "/a/.well-known/x", "/.well-known/.x",
+                   "//.env", "/a/../.env", "/.", "/.well-known-not"):
+        status, _, body = curl(server, hidden, "-H", "Accept: text/plain")
+        assert status == (200 if hidden == "/." else 404) and body != b"text", hidden
+    assert curl(server, "/.env", "-H", "Accept: text/html")[2] == b"app", "as for any file that does not exist"
+    assert curl(server, "/.env")[0] == 404
+    shown = serve("dotfiles = true")
+    for name in ("/.env", "/.git/config", "/a/.htpasswd", "/.well-known/.x"):
+        assert curl(shown, name)[2] == b"text"
+
+
 def test_devices_are_not_served(serve):
     server = serve(root="/dev")
     for target in ("/zero", "/null", "/tty", "/random"):
