@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -34,6 +35,31 @@ bool write_all(int file, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+// The content of a file.
+struct Lines {
+  std::vector<Revocation> entries;
+  std::int64_t length = 0;  // bytes of the complete lines
+};
+
+std::expected<Lines, std::string> parse_lines(const std::string& path, std::string_view text) {
+  Lines lines;
+  for (std::size_t number = 1;; ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) return lines;  // the rest was not written completely; add() was never answered
+    auto entry = Revocation::parse(text.substr(0, end));
+    if (!entry) return std::unexpected(fmt::format("{}: line {} is not a revocation", path, number));
+    lines.entries.push_back(std::move(*entry));
+    lines.length += static_cast<std::int64_t>(end) + 1;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string text_of(std::span<const Revocation> entries) {
+  std::string lines;
+  for (const Revocation& entry : entries) lines += entry.text() + "\n";
+  return lines;
 }
 
 // Makes a new name in the folder of this file permanent.
@@ -99,15 +125,16 @@ std::expected<std::shared_ptr<Revocations>, std::string> Revocations::read(std::
     return made;
   }
   if (::access(name.c_str(), W_OK) != 0) return failed(name);
-  std::string line;
-  for (std::size_t number = 1; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // a line that was not written completely; add() was never answered
-    auto entry = Revocation::parse(line);
-    if (!entry) return std::unexpected(fmt::format("{}: line {} is not a revocation", name, number));
-    made->length_ += static_cast<std::int64_t>(line.size()) + 1;
-    if (has_effect(*entry, now_s)) made->entries_.push_back(std::move(*entry));
+  std::string text;
+  for (char part[64 * 1024]; file.read(part, sizeof part), file.gcount() != 0;) {
+    text.append(part, static_cast<std::size_t>(file.gcount()));
   }
   if (file.bad()) return failed(name);
+  auto lines = parse_lines(name, text);
+  if (!lines) return std::unexpected(std::move(lines.error()));
+  std::erase_if(lines->entries, [&](const Revocation& entry) { return !has_effect(entry, now_s); });
+  made->entries_ = std::move(lines->entries);
+  made->length_ = lines->length;
   if (made->entries_.size() > most) {
     return std::unexpected(fmt::format("{}: it has more than {} revocations that have not expired", name, most));
   }
@@ -125,6 +152,8 @@ std::size_t Revocations::size() const {
 }
 
 std::expected<void, std::string> Revocations::open() {
+  if (file_ >= 0 && is_current()) return {};
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
   const int file = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return failed(path_);
   const auto refuse = [file](std::unexpected<std::string> why) {
@@ -138,15 +167,22 @@ std::expected<void, std::string> Revocations::open() {
   if (!is_locked || status.st_nlink == 0) {
     return refuse(std::unexpected(path_ + ": another process uses it; each needs a file of its own"));
   }
-  std::string rest(static_cast<std::size_t>(std::max<std::int64_t>(status.st_size - length_, 0)), '\0');
-  const ssize_t read = ::pread(file, rest.data(), rest.size(), length_);
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  const ssize_t read = ::pread(file, text.data(), text.size(), 0);
   if (read < 0) return refuse(failed(path_));
-  if (status.st_size < length_ || rest.contains('\n')) {
-    return refuse(std::unexpected(path_ + ": it has changed since it was read; restart the server"));
-  }
+  text.resize(static_cast<std::size_t>(read));
+  auto lines = parse_lines(path_, text);
+  if (!lines) return refuse(std::unexpected(std::move(lines.error())));
   // Bytes after the last line were not written completely.
-  if (::ftruncate(file, length_) != 0 || !sync_folder_of(path_)) return refuse(failed(path_));
+  if (::ftruncate(file, lines->length) != 0 || !sync_folder_of(path_)) return refuse(failed(path_));
   file_ = file;
+  length_ = lines->length;
+  // Somebody has removed or emptied the file. No revocation is lost by that.
+  if (status.st_size == 0 && !entries_.empty()) return append(text_of(entries_));
+  const std::lock_guard lock(mutex_);
+  entries_ = std::move(lines->entries);
+  ++prunings_;
+  version_.fetch_add(1, std::memory_order_release);
   return {};
 }
 
@@ -169,13 +205,9 @@ std::expected<void, std::string> Revocations::append(std::string_view lines) {
 }
 
 std::expected<void, std::string> Revocations::prune(double now_s) {
-  std::vector<Revocation> kept;
-  std::string lines;
-  for (const Revocation& entry : entries_) {
-    if (!has_effect(entry, now_s)) continue;
-    kept.push_back(entry);
-    lines += entry.text() + "\n";
-  }
+  std::vector<Revocation> kept = entries_;
+  std::erase_if(kept, [&](const Revocation& entry) { return !has_effect(entry, now_s); });
+  const std::string lines = text_of(kept);
   const std::string fresh = path_ + ".new";
   const int file = ::open(fresh.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return failed(fresh);
@@ -197,16 +229,13 @@ std::expected<void, std::string> Revocations::prune(double now_s) {
 
 std::expected<void, std::string> Revocations::hold() {
   const std::lock_guard writing(writing_);
-  return file_ < 0 ? open() : std::expected<void, std::string>();
+  return open();
 }
 
 std::expected<void, std::string> Revocations::add(std::span<const Revocation> added, double now_s) {
   constexpr std::size_t step = 1000;
   const std::lock_guard writing(writing_);
-  if (file_ >= 0 && !is_current()) ::close(std::exchange(file_, -1));
-  if (file_ < 0) {
-    if (auto opened = open(); !opened) return opened;
-  }
+  if (auto opened = open(); !opened) return opened;
   if (entries_.size() + added.size() > std::min(prune_at_, most)) {
     if (auto pruned = prune(now_s); !pruned) return pruned;
     prune_at_ = 2 * entries_.size() + step;
@@ -215,8 +244,7 @@ std::expected<void, std::string> Revocations::add(std::span<const Revocation> ad
     return std::unexpected(fmt::format("{}: there are {} revocations that have not expired, and no more are possible",
                                        path_, entries_.size()));
   }
-  std::string lines;
-  for (const Revocation& entry : added) lines += entry.text() + "\n";
+  const std::string lines = text_of(added);
   // After append() nothing may fail, so the memory is taken before.
   std::vector<Revocation> fresh(added.begin(), added.end());
   if (const std::size_t size = entries_.size() + fresh.size(); size > entries_.capacity()) {

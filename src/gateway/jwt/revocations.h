@@ -46,7 +46,8 @@ class Revocations {
   Revocations(const Revocations&) = delete;
   ~Revocations();
 
-  // Locks the file for add(), and creates it if it does not exist. Fails if another process has it. Blocks.
+  // Locks the file for add(), and creates it if it does not exist. If somebody else has changed it since it was read,
+  // reads it again. Fails if another process has it. Blocks.
   [[nodiscard]] std::expected<void, std::string> hold();
   // Returns after the entries are on disk and every request from now on finds them. The error is for the operator; then
   // none of them are in effect. May be called by any thread, and blocks.
@@ -85,6 +86,7 @@ class Revocations {
  private:
   explicit Revocations(std::string path) : path_(std::move(path)) {}
 
+  // Does nothing if the file is open and current.
   [[nodiscard]] std::expected<void, std::string> open();
   // Whether the open file still has the name, and nobody else has written to it.
   [[nodiscard]] bool is_current() const;
@@ -101,8 +103,8 @@ class Revocations {
   std::size_t prune_at_ = 0;  // number of entries
   // For the copies; held for a short time.
   mutable std::mutex mutex_;
-  std::vector<Revocation> entries_;  // guarded by mutex_; changed only with writing_ as well
-  std::uint64_t prunings_ = 0;
+  std::vector<Revocation> entries_;        // guarded by mutex_; changed only with writing_ as well
+  std::uint64_t prunings_ = 0;             // times that entries have been removed
   std::atomic<std::uint64_t> version_{0};  // changes after `entries_` has changed
 };
 

@@ -151,11 +151,38 @@ TEST_F(RevocationsTest, OnlyOneMayWrite) {
             path_.string() + ": another process uses it; each needs a file of its own");
 }
 
-TEST_F(RevocationsTest, AFileThatAnotherHasChangedIsNotOverwritten) {
+TEST_F(RevocationsTest, AFileThatAnotherHasChangedIsReadAgain) {
+  write("{\"jti\":\"x\"}\n");
   const auto all = read().value();
-  write("{\"jti\":\"a\"}\n");
-  EXPECT_EQ(all->add(std::vector<Revocation>{{.id = "b"}}, now).error(),
-            path_.string() + ": it has changed since it was read; restart the server");
+  Revocations::View view(all);
+  EXPECT_TRUE(view.has(*claims(R"({"jti":"x"})")));
+  write("{\"jti\":\"a\"}\n{\"sub\":\"ada\",\"before\":1800000000}\n");
+  ASSERT_TRUE(all->add(std::vector<Revocation>{{.id = "b"}}, now));
+  EXPECT_EQ(text(), "{\"jti\":\"a\"}\n{\"sub\":\"ada\",\"before\":1800000000}\n{\"jti\":\"b\"}\n");
+  std::filesystem::rename(path_, folder_ / "before");
+  write("{\"jti\":\"c\"}\n");
+  ASSERT_TRUE(all->hold());
+  EXPECT_TRUE(view.has(*claims(R"({"jti":"c"})")));
+  for (const char* gone : {"x", "a", "b"})
+    EXPECT_FALSE(view.has(*claims("{\"jti\":\"" + std::string(gone) + "\"}"))) << gone;
+  write("x\n");
+  EXPECT_EQ(all->hold().error(), path_.string() + ": line 1 is not a revocation");
+  EXPECT_TRUE(view.has(*claims(R"({"jti":"c"})"))) << "as before";
+}
+
+TEST_F(RevocationsTest, AFileThatIsGoneIsWrittenAgain) {
+  const auto all = read().value();
+  ASSERT_TRUE(all->add(std::vector<Revocation>{{.id = "a"}}, now));
+  for (const bool is_removed : {true, false}) {
+    if (is_removed) {
+      std::filesystem::remove(path_);
+    } else {
+      write("");
+    }
+    ASSERT_TRUE(all->hold());
+    EXPECT_EQ(text(), "{\"jti\":\"a\"}\n");
+  }
+  EXPECT_TRUE(Revocations::View(all).has(*claims(R"({"jti":"a"})")));
   EXPECT_EQ(text(), "{\"jti\":\"a\"}\n");
 }
 
