@@ -16,10 +16,11 @@
 
 namespace sluice::gateway {
 
-// CGI, WSGI and Rack do not distinguish X_User from X-User.
+// Whether a server could take one field name for the other. CGI, WSGI and Rack replace `-` by `_`, and PHP replaces
+// every character that is neither a letter nor a digit, so that X_User and X.User become X-User.
 [[nodiscard]] inline bool is_read_as(std::string_view name, std::string_view other) {
   return std::ranges::equal(name, other, [](char a, char b) {
-    const auto normal = [](char c) { return c == '_' ? '-' : to_lower(c); };
+    const auto normal = [](char c) { return is_letter(c) || is_digit(c) ? to_lower(c) : '-'; };
     return normal(a) == normal(b);
   });
 }

@@ -43,7 +43,8 @@ def test_a_request_and_its_response_pass(sluice):
         server = sluice(gateway(back.url))
         with server.connect() as client:
             answer = client.call("POST", "/a/b?c=%2F", b"hello", "X-A: 1", "Connection: X-B", "X-B: 2",
-                                 "X-Forwarded-For: 6.6.6.6")
+                                 "X-Forwarded-For: 6.6.6.6", "X.Real.IP: 6.6.6.6", "X.Forwarded.Prefix: /b",
+                                 "Transfer.Encoding: chunked", "X~Forwarded~Host: b")
             assert answer.status == 200 and answer.get("x-back") == "yes"
             assert [value for name, value in answer.fields if name == "set-cookie"] == ["a=b", "c=d"]
             first, fields, digest = said(answer)

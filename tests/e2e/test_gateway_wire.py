@@ -193,7 +193,7 @@ def test_two_routes_for_one_unknown_method_are_refused(tmp_path):
 
 SENT = [("x-sum", "7"), ("x-more", "a b"), ("host", "evil"), ("authorization", "a"), ("content-length", "3"), ("content-type", "a"),
         ("x-forwarded-for", "1.1.1.1"), ("x_forwarded_host", "a"), ("cookie", "a=b"), ("if-match", "a"), ("x_set", "evil"), ("range", "a"),
-        ("content_encoding", "gzip"), ("trailer", "a")]
+        ("content_encoding", "gzip"), ("trailer", "a"), ("x.set", "evil"), ("x.real.ip", "a"), ("x.forwarded~for", "a")]
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])

@@ -609,11 +609,11 @@ def test_a_token_in_a_field_of_its_own(passed_on):
     token = SECRET.token()
     server, back = passed_on(where='from = ["header.X-Token"]\n')
     kept, seen = passed_on(where='from = ["header.X-Token", "cookie.t"]\npass = true\n')
-    assert server.get("/a", f"X-Token: {token}", "X_Token: root", "Authorization: Basic YTpi").status == 200
+    assert server.get("/a", f"X-Token: {token}", "X_Token: root", "X.Token: root", "Authorization: Basic YTpi").status == 200
     assert server.get("/a", bearer(token)).status == 401
     assert server.get("/a", f"X-Token: Bearer {token}").status == 401
     fields = dict(back.requests[0][2])
-    assert not {"x-token", "x_token"} & fields.keys() and fields["authorization"] == "Basic YTpi"
+    assert not {"x-token", "x_token", "x.token"} & fields.keys() and fields["authorization"] == "Basic YTpi"
     assert kept.get("/a", f"X-Token: {token}", "X_Token: root", f"Cookie: t={token}").status == 200
     fields = dict(seen.requests[0][2])
     assert fields["x-token"] == token and "x_token" not in fields and fields["cookie"] == f"t={token}"

@@ -167,7 +167,7 @@ pass = {str(passes).lower()}
 keys.acme = "{KEY}"
 """)
         with server.connect() as client:
-            others = ("X_API_Key: root", "x-api_key: root", "X-API-Keys: a")
+            others = ("X_API_Key: root", "x-api_key: root", "X.API.Key: root", "X-API-Keys: a")
             for fields, left in [((f"X-API-Key: {KEY}",), {"x-api-key": KEY} if passes else {}), ((), {})]:
                 got = said(client.get("/a", *fields, *others))[1]
                 assert {name: value for name, value in got.items() if "api" in name} == {**left, "x-api-keys": "a"}
@@ -590,7 +590,8 @@ response.set = { X-Rest = "{path.rest}" }
 """)
         with server.connect() as client:
             for path, rest in (("/back/acme/a/b%2fc", "a/b/c"), ("/back/acme/%C3%A4?q", "ä"), ("/back/acme/", "")):
-                answer = client.get(path, "X-Rest: root", "X_Rest: root")
+                answer = client.get(path, "X-Rest: root", "X_Rest: root", "X.Rest: root", "x!rest: root")
+                assert [name for name in said(answer)[1] if "rest" in name] == ["x-rest"]
                 assert said(answer)[1]["x-rest"].encode("latin-1").decode() == f"<{rest}>"
                 assert (answer.get("x-rest") or "").encode("latin-1").decode() == rest
             assert client.get("/one/two").get("x-rest") == "one/two"

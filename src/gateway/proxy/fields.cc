@@ -1,7 +1,6 @@
 #include "gateway/proxy/fields.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/ascii.h"
@@ -25,59 +24,40 @@ using Kind = http::h1::BodyFraming::Kind;
 bool is_of_connection(std::string_view name) {
   switch (name.size()) {
     case 2:
-      return same_name(name, "te");
+      return is_read_as(name, "te");
     case 7:
-      return same_name(name, "upgrade");
+      return is_read_as(name, "upgrade");
     case 10:
-      return same_name(name, "connection") || same_name(name, "keep-alive");
+      return is_read_as(name, "connection") || is_read_as(name, "keep-alive");
     case 14:
-      return same_name(name, "http2-settings");
+      return is_read_as(name, "http2-settings");
     case 16:
-      return same_name(name, "proxy-connection");
+      return is_read_as(name, "proxy-connection");
     case 17:
-      return same_name(name, "transfer-encoding");
+      return is_read_as(name, "transfer-encoding");
     default:
       return false;
   }
 }
 
-// Fields that a client must not send to a server that trusts us, and fields that we set ourselves.
-bool is_ours(std::string_view name) {
+// Whether a client must not send the field to a server that trusts us, or we set it ourselves.
+bool is_said_by_us(std::string_view name) {
   switch (name.size()) {
     case 4:
-      return same_name(name, "host");
+      return is_read_as(name, "host");
     case 5:
-      return same_name(name, "proxy");  // CGI programs read it as HTTP_PROXY
+      return is_read_as(name, "proxy");  // CGI programs read it as HTTP_PROXY
     case 6:
-      return same_name(name, "expect");
+      return is_read_as(name, "expect");
     case 9:
-      return same_name(name, "forwarded") || same_name(name, "x-real-ip");
-    case 14:
-      return same_name(name, "content-length");
+      return is_read_as(name, "forwarded") || is_read_as(name, "x-real-ip");
     default:
-      return false;
+      return is_read_as(name.substr(0, 12), "x-forwarded-") || is_read_as(name, "content-length");
   }
 }
 
+// Whether this is one of the fields with which a trusted proxy describes the client.
 bool is_forwarded(std::string_view name) { return name.size() >= 12 && same_name(name.substr(0, 12), "x-forwarded-"); }
-
-// CGI, WSGI and Rack do not distinguish X_Forwarded_For from X-Forwarded-For, so both are treated alike.
-bool imitates_ours(std::string_view name) {
-  if (!name.contains('_')) return false;
-  std::array<char, 32> dashed{};  // longer than all names of is_ours(); of longer names only the prefix matters
-  const std::string_view start = name.substr(0, dashed.size());
-  std::ranges::replace_copy(start, dashed.data(), '_', '-');
-  const std::string_view read(dashed.data(), start.size());
-  return is_of_connection(read) || is_ours(read) || is_forwarded(read);
-}
-
-// Whether CGI, WSGI and Rack read both names alike.
-bool reads_alike(std::string_view a, std::string_view b) {
-  const auto letter = [](char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::ranges::equal(a, b, {}, letter, letter);
-}
-
-bool is_said_by_us(std::string_view name) { return is_ours(name) || is_forwarded(name) || imitates_ours(name); }
 
 // Fields of requests that must not come as trailers.
 bool is_for_heads_only(std::string_view name) {
@@ -268,7 +248,7 @@ void ForwardedRequest::add_fields(const http::Request& request, std::string_view
     if (is_said_by_us(field.name)) continue;
     if (!named_.empty() && is_named(named_, field.name)) [[unlikely]]
       continue;
-    if (!client_field.empty() && reads_alike(field.name, client_field)) [[unlikely]] {
+    if (!client_field.empty() && is_read_as(field.name, client_field)) [[unlikely]] {
       if (!request.from_proxy || !same_name(field.name, client_field)) continue;
     }
     fields_.push_back(field);

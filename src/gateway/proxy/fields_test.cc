@@ -58,10 +58,11 @@ TEST(ForwardedRequest, SaysWhomItComesFrom) {
   EXPECT_EQ(forward("GET /a HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\nx-forwarded-host: b\r\n"
                     "X-Forwarded-Port: 1\r\nForwarded: for=6.6.6.6\r\n\r\n"),
             forward("GET /a HTTP/1.1\r\nHost: a\r\n\r\n"));
-  // The same holds for names with underscores, which CGI, WSGI and Rack do not distinguish.
+  // The same holds for names that a server could take for these.
   EXPECT_EQ(
       forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 6.6.6.6\r\nx-forwarded_proto: https\r\n"
               "X_FORWARDED_Some_Name_That_Is_Longer_Than_All_Others: 1\r\nX-Real-IP: 6.6.6.6\r\nX_Real-IP: 6.6.6.6\r\n"
+              "X.Real.IP: 6.6.6.6\r\nX.Forwarded-Prefix: /a\r\nX~Forwarded!Host: b\r\nTransfer|Encoding: chunked\r\n"
               "Content_Length: 7\r\nTransfer_Encoding: chunked\r\nX_Own: 1\r\nHost_: 2\r\nX_Real_IP_: 3\r\n\r\n"),
       forward("GET /a HTTP/1.1\r\nHost: a\r\nX_Own: 1\r\nHost_: 2\r\nX_Real_IP_: 3\r\n\r\n"));
 }
@@ -354,7 +355,8 @@ TEST(ForwardRequestTrailers, LeavesOutWhatAServerCouldTakeForAFieldOfTheHead) {
   EXPECT_FALSE(exchange.ask(filters).take());
   const std::vector<http::Field> trailers{{"X-Sum", "7"},    {"Content-Type", "a"}, {"Authorization", "a"},
                                           {"If-Match", "a"}, {"x_user", "b"},       {"Host", "a"},
-                                          {"TE", "a"},       {"Cookie", "a"},       {"x_client_ip", "1.1.1.1"}};
+                                          {"TE", "a"},       {"Cookie", "a"},       {"x_client_ip", "1.1.1.1"},
+                                          {"X.User", "b"},   {"x.real.ip", "a"}};
   std::vector<http::Field> passed;
   forward_request_trailers(exchange, "X-Client-IP", trailers, passed);
   ASSERT_EQ(passed.size(), 1u);
