@@ -95,15 +95,17 @@ std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& 
                                                        const gateway::PathChange* change) {
   const ServerOptions& server = site_.plan_->options.server;
   const bool is_default = http::same_name(server.client_header.value, ServerOptions::default_client_header);
-  const std::string_view client_field = is_default ? std::string_view{} : server.client_header.value;
-  const gateway::ProxyOptions options{.change = change,
-                                      .ours = site_.answer_fields_.get(),
-                                      .preserve_host = route->options.preserve_host.value,
-                                      .timeout = route->options.timeout.value,
-                                      .buffer_request = route->options.buffer_request.value,
-                                      .upgrade = route->options.upgrade,
-                                      .client_field = client_field};
-  return std::make_unique<gateway::Proxy>(site_.parts_.find(&upstream), upstream.shared, std::move(route), options);
+  const std::string client_field = is_default ? std::string() : server.client_header.value;
+  gateway::ProxyOptions options{.change = change,
+                                .ours = site_.answer_fields_.get(),
+                                .preserve_host = route->options.preserve_host.value,
+                                .timeout = route->options.timeout.value,
+                                .buffer_request = route->options.buffer_request.value,
+                                .upgrade = route->options.upgrade,
+                                .client_field = client_field,
+                                .codings = site_.plan_->options.compression.codings};
+  return std::make_unique<gateway::Proxy>(site_.parts_.find(&upstream), upstream.shared, std::move(route),
+                                          std::move(options));
 }
 
 void Site::Builder::add(http::Router::Route route) {

@@ -92,8 +92,8 @@ struct Response {
   // The new protocol after the response. Only with status 101 (in HTTP/2: 200) and no body, and only if the request
   // asked for it.
   std::unique_ptr<Upgrade> upgrade{};
-  // The handler compares the ETag only up to its first semicolon. A content coding can therefore append its name
-  // ("7;gzip") and If-Match still matches. Without this flag, a content coding makes a strong tag weak.
+  // A content coding may append its name to the ETag ("7;gzip"), because the handler does not take it for a part of the
+  // tag in If-Match and If-None-Match. Without this flag, a content coding makes a strong tag weak.
   bool tag_takes_suffix = false;
 };
 

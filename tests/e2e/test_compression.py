@@ -11,6 +11,8 @@ import pytest
 
 from conftest import SLUICE
 from http1 import Broken
+from test_gateway import gateway
+from upstream import Upstream, response
 
 CODINGS = ["gzip", "br", "zstd"]
 TEXT = b"".join(b"line %d of a text that repeats itself\n" % n for n in range(800))
@@ -348,3 +350,51 @@ def test_a_wrong_configuration_is_refused(tmp_path, config, keys, says):
     checked = subprocess.run([SLUICE, "check", str(file)], capture_output=True, text=True, timeout=20)
     assert checked.returncode == 3
     assert says in checked.stderr
+
+
+class Versions:
+    """A server behind the gateway that obeys conditions. It compares entity-tags as a whole."""
+
+    def __init__(self):
+        self.version = 1
+
+    def __call__(self, request, _):
+        method, _, fields, _ = request
+        fields, tag = dict(fields), f'"v{self.version}"'
+        if "if-match" in fields and fields["if-match"] not in (tag, "*"):
+            return response(b"", status="412 Precondition Failed")
+        if method == "PUT":
+            self.version += 1
+            return response(TEXT, "Content-Type: text/plain", f'ETag: "v{self.version}"')
+        if tag in [one.strip().removeprefix("W/") for one in fields.get("if-none-match", "").split(",")]:
+            return response(b"", f"ETag: {tag}", status="304 Not Modified").replace(b"Content-Length: 0\r\n", b"")
+        whole = "range" not in fields or fields.get("if-range", tag) != tag
+        return response(TEXT if whole else TEXT[:2000], "Content-Type: text/plain", f"ETag: {tag}", "Accept-Ranges: bytes",
+                        *([] if whole else [f"Content-Range: bytes 0-1999/{len(TEXT)}"]),
+                        status="200 OK" if whole else "206 Partial Content")
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_conditions_of_clients_reach_a_server_behind_the_gateway(sluice, coding):
+    with Upstream(Versions()) as back:
+        server = sluice(gateway(back.url, more='[compression]\ncodings = ["zstd", "br", "gzip"]\n'))
+        accepts = f"Accept-Encoding: {coding}"
+        with server.connect() as client:
+            plain, packed = client.get("/a"), client.get("/a", accepts)
+            assert plain.get("etag") == '"v1"' and packed.get("etag") == f'"v1;{coding}"'
+            assert decode(coding, packed.body) == TEXT
+            for known, fields in [(packed, (accepts,)), (plain, (accepts,)), (plain, ())]:
+                answer = client.get("/a", f'If-None-Match: "x", {known.get("etag")}', *fields)
+                assert (answer.status, answer.get("etag")) == (304, known.get("etag"))
+            # A client that no longer takes the coding gets the bytes that it takes.
+            answer = client.get("/a", f"If-None-Match: {packed.get('etag')}")
+            assert (answer.status, answer.body, answer.get("etag")) == (200, TEXT, '"v1"')
+            # A range is a part of the uncompressed bytes.
+            part = client.get("/a", "Range: bytes=0-1999", f"If-Range: {plain.get('etag')}", accepts)
+            assert (part.status, part.body, part.get("etag")) == (206, TEXT[:2000], '"v1"')
+            assert client.get("/a", "Range: bytes=0-1999", f"If-Range: {packed.get('etag')}", accepts).status == 200
+            written = client.call("PUT", "/a", b"new", f"If-Match: {packed.get('etag')}", accepts)
+            assert (written.status, written.get("etag")) == (200, f'"v2;{coding}"')
+            assert client.call("PUT", "/a", b"new", f"If-Match: {packed.get('etag')}").status == 412
+            assert client.call("PUT", "/a", b"new", f"If-Match: {written.get('etag')}").status == 200
+            assert client.get("/a", f"If-None-Match: {written.get('etag')}", accepts).status == 200

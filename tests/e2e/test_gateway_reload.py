@@ -57,6 +57,32 @@ def clients_of(server):
     return on_kept, on_new, on_http2
 
 
+def test_a_reload_while_a_request_is_still_coming(sluice):
+    with Upstream(lambda request, _: response(request[3])) as back:
+        server = sluice(f"""
+[[upstream]]
+name = "back"
+servers = ["{back.url}"]
+[[route]]
+path = "/a"
+upstream = "back"
+""", server='trusted_proxies = ["127.0.0.9"]\nclient_header = "X-Name-Of-The-Clients-Address"')
+        def add_route(path):
+            text = server.file.read_text()
+            server.file.write_text(f'{text}[[route]]\npath = "{path}"\nupstream = "back"\n')
+            assert reload(server)[0] == 200
+
+        add_route("/b")
+        with server.connect() as client:
+            client.send(b"POST /a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+            wait_until(lambda: back.connections == 1)
+            for path in ("/c", "/d", "/e"):
+                add_route(path)
+            client.send(b"0\r\nX-Sum: 7\r\nX_Name_Of_The_Clients_Address: 6.6.6.6\r\n\r\n")
+            assert client.read().body == b"hello"
+        assert back.requests[0].trailers == [("x-sum", "7")]
+
+
 def test_reloads_under_load(sluice):
     """The server `ill` is ejected at the beginning; it would answer 503 if a reload forgot that."""
     with (Upstream(answer) as first, Upstream(answer) as second,

@@ -8,6 +8,7 @@
 #include "base/hex.h"
 #include "gateway/changed_request.h"
 #include "http/accept.h"
+#include "http/compress/negotiate.h"
 #include "http/h1/parser.h"
 #include "http/h1/scan.h"
 #include "http/target.h"
@@ -130,6 +131,25 @@ void append_sent_path(std::string& out, std::string_view raw) {
   }
 }
 
+bool is_if_match(std::string_view name) { return name.size() == 8 && same_name(name, "if-match"); }
+bool is_if_none_match(std::string_view name) { return name.size() == 13 && same_name(name, "if-none-match"); }
+
+// Appends a list of entity-tags. A tag that ends in a semicolon and a suffix loses both if removed(suffix) is true.
+template <class Removed>
+void append_tags(std::string& out, std::string_view list, Removed removed) {
+  for (;;) {
+    const std::size_t quote = list.find('"');
+    if (quote == list.npos) break;
+    std::string_view text = list.substr(0, quote);
+    const std::size_t suffix = text.rfind(';');
+    if (suffix != text.npos && removed(text.substr(suffix + 1))) text = text.substr(0, suffix);
+    out += text;
+    out += '"';
+    list.remove_prefix(quote + 1);
+  }
+  out += list;
+}
+
 // The host that the client has asked for, possibly as reported by a trusted proxy.
 std::string_view public_host(const http::Request& request) {
   std::string_view host = request.authority;
@@ -228,6 +248,7 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
     head_.body = {Kind::length, 0};
   }
   add_fields(request, options.client_field);
+  if (!options.codings.empty()) remove_codings(request.field("accept-encoding"), options.codings);
   if (change != nullptr && !change->prefix().empty()) fields_.push_back({"X-Forwarded-Prefix", change->prefix()});
   websocket_key_ = {};
   if (!head_.upgrade.empty()) add_key(is_extended_connect);
@@ -270,6 +291,29 @@ void ForwardedRequest::add_key(bool of_our_own) {
   }
   const auto key = std::ranges::find_if(fields_, is_key);
   websocket_key_ = std::ranges::count_if(fields_, is_key) == 1 ? key->value : std::string_view{};
+}
+
+// Reserves memory for all values before it makes views into them.
+void ForwardedRequest::remove_codings(std::string_view accepted, std::span<const http::compress::Coding> codings) {
+  std::size_t room = 0;
+  for (const auto& [name, value] : fields_) {
+    if ((is_if_match(name) || is_if_none_match(name)) && value.contains(';')) room += value.size();
+  }
+  if (room == 0) [[likely]]
+    return;
+  conditions_.clear();
+  conditions_.reserve(room);
+  for (auto& [name, value] : fields_) {
+    const bool none_match = is_if_none_match(name);
+    if (!(none_match || is_if_match(name)) || !value.contains(';')) continue;
+    const std::size_t begin = conditions_.size();
+    append_tags(conditions_, value, [&](std::string_view suffix) {
+      const auto is_coding = [&](http::compress::Coding one) { return http::compress::name_of(one) == suffix; };
+      // A 304 must be about a form that this client would get.
+      return std::ranges::any_of(codings, is_coding) && (!none_match || http::lists_token(accepted, suffix));
+    });
+    value = std::string_view(conditions_).substr(begin);
+  }
 }
 
 // Keeps a trusted proxy's fields about the client, and adds the proxy's address.

@@ -10,6 +10,7 @@
 #include "gateway/proxy/path_change.h"
 #include "http/answer_fields.h"
 #include "http/client/request_writer.h"
+#include "http/compress/options.h"
 #include "http/exchange.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -30,14 +31,18 @@ class ForwardedRequest {
   // Of the client's TE, only `trailers` is passed on. A WebSocket over HTTP/2 (RFC 8441) becomes one over HTTP/1.1,
   // with a new key.
   //
+  // Compression appends a coding to the ETag of an answer (`"7;gzip"`, see Response::tag_takes_suffix). It is removed
+  // from If-Match and If-None-Match again. If-Range keeps it, because ranges are parts of the uncompressed bytes.
+  //
   // `server_host`: the Host of a request that has none, and of every request if `preserve_host` is false. Returns null
   // if the path must not be forwarded: `change` fails, or a server could resolve dots in it (`/a/..%2Fb`).
   struct Options {
     const PathChange* change = nullptr;  // how the route changes the path
     bool preserve_host = true;
-    std::string_view upgrade{};                // the protocols to ask for
-    std::optional<std::uint64_t> body_size{};  // if it is known although the client has not sent it
-    std::string_view client_field{};           // TrustedProxies::client_field; empty: X-Forwarded-For
+    std::string_view upgrade{};                         // the protocols to ask for
+    std::optional<std::uint64_t> body_size{};           // if it is known although the client has not sent it
+    std::string_view client_field{};                    // TrustedProxies::client_field; empty: X-Forwarded-For
+    std::span<const http::compress::Coding> codings{};  // in which answers may be sent to the client
   };
   [[nodiscard]] const http::client::RequestHead* make(const http::Request& request, std::string_view server_host,
                                                       const Options& options);
@@ -49,6 +54,7 @@ class ForwardedRequest {
   void add_of_proxy(const http::Request& request, std::span<const http::Field> of_client,
                     std::string_view client_field);
   void add_key(bool of_our_own);
+  void remove_codings(std::string_view accepted, std::span<const http::compress::Coding> codings);
 
   http::client::RequestHead head_;
   std::vector<http::Field> fields_;
@@ -57,7 +63,8 @@ class ForwardedRequest {
   std::string segments_;  // of a path that has been changed
   std::string_view websocket_key_;
   std::string own_key_;
-  std::string chain_;  // the value of X-Forwarded-For
+  std::string chain_;       // the value of X-Forwarded-For
+  std::string conditions_;  // the values of If-Match and If-None-Match that have been changed
 };
 
 // Adds the fields of a server's response to the answer, except hop-by-hop fields. The views are not copied.

@@ -202,6 +202,35 @@ TEST(ForwardedRequest, SaysThatTheClientTakesTrailers) {
   EXPECT_TRUE(with.ends_with("X-Forwarded-Host: a\r\nConnection: TE\r\nTE: trailers\r\n\r\n")) << with;
 }
 
+TEST(ForwardedRequest, ConditionsAreAboutTheServersTags) {
+  using http::compress::Coding;
+  const auto condition = [](std::string_view name, std::string_view value, std::string_view accepted,
+                            std::span<const Coding> codings) {
+    http::Request request;
+    request.method_text = "GET";
+    request.target = request.path = request.segments = "/a";
+    const http::Field fields[] = {{"Accept-Encoding", accepted}, {name, value}, {"If-Match", "\"a;br\""}};
+    request.fields = fields;
+    ForwardedRequest forwarded;
+    const auto& sent = forwarded.make(request, "a", {.codings = codings})->fields;
+    EXPECT_EQ(sent[2].value, codings.empty() ? "\"a;br\"" : "\"a\"");
+    return std::string(sent[1].value);
+  };
+  const std::vector<Coding> codings{Coding::brotli, Coding::gzip};
+  for (const char* name : {"If-Match", "if-none-match"}) {
+    EXPECT_EQ(condition(name, "\"a;gzip\"", "gzip", codings), "\"a\"");
+    EXPECT_EQ(condition(name, "\"a;br\", W/\"b;c;gzip\",\"d\", \"x;csv\", \"gzip\", \"e;gzip;f\"", "gzip, br", codings),
+              "\"a\", W/\"b;c\",\"d\", \"x;csv\", \"gzip\", \"e;gzip;f\"");
+    for (const char* same : {"*", "\"a;zstd\"", "\"a", "a;gzip", ";", "\""}) {
+      EXPECT_EQ(condition(name, same, "gzip", codings), same);
+    }
+    EXPECT_EQ(condition(name, "\"a;gzip\"", "gzip", {}), "\"a;gzip\"");
+  }
+  EXPECT_EQ(condition("If-Match", "\"a;gzip\"", "br", codings), "\"a\"") << "the server's version is the same";
+  EXPECT_EQ(condition("If-None-Match", "\"a;gzip\"", "br", codings), "\"a;gzip\"");
+  EXPECT_EQ(condition("If-Range", "\"a;gzip\"", "gzip", codings), "\"a;gzip\"");
+}
+
 TEST(ForwardedRequest, HasTheBodysLength) {
   const auto framing_of = [](std::string_view head, bool has_body) {
     const std::string text = forward(std::string(head) + "Host: a\r\nExpect: 100-continue\r\n\r\n", false, has_body);

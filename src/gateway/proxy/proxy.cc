@@ -224,7 +224,8 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       .preserve_host = options_.preserve_host,
       .upgrade = may_upgrade(request.upgrade) ? request.upgrade : std::string_view{},
       .body_size = kept && options_.buffer_request ? std::optional(kept->size()) : std::nullopt,
-      .client_field = options_.client_field};
+      .client_field = options_.client_field,
+      .codings = options_.codings};
   Upstream::Tried tried;
   auto first = upstream.begin(*shared_, exchange);
   if (!first) co_return without_server(shared_->options.health);
@@ -319,6 +320,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       }
       Response response;
       response.status = status;
+      response.tag_takes_suffix = true;
       forward_fields((*head)->fields, response.fields);
       if (options_.change != nullptr && !options_.change->prefix().empty())
         restore_prefix(*options_.change, request, response.fields);

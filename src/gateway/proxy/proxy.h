@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gateway/proxy/fields.h"
 #include "gateway/proxy/upstream.h"
@@ -20,7 +21,8 @@ struct ProxyOptions {
   Duration timeout{};                               // likewise
   bool buffer_request = false;                      // likewise
   std::span<const Located<std::string>> upgrade{};  // likewise; outlives the proxy
-  std::string_view client_field{};                  // as in ForwardedRequest::Options; outlives the proxy
+  std::string client_field{};                       // as in ForwardedRequest::Options
+  std::vector<http::compress::Coding> codings{};    // likewise
 };
 
 // [[route]]: forwards requests to the servers of an upstream, and their responses back. Bodies are streamed both ways:
@@ -41,7 +43,10 @@ class Proxy final : public http::Handler {
   // reloads: tunnels last as long as the route.
   Proxy(std::shared_ptr<Upstream> upstream, std::shared_ptr<const SharedUpstream> shared,
         std::shared_ptr<const void> route = nullptr, ProxyOptions options = {})
-      : upstream_(std::move(upstream)), shared_(std::move(shared)), route_(std::move(route)), options_(options) {}
+      : upstream_(std::move(upstream)),
+        shared_(std::move(shared)),
+        route_(std::move(route)),
+        options_(std::move(options)) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 

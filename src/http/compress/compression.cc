@@ -1,5 +1,6 @@
 #include "http/compress/compression.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,15 +29,15 @@ void replace(Body& body, Buffer bytes, std::shared_ptr<const Cache::Form> form) 
 
 bool is_strong(std::string_view tag) { return tag.size() >= 2 && tag.front() == '"' && tag.back() == '"'; }
 
-// Whether If-None-Match contains the weak form of the tag.
-bool names_weak_form(const Request& request, std::string_view tag) {
-  for (const Field& field : request.fields) {
-    if (field.name.size() != 13 || !same_name(field.name, "if-none-match")) continue;
-    for (auto at = field.value.find(tag); at != std::string_view::npos; at = field.value.find(tag, at + 1)) {
-      if (at >= 2 && field.value.substr(at - 2, 2) == "W/") return true;
-    }
-  }
-  return false;
+std::string with_suffix(std::string_view tag, Coding coding) {
+  return std::string(tag.substr(0, tag.size() - 1)) + ";" + std::string(name_of(coding)) + "\"";
+}
+
+// Whether If-None-Match contains the tag.
+bool knows(const Request& request, std::string_view tag) {
+  return std::ranges::any_of(request.fields, [&](const Field& field) {
+    return field.name.size() == 13 && same_name(field.name, "if-none-match") && field.value.contains(tag);
+  });
 }
 
 }  // namespace
@@ -125,10 +126,7 @@ void Compression::apply(const Request& request, Response& response) {
     // A 304 must have the fields that the 200 would have (RFC 9110, 15.4.5). Otherwise a cache may apply it to another
     // representation.
     if (!found.type.empty() && !types_.matches(found.type)) return;
-    if (is_strong(found.tag) && !response.tag_takes_suffix && names_weak_form(request, found.tag) &&
-        choose(parse_accept_encoding(request.fields), options_.codings)) {
-      response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
-    }
+    if (is_strong(found.tag)) name_known_form(request, response, found);
     return found.add_vary(response);
   }
   if (found.is_part) {
@@ -193,6 +191,23 @@ void Compression::apply(const Request& request, Response& response) {
   response.body = std::make_unique<CompressedBody>(std::move(response.body), std::move(encoder), surroundings_, source);
 }
 
+// For a 304: if the client has a compressed form, the tag becomes the one of that form.
+void Compression::name_known_form(const Request& request, Response& response, const Findings& found) const {
+  const Acceptance acceptance = parse_accept_encoding(request.fields);
+  const auto name = [&](std::string tag) {
+    if (!knows(request, tag)) return false;
+    response.fields.set_owned(found.tag_index, std::move(tag));
+    return true;
+  };
+  if (!response.tag_takes_suffix) {
+    if (choose(acceptance, options_.codings)) (void)name("W/" + std::string(found.tag));
+    return;
+  }
+  for (const Coding coding : options_.codings) {
+    if (acceptance.codings[static_cast<std::size_t>(coding)] != 0 && name(with_suffix(found.tag, coding))) return;
+  }
+}
+
 // The result is valid until the next call.
 std::string_view Compression::joined(const SharedSpans& spans) {
   const auto size = static_cast<std::size_t>(spans.size());
@@ -208,8 +223,7 @@ void Compression::name_coding(Response& response, const Findings& found, Coding 
   response.fields.add_trusted("Content-Encoding", name_of(coding));
   if (is_strong(found.tag)) {
     if (response.tag_takes_suffix) {
-      const auto inside = found.tag.substr(0, found.tag.size() - 1);
-      response.fields.set_owned(found.tag_index, std::string(inside) + ";" + std::string(name_of(coding)) + "\"");
+      response.fields.set_owned(found.tag_index, with_suffix(found.tag, coding));
     } else if (weak_tag.empty()) {
       response.fields.set_owned(found.tag_index, "W/" + std::string(found.tag));
     } else {

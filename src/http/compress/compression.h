@@ -50,6 +50,7 @@ class Compression final : public Filter {
 
   void apply(const Request& request, Response& response);
   void name_coding(Response& response, const Findings& found, Coding coding, std::string_view weak_tag) const;
+  void name_known_form(const Request& request, Response& response, const Findings& found) const;
   std::string_view joined(const SharedSpans& spans);
   // Returns false if memory runs out.
   bool compress_whole(Response& response, std::string_view bytes, const Findings& found, Coding coding,

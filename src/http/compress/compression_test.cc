@@ -363,8 +363,9 @@ TEST_F(CompressionTest, AStrongTagBecomesWeakAndRangesAreNotOffered) {
 }
 
 TEST_F(CompressionTest, ATagThatTakesASuffixStaysStrong) {
-  const auto tag_of = [this](int status, std::string_view tag, std::string_view accepted) {
-    request_fields = {{"If-None-Match", "W/\"7\""}};
+  const auto tag_of = [this](int status, std::string_view tag, std::string_view accepted,
+                             std::string_view known = "W/\"7\"") {
+    request_fields = {{"If-None-Match", known}};
     make = [status, tag] {
       Response response = text_response(buffer_of(words(5000)));
       response.status = status;
@@ -380,6 +381,9 @@ TEST_F(CompressionTest, ATagThatTakesASuffixStaysStrong) {
   EXPECT_EQ(tag_of(200, "\"7;csv\"", "br"), "\"7;csv;br\"");
   EXPECT_EQ(tag_of(200, "\"7\"", ""), "\"7\"");
   EXPECT_EQ(tag_of(304, "\"7\"", "gzip"), "\"7\"") << "it is the one that the client has";
+  EXPECT_EQ(tag_of(304, "\"7\"", "br, gzip", "\"6\", \"7;gzip\""), "\"7;gzip\"");
+  EXPECT_EQ(tag_of(304, "\"7\"", "br", "\"7;gzip\""), "\"7\"");
+  EXPECT_EQ(tag_of(304, "\"7;gzip\"", "gzip", "\"7;gzip\""), "\"7;gzip\"");
 }
 
 TEST_F(CompressionTest, NotModifiedSaysWhatTheWholeAnswerWouldSay) {
