@@ -115,8 +115,10 @@ void AnswerExplainer::explain(const gateway::RouteOptions& route, const http::Ex
   if (!route.passes_on()) return;  // the response has been taken
   const auto change = gateway::PathChange::make(route);
   gateway::ForwardedRequest forwarded;
-  const auto* const head =
-      forwarded.make(exchange.request, "", {.change = change->get(), .preserve_host = route.preserve_host.value});
+  const auto* const head = forwarded.make(exchange.request, "",
+                                          {.change = change->get(),
+                                           .preserve_host = route.preserve_host.value,
+                                           .keeps_slashes = route.slashes.value == gateway::Slashes::keep});
   if (head == nullptr) {
     into_.is_answered = false;
     return take(http::problem(400, "This path is not passed on to a server."));

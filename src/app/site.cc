@@ -99,6 +99,8 @@ std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& 
   gateway::ProxyOptions options{.change = change,
                                 .ours = site_.answer_fields_.get(),
                                 .preserve_host = route->options.preserve_host.value,
+                                .keeps_slashes = route->options.slashes.value == gateway::Slashes::keep,
+                                .rewrite_location = route->options.rewrite_location.value,
                                 .timeout = route->options.timeout.value,
                                 .buffer_request = route->options.buffer_request.value,
                                 .upgrade = route->options.upgrade,

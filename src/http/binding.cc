@@ -74,9 +74,8 @@ core::Task<Response> Binding::answer_later(Exchange& exchange, core::Task<std::o
 
 inline core::Async<Response> Binding::answer(Exchange& exchange) {
   const Request& request = exchange.request;
-  // Checked after the filters, so that a client that they refuse cannot detect which paths exist. Folders ignore empty
-  // segments.
-  if (request.has_empty_segment && !folder_ && !allow_.empty()) [[unlikely]]
+  // Checked after the filters, so that a client that they refuse cannot detect which paths exist.
+  if (request.has_empty_segment && !takes_empty_segments_ && !allow_.empty()) [[unlikely]]
     return problem(404, "The path has an empty segment (//), and no resource has such a path.");
 
   const Method method = request.method == Method::head ? Method::get : request.method;

@@ -76,7 +76,7 @@ class Binding : public Pinned {
   Handler* other_ = nullptr;            // of Method::other
   std::vector<std::string> other_methods_;
   bool upgrades_ = false;
-  bool folder_ = false;
+  bool takes_empty_segments_ = false;
   std::string allow_, allow_http2_;
 };
 

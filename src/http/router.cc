@@ -256,7 +256,7 @@ bool Router::add(const Route& route) {
   binding.other_ = route.handlers[static_cast<std::size_t>(Method::other)];
   binding.other_methods_ = route.other_methods;
   binding.upgrades_ = route.upgrades;
-  binding.folder_ = route.folder;
+  binding.takes_empty_segments_ = route.folder || route.keeps_slashes;
   for (const Terminal* other = place->get(); other != nullptr; other = other->next.get()) {
     if (!other->has(added->conditions) || !added->has(other->conditions)) continue;
     for (std::size_t i = 0; i < binding.handlers_.size(); ++i) {

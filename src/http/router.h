@@ -80,11 +80,13 @@ class Router final : public Handler {
     std::vector<Condition> conditions = {};
     std::array<Handler*, method_count> handlers{};  // indexed by Method; HEAD and TRACE stay empty
     std::vector<std::string> other_methods = {};    // those that the handler of Method::other takes; empty: all
-    bool formats = false;    // GET and HEAD: `.json`, `.csv`, `.csj` or `.ndjson` is removed from the path's end
-    bool upgrades = false;   // GET only asks for another protocol; in HTTP/2, CONNECT does so
-    bool folder = false;     // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route
-    bool passes_on = false;  // its handler forwards the path to a server, which may interpret it differently
-    std::uint16_t id = 0;    // becomes Request::route
+    bool formats = false;   // GET and HEAD: `.json`, `.csv`, `.csj` or `.ndjson` is removed from the path's end
+    bool upgrades = false;  // GET only asks for another protocol; in HTTP/2, CONNECT does so
+    // `/f/{rest...}` also matches `/f`, with an empty rest, unless `/f` is a route. Empty segments are ignored.
+    bool folder = false;
+    bool passes_on = false;      // its handler forwards the path to a server, which may interpret it differently
+    bool keeps_slashes = false;  // its handler forwards empty segments (`//`); for all others such a path is a 404
+    std::uint16_t id = 0;        // becomes Request::route
     // Of this route alone. The router gives it the handlers. Null: the router makes one without filters, which lives as
     // long as the router.
     std::shared_ptr<Binding> binding = nullptr;

@@ -56,6 +56,7 @@ def test_the_other_server_gets_the_header_and_no_body(sluice):
             assert [name for name in fields if "auth" in name] == ["x-auth-request-user"]
         [(method, target, asked, body)] = other.requests
         assert (method, target, body) == ("GET", "/oauth2/auth", b"")
+        assert asked.pop()[0] == "via"
         assert dict(asked) == {"host": "test", "cookie": "session=1", "x-forwarded-method": "POST",
                                "x-forwarded-uri": "/a/b?c=%2F", "x-forwarded-for": "127.0.0.1",
                                "x-forwarded-proto": "http", "x-forwarded-host": "test"}

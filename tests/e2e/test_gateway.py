@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -49,6 +50,7 @@ def test_a_request_and_its_response_pass(sluice):
             assert [value for name, value in answer.fields if name == "set-cookie"] == ["a=b", "c=d"]
             first, fields, digest = said(answer)
             assert first == "POST /a/b?c=%2F"
+            assert re.fullmatch(r"1\.1 sluice-[0-9a-f]{16}", fields.pop("via"))
             assert fields == {"host": "test", "x-a": "1", "content-length": "5", "x-forwarded-for": "127.0.0.1",
                               "x-forwarded-proto": "http", "x-forwarded-host": "test"}
             assert digest == hashlib.sha256(b"hello").hexdigest()
@@ -716,6 +718,27 @@ def test_a_guard_that_does_not_cover_a_trailing_slash_is_a_warning(tmp_path, pat
     assert checked.returncode == 0, checked.stderr
     said = [line for line in checked.stderr.splitlines() if "checks the client" in line]
     assert said == [] if warns is None else len(said) == 1 and warns in said[0], checked.stderr
+
+
+@pytest.mark.parametrize("through", ["route", "auth-request"])
+def test_a_loop_ends(sluice, tmp_path, through):
+    file, port = tmp_path / "loop.toml", free_port()
+    ask = 'use = ["ask"]\n[policy.ask]\ntype = "auth-request"\nupstream = "self"\npath = "/x"\n' if through != "route" else ""
+    with Upstream(echo) as back:
+        file.write_text('[server]\nlisten = ["127.0.0.1:${PORT}"]\n[admin]\nlisten = "${ADMIN}"\n'
+                        f'[[upstream]]\nname = "self"\nservers = ["http://127.0.0.1:{port}"]\n'
+                        f'[[upstream]]\nname = "back"\nservers = ["{back.url}"]\n'
+                        f'[[route]]\npath = "/x"\nupstream = "self"\n{ask}'
+                        '[[route]]\npath = "/twice"\nupstream = "self"\nrewrite = { match = ".*", to = "/once" }\n'
+                        '[[route]]\npath = "/once"\nupstream = "self"\nrewrite = { match = ".*", to = "/there" }\n'
+                        '[[route]]\npath = "/there"\nupstream = "back"\n')
+        server = sluice(file=file, env={"PORT": str(port)})
+        with Connection(port) as client:
+            assert client.get("/x").status == (508 if through == "route" else 502)
+            assert server.sample('sluice_upstream_requests_total{upstream="self"' + f',server="127.0.0.1:{port}"}}') == 3
+            assert client.get("/twice", "Via: 1.1 other, 1.1 another").status == 200
+        passed = [value for name, value in back.requests[0][2] if name == "via"]
+        assert passed[0] == "1.1 other, 1.1 another" and len(passed) == 4 and len(set(passed)) == 2
 
 
 def test_a_head_that_comes_too_slowly_is_late(sluice):

@@ -115,6 +115,59 @@ def test_paths_are_changed_for_the_server_alone(sluice):
             assert asked("/plain/a%2Fb;c=1") == "GET /plain/a%2Fb;c=1"
 
 
+def test_a_path_may_keep_its_slashes(sluice):
+    more = '[policy.key]\ntype = "api-key"\nkeys = { ada = "the-key-of-ada-012345" }\n'
+    with Upstream(echo) as back:
+        server = sluice(f'[[upstream]]\nname = "back"\nservers = ["{back.url}"]\n' +
+                        route("/image/{rest...}", 'upstream = "back"', slashes='"keep"') +
+                        route("/image/secret/{rest...}", 'upstream = "back"', slashes='"keep"', use='["key"]') +
+                        route("/part/{rest...}", 'upstream = "back"', slashes='"keep"', strip='"/part"') +
+                        route("/plain/{rest...}", 'upstream = "back"', slashes='"refuse"') + more)
+
+        def both(target):
+            with server.connect() as client, http2.Client(server.port) as client2:
+                answers = [ask(client, target), client2.get(target)]
+            first, second = (answer.body.decode().split("\n")[0] if answer.status == 200 else answer.status for answer in answers)
+            assert first == second
+            return first
+
+        assert both("/image/https://a.example//b?c=//") == "GET /image/https://a.example//b?c=//"
+        assert both("/part/w=200/https://a.example/b") == "GET /w=200/https://a.example/b"
+        assert both("/plain/https://a.example/b") == 404
+        for target in ("/image//secret/a", "/image/secret//a", "//image/secret/a"):
+            assert both(target) == 401, target
+        for target in ("/image/a//../secret/b", "/image//./a", "//image/a", "/part//evil.example"):
+            assert both(target) == 400, target
+
+
+def test_the_servers_own_address_is_not_the_clients(sluice, localhost):
+    def redirect(request, _):
+        return response(b"", f"Location: {dict(request[2])['x-location']}", status="302 Found")
+
+    with Upstream(redirect) as back:
+        config = (f'[[upstream]]\nname = "back"\nservers = ["{back.url}"]\n' +
+                  route("/a/{rest...}", 'upstream = "back"') + route("/b/{rest...}", 'upstream = "back"', strip='"/b"') +
+                  route("/c/{rest...}", 'upstream = "back"', rewrite_location="false"))
+        server, secure = sluice(config), sluice(config, server=f'tls = {{ cert = "{localhost[0]}", key = "{localhost[1]}" }}')
+
+        def locations(target, value):
+            """Over HTTP/1.1 and HTTP/2, and over TLS."""
+            with server.connect() as client, http2.Client(server.port) as client2:
+                first = ask(client, target, "test", "GET", f"X-Location: {value}").get("location")
+                assert client2.get(target, fields=[("x-location", value)]).fields["location"] == first
+            got = subprocess.run(["curl", "-skI", "-X", "GET", "-H", "Host: test", "-H", f"X-Location: {value}",
+                                  f"https://127.0.0.1:{secure.port}{target}"], check=True, timeout=60, capture_output=True, text=True)
+            return first, next(line.split(": ", 1)[1] for line in got.stdout.splitlines() if line.lower().startswith("location"))
+
+        assert locations("/a/x", f"{back.url}/login?a=b") == ("http://test/login?a=b", "https://test/login?a=b")
+        assert locations("/b/x", f"{back.url}/login") == ("http://test/b/login", "https://test/b/login")
+        assert locations("/a/x", "http://test/login") == ("http://test/login", "https://test/login")
+        for same in ("http://other.example/login", "https://other.example/"):
+            assert locations("/a/x", same) == (same, same)
+        for same in (f"{back.url}/login", "http://test/login"):
+            assert locations("/c/x", same) == (same, same)
+
+
 def test_shares_are_kept(sluice):
     with Upstream(lambda *_: response(b"a")) as a, Upstream(lambda *_: response(b"b")) as b:
         server = sluice(f'[[upstream]]\nname = "a"\nservers = ["{a.url}"]\n[[upstream]]\nname = "b"\nservers = ["{b.url}"]\n' +

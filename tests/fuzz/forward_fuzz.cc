@@ -49,13 +49,13 @@ void check_answer(const gateway::PathChange& change, std::string_view text) {
   request.authority = "a";
   http::FieldList fields;
   for (const char* name : {"Location", "Set-Cookie"}) fields.add(name, text);
-  gateway::restore_prefix(change, request, fields);
+  gateway::restore_references({.prefix_of = &change}, request, fields);
   std::vector<std::string> once;
   for (const http::Field& field : fields.items()) {
     require(field.value == text || field.value.contains(change.prefix()), "changed in another way");
     once.emplace_back(field.value);
   }
-  gateway::restore_prefix(change, request, fields);
+  gateway::restore_references({.prefix_of = &change}, request, fields);
   for (std::size_t i = 0; i < once.size(); ++i) require(fields.items()[i].value == once[i], "the prefix comes twice");
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
+
+#include <fmt/format.h>
 
 #include "base/ascii.h"
 #include "base/assert.h"
@@ -101,7 +104,8 @@ std::string_view sent_path(std::string_view target) {
 
 // Appends a valid path as it was sent except for equivalent spellings: without "." and ".." segments and repeated
 // slashes, with escapes in upper case and only where needed (RFC 3986, 6.2.2). `%2B` stays different from `+`.
-void append_sent_path(std::string& out, std::string_view raw) {
+// `keeps_slashes`: repeated slashes stay; then the path has no "." and ".." segments.
+void append_sent_path(std::string& out, std::string_view raw, bool keeps_slashes) {
   const std::size_t root = out.size();
   out += '/';
   std::size_t segment = out.size();
@@ -115,7 +119,7 @@ void append_sent_path(std::string& out, std::string_view raw) {
         SLUICE_ASSERT(segment > root + 1);
         out.resize(segment - 1);
         out.resize(out.rfind('/') + 1);
-      } else if (!is_end && !text.empty()) {
+      } else if (!is_end && (keeps_slashes || !text.empty())) {
         out += '/';
       }
       if (is_end) return;
@@ -165,19 +169,33 @@ std::string_view without_port(std::string_view authority, std::string_view port)
   return authority;
 }
 
-// From the path on; nothing if the reference is relative or to another host.
-std::optional<std::string_view> path_on(const http::Request& request, std::string_view reference) {
-  if (reference.starts_with('/')) return reference.starts_with("//") ? std::nullopt : std::optional(reference);
+// A reference to something that the client gets through us.
+struct OwnReference {
+  std::string_view origin;  // the scheme and the host as the reference has them; may be empty
+  std::string_view path;    // the rest
+  bool is_foreign = false;  // the origin is not the client's
+};
+
+// Returns nothing if the reference is relative or to another host.
+std::optional<OwnReference> own_reference(const Restoration& how, const http::Request& request,
+                                          std::string_view reference) {
+  if (reference.starts_with("//")) return std::nullopt;
+  if (reference.starts_with('/')) return OwnReference{.origin = {}, .path = reference};
   const std::size_t scheme = reference.find("://");
   if (scheme == reference.npos) return std::nullopt;
-  if (!same_name(reference.substr(0, scheme), request.secure ? "https" : "http")) return std::nullopt;
-  reference.remove_prefix(scheme + 3);
-  const std::size_t end = std::min(reference.find_first_of("/?#"), reference.size());
-  const std::string_view port = request.secure ? ":443" : ":80";
-  if (!same_name(without_port(reference.substr(0, end), port), without_port(public_host(request), port))) {
-    return std::nullopt;
-  }
-  return reference.substr(end);
+  const bool is_secure = same_name(reference.substr(0, scheme), "https");
+  if (!is_secure && !same_name(reference.substr(0, scheme), "http")) return std::nullopt;
+  const std::size_t end = std::min(reference.find_first_of("/?#", scheme + 3), reference.size());
+  OwnReference own{.origin = reference.substr(0, end), .path = reference.substr(end)};
+  const auto port = [](bool secure) { return secure ? ":443" : ":80"; };
+  const std::string_view host = without_port(own.origin.substr(scheme + 3), port(is_secure));
+  const std::string_view client_host = without_port(public_host(request), port(request.secure));
+  if (same_name(host, client_host) && is_secure == request.secure) return own;
+  if (how.server_host.empty() || !http::is_authority(client_host, http::PortIs::optional)) return std::nullopt;
+  own.is_foreign = true;
+  if (same_name(host, client_host) && request.secure) return own;
+  if (same_name(host, how.server_host) && is_secure == how.server_is_secure) return own;
+  return std::nullopt;
 }
 
 // The path that a cookie is limited to, that of the last `Path` (RFC 6265, 5.3); nothing if it has none.
@@ -225,7 +243,13 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
     head_.target = request.target;
   } else {
     target_.clear();
-    append_sent_path(target_, sent_path(request.target));
+    const std::string_view sent = sent_path(request.target);
+    const bool keeps_slashes = options.keeps_slashes && request.has_empty_segment;
+    if (keeps_slashes && http::has_dot_segment(sent)) return nullptr;
+    append_sent_path(target_, sent, keeps_slashes);
+    if (keeps_slashes && (target_.starts_with("//") || (change != nullptr && !change->is_below_prefix(target_)))) {
+      return nullptr;
+    }
     if (change != nullptr) {
       if (!change->apply(target_)) return nullptr;
       segments_.resize(target_.size());
@@ -250,6 +274,9 @@ const http::client::RequestHead* ForwardedRequest::make(const http::Request& req
   add_fields(request, options.client_field);
   if (!options.codings.empty()) remove_codings(request.field("accept-encoding"), options.codings);
   if (change != nullptr && !change->prefix().empty()) fields_.push_back({"X-Forwarded-Prefix", change->prefix()});
+  via_ = request.version == http::Version::http2 ? "2 " : request.version == http::Version::http11 ? "1.1 " : "1.0 ";
+  via_ += via_name();
+  fields_.push_back({"Via", via_});
   websocket_key_ = {};
   if (!head_.upgrade.empty()) add_key(is_extended_connect);
   head_.fields = fields_;
@@ -338,6 +365,23 @@ void ForwardedRequest::add_of_proxy(const http::Request& request, std::span<cons
   if (!host.empty()) fields_.push_back({"X-Forwarded-Host", host});
 }
 
+const std::string& via_name() {
+  static const std::string name = [] {
+    std::random_device random;
+    return fmt::format("sluice-{:08x}{:08x}", random(), random());
+  }();
+  return name;
+}
+
+std::size_t count_passes(const http::Request& request) {
+  std::size_t passes = 0;
+  for (const auto& [name, value] : request.fields) {
+    if (name.size() != 3 || !same_name(name, "via")) continue;
+    http::h1::for_each_element(value, [&](std::string_view hop) { passes += hop.ends_with(via_name()) ? 1 : 0; });
+  }
+  return passes;
+}
+
 void forward_trailers(std::span<const Field> trailers, http::FieldList& into) {
   constexpr std::size_t most = 64;
   for (const auto& [name, value] : trailers.first(std::min(most, trailers.size()))) {
@@ -364,19 +408,35 @@ void remove_ours(const http::AnswerFields& ours, http::FieldList& fields) {
   }
 }
 
-void restore_prefix(const PathChange& change, const http::Request& request, http::FieldList& fields) {
+void restore_references(const Restoration& how, const http::Request& request, http::FieldList& fields) {
+  const std::string_view prefix = how.prefix_of != nullptr ? how.prefix_of->prefix() : std::string_view{};
+  const auto lacks_prefix = [&](std::string_view path) {
+    return !prefix.empty() && !how.prefix_of->is_below_prefix(path);
+  };
   for (std::size_t i = 0; i < fields.items().size(); ++i) {
     const auto [name, value] = fields.items()[i];
-    const bool is_cookie = same_name(name, "set-cookie");
-    if (!is_cookie && !same_name(name, "location") && !same_name(name, "content-location")) continue;
-    if (is_cookie && same_name(value.substr(0, 7), "__host-")) continue;
-    const auto path = is_cookie ? path_of_cookie(value) : path_on(request, value);
-    if (!path || change.is_below_prefix(*path)) continue;
-    const auto at = static_cast<std::size_t>(path->data() - value.data());
-    std::string restored(value.substr(0, at));
-    restored += change.prefix();
-    if (!is_cookie && !path->starts_with('/')) restored += '/';
-    restored += value.substr(is_cookie && *path == "/" ? at + 1 : at);
+    std::string restored;
+    if (name.size() == 10 && same_name(name, "set-cookie")) {
+      if (prefix.empty() || same_name(value.substr(0, 7), "__host-")) continue;
+      const auto path = path_of_cookie(value);
+      if (!path || !lacks_prefix(*path)) continue;
+      const auto at = static_cast<std::size_t>(path->data() - value.data());
+      restored.append(value.substr(0, at)).append(prefix).append(value.substr(*path == "/" ? at + 1 : at));
+    } else if ((name.size() == 8 && same_name(name, "location")) ||
+               (name.size() == 16 && same_name(name, "content-location"))) {
+      const auto own = own_reference(how, request, value);
+      if (!own || (!own->is_foreign && !lacks_prefix(own->path))) continue;
+      if (own->is_foreign) {
+        restored.append(request.secure ? "https://" : "http://").append(public_host(request));
+      } else {
+        restored = own->origin;
+      }
+      if (lacks_prefix(own->path)) restored += prefix;
+      if (!own->path.starts_with('/')) restored += '/';
+      restored += own->path;
+    } else {
+      continue;
+    }
     fields.set_owned(i, std::move(restored));
   }
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -26,6 +27,24 @@ struct NoBody final : http::BodyReader {
   core::Task<Result<std::string_view>> read() override { co_return std::string_view{}; }
 };
 
+// The head of a request, without our Via, which becomes `via`.
+std::string written(const http::client::RequestHead& head, std::string& via) {
+  Buffer out;
+  EXPECT_TRUE(append_request(out, head));
+  std::string text(out.view());
+  const auto begin = text.find("Via: ");
+  const auto end = text.find("\r\n", begin);
+  if (begin == text.npos || end == text.npos) return "no Via: " + text;
+  via = text.substr(begin + 5, end - begin - 5);
+  EXPECT_TRUE(via.ends_with(" " + via_name())) << via;
+  return text.erase(begin, end + 2 - begin);
+}
+
+std::string written(const http::client::RequestHead& head) {
+  std::string via;
+  return written(head, via);
+}
+
 // The head that the gateway forwards for a head that a client has sent from 10.0.0.1.
 std::string forward(std::string_view received, bool secure = false, bool has_body = false) {
   http::Request request;
@@ -38,9 +57,7 @@ std::string forward(std::string_view received, bool secure = false, bool has_bod
   request.secure = secure;
   if (has_body) request.body = &body;
   ForwardedRequest forwarded;
-  Buffer out;
-  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
-  return std::string(out.view());
+  return written(*forwarded.make(request, "server:1", {}));
 }
 
 std::string line_of(std::string_view target) {
@@ -73,9 +90,7 @@ TEST(ForwardedRequest, HasTheHostOfTheServerIfTheClientsIsNotPreserved) {
   request.target = request.path = request.segments = "/a";
   request.authority = "example.org";
   ForwardedRequest forwarded;
-  Buffer out;
-  EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.preserve_host = false})));
-  EXPECT_EQ(out.view(),
+  EXPECT_EQ(written(*forwarded.make(request, "server:1", {.preserve_host = false})),
             "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\n\r\n");
 }
 
@@ -91,11 +106,12 @@ TEST(ForwardedRequest, AWebSocketOverHttp2IsOneOverHttp1) {
   request.fields = fields;
   request.upgrade = "websocket";
   ForwardedRequest forwarded;
-  Buffer out;
-  ASSERT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.upgrade = request.upgrade})));
+  std::string via;
+  const std::string text = written(*forwarded.make(request, "server:1", {.upgrade = request.upgrade}), via);
+  EXPECT_EQ(via, "2 " + via_name());
   const std::string key(forwarded.websocket_key());
   EXPECT_EQ(key.size(), 24u);
-  EXPECT_EQ(out.view(),
+  EXPECT_EQ(text,
             "GET /chat HTTP/1.1\r\nHost: example.org\r\nsec-websocket-version: 13\r\na: b\r\n"
             "X-Forwarded-Proto: http\r\nX-Forwarded-Host: example.org\r\nSec-WebSocket-Key: " +
                 key + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
@@ -119,9 +135,7 @@ TEST(ForwardedRequest, GoesOnWithWhatATrustedProxySays) {
     EXPECT_EQ(parser.parse(received).state, http::h1::Parsed::State::done);
     http::set_client(exchange, peer, false, &proxies);
     ForwardedRequest forwarded;
-    Buffer out;
-    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
-    const std::string text(out.view());
+    const std::string text = written(*forwarded.make(request, "server:1", {}));
     return text.substr(text.find("Host: a\r\n") + 9);
   };
   const std::string said =
@@ -153,9 +167,7 @@ TEST(ForwardedRequest, LeavesOutTheFieldThatNamesTheClientUnlessAProxySentIt) {
               http::h1::Parsed::State::done);
     http::set_client(exchange, peer, false, &proxies);
     ForwardedRequest forwarded;
-    Buffer out;
-    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {.client_field = proxies.client_field})));
-    const std::string text(out.view());
+    const std::string text = written(*forwarded.make(request, "server:1", {.client_field = proxies.client_field}));
     return text.substr(text.find("Host: a\r\n") + 9);
   };
   EXPECT_EQ(from("10.0.0.1"),
@@ -179,10 +191,8 @@ TEST(ForwardedRequest, PassesOnWhatPoliciesHaveSet) {
   for (const bool from_proxy : {false, true}) {
     request.from_proxy = from_proxy;
     ForwardedRequest forwarded;
-    Buffer out;
-    EXPECT_TRUE(append_request(out, *forwarded.make(request, "server:1", {})));
     EXPECT_EQ(
-        out.view(),
+        written(*forwarded.make(request, "server:1", {})),
         "GET /a HTTP/1.1\r\nHost: server:1\r\nX-Real-IP: 1.2.3.4\r\nX-User: ada\r\nX-Forwarded-Proto: http\r\n\r\n");
   }
 }
@@ -200,6 +210,51 @@ TEST(ForwardedRequest, LeavesOutWhatIsOfTheConnection) {
 TEST(ForwardedRequest, SaysThatTheClientTakesTrailers) {
   const std::string with = forward("GET /a HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nTE: gzip;q=0.5, trailers\r\n\r\n");
   EXPECT_TRUE(with.ends_with("X-Forwarded-Host: a\r\nConnection: TE\r\nTE: trailers\r\n\r\n")) << with;
+}
+
+TEST(ForwardedRequest, SaysHowOftenItHasPassed) {
+  for (const auto& [version, text] : {std::pair(http::Version::http10, "1.0 "), {http::Version::http11, "1.1 "}}) {
+    http::Request request;
+    request.method_text = "GET";
+    request.target = request.path = request.segments = "/a";
+    request.version = version;
+    ForwardedRequest forwarded;
+    std::string via;
+    (void)written(*forwarded.make(request, "a", {}), via);
+    EXPECT_EQ(via, text + via_name());
+  }
+  const std::string two = "1.1 other, 2 " + via_name() + " ,1.0 " + via_name();
+  const std::string not_ours = "1.1 " + via_name() + "x, 1.1 sluice";
+  const http::Field fields[] = {{"Via", two}, {"via", not_ours}, {"VIA", via_name()}, {"X-Via", two}};
+  http::Request request;
+  request.fields = fields;
+  EXPECT_EQ(count_passes(request), 3u);
+  request.fields = {};
+  EXPECT_EQ(count_passes(request), 0u);
+}
+
+TEST(ForwardedRequest, EmptySegmentsMayBeKept) {
+  const auto target = [](std::string_view sent, const PathChange* change = nullptr) {
+    const std::string received = "GET " + std::string(sent) + " HTTP/1.1\r\nHost: a\r\n\r\n";
+    http::Request request;
+    http::h1::RequestParser parser(request);
+    EXPECT_EQ(parser.parse(received).state, http::h1::Parsed::State::done) << sent;
+    ForwardedRequest forwarded;
+    const auto* const head = forwarded.make(request, "b", {.change = change, .keeps_slashes = true});
+    return head != nullptr ? std::string(head->target) : "";
+  };
+  EXPECT_EQ(target("/p/https://a.example//b?c=//"), "/p/https://a.example//b?c=//");
+  EXPECT_EQ(target("/p///%61//"), "/p///a//");
+  EXPECT_EQ(target("/p/./a/../b"), "/p/b");
+  // Servers resolve the dots behind an empty segment in different ways.
+  for (const char* refused : {"//p", "//", "/p//../a", "/p/./a//b", "/p//%2e%2E/a", "/p//a%2F../b", "/%2e//a"}) {
+    EXPECT_EQ(target(refused), "") << refused;
+  }
+  RouteOptions options;
+  options.strip.emplace("/p/q");
+  const auto change = *PathChange::make(options);
+  EXPECT_EQ(target("/p/q/a//b", change.get()), "/a//b");
+  for (const char* refused : {"/p/q//a", "/p//q/a"}) EXPECT_EQ(target(refused, change.get()), "") << refused;
 }
 
 TEST(ForwardedRequest, ConditionsAreAboutTheServersTags) {
@@ -312,11 +367,52 @@ std::string restored(std::string_view name, std::string_view value, std::string 
   plain.authority = "a";
   http::FieldList list;
   list.add(name, value);
-  restore_prefix(**PathChange::make(options), request != nullptr ? *request : plain, list);
+  const auto change = *PathChange::make(options);
+  restore_references({.prefix_of = change.get()}, request != nullptr ? *request : plain, list);
   return std::string(list.items()[0].value);
 }
 
-TEST(RestorePrefix, References) {
+TEST(RestoreReferences, TheServersOwnAddress) {
+  const auto restored = [](std::string_view value, bool client_is_secure, bool server_is_secure = false,
+                           const PathChange* change = nullptr, std::string_view server = "10.0.0.1:3000") {
+    http::Request request;
+    request.authority = "a.example";
+    request.secure = client_is_secure;
+    http::FieldList list;
+    list.add("X", "http://10.0.0.1:3000/");
+    list.add("Content-Location", value);
+    list.add("Location", value);
+    restore_references({.prefix_of = change, .server_host = server, .server_is_secure = server_is_secure}, request,
+                       list);
+    EXPECT_EQ(list.items()[0].value, "http://10.0.0.1:3000/");
+    EXPECT_EQ(list.items()[1].value, list.items()[2].value);
+    return std::string(list.items()[2].value);
+  };
+  EXPECT_EQ(restored("http://10.0.0.1:3000/x?y#z", false), "http://a.example/x?y#z");
+  EXPECT_EQ(restored("HTTP://10.0.0.1:3000", true), "https://a.example/");
+  EXPECT_EQ(restored("http://10.0.0.1:3000//evil.example/", true), "https://a.example//evil.example/");
+  EXPECT_EQ(restored("https://10.0.0.1:3000/x", false, true), "http://a.example/x");
+  EXPECT_EQ(restored("https://b:443/x", true, true, nullptr, "b"), "https://a.example/x");
+  EXPECT_EQ(restored("http://a.example/x", true), "https://a.example/x") << "the application does not know of TLS";
+  EXPECT_EQ(restored("http://A.example:80?x", true), "https://a.example/?x");
+  for (const char* same : {"http://10.0.0.1/x", "https://10.0.0.1:3000/x", "http://10.0.0.1:3001/x", "http://b/x", "/x",
+                           "//10.0.0.1:3000/x", "http://u@10.0.0.1:3000/", "x", "http://a.example:8080/x",
+                           "http://a.example:443/x", "ftp://10.0.0.1:3000/x"}) {
+    EXPECT_EQ(restored(same, true), same);
+  }
+  EXPECT_EQ(restored("https://a.example/x", false), "https://a.example/x") << "the client shall use TLS";
+  for (const char* same : {"http://10.0.0.1:3000/x", "http://a.example/x"}) {
+    EXPECT_EQ(restored(same, true, false, nullptr, ""), same) << "rewrite_location = false";
+  }
+  RouteOptions options;
+  options.strip.emplace("/b");
+  const auto change = *PathChange::make(options);
+  EXPECT_EQ(restored("http://10.0.0.1:3000/x", false, false, change.get()), "http://a.example/b/x");
+  EXPECT_EQ(restored("http://10.0.0.1:3000/b/x", false, false, change.get()), "http://a.example/b/x");
+  EXPECT_EQ(restored("http://a.example", true, false, change.get()), "https://a.example/b/");
+}
+
+TEST(RestoreReferences, References) {
   for (const char* name : {"Location", "content-location"}) {
     EXPECT_EQ(restored(name, "/x?y=/z#w"), "/b/c/x?y=/z#w");
     EXPECT_EQ(restored(name, "/"), "/b/c/");
@@ -335,7 +431,7 @@ TEST(RestorePrefix, References) {
   EXPECT_EQ(restored("X-Location", "/x"), "/x");
 }
 
-TEST(RestorePrefix, TheHostIsTheOneThatTheClientUses) {
+TEST(RestoreReferences, TheHostIsTheOneThatTheClientUses) {
   const http::Field fields[] = {{"X-Forwarded-Host", "public.example"}};
   http::Request request;
   request.authority = "inner:443";
@@ -348,7 +444,7 @@ TEST(RestorePrefix, TheHostIsTheOneThatTheClientUses) {
   EXPECT_EQ(restored("Location", "https://public.example/x", "/b", &request), "https://public.example/b/x");
 }
 
-TEST(RestorePrefix, Cookies) {
+TEST(RestoreReferences, Cookies) {
   const auto cookie = [](std::string_view value) { return restored("Set-Cookie", value); };
   EXPECT_EQ(cookie("n=v; Path=/; Secure"), "n=v; Path=/b/c; Secure");
   EXPECT_EQ(cookie("n=v;path = /x ;Secure"), "n=v;path = /b/c/x ;Secure");

@@ -386,6 +386,10 @@ struct RewriteOptions {
   }
 };
 
+enum class Slashes : std::uint8_t { refuse, keep };
+
+inline NameOf<Slashes> names_of(Slashes) { return {{"refuse", Slashes::refuse}, {"keep", Slashes::keep}}; }
+
 // [[route]]
 struct RouteOptions {
   Located<std::string> path;
@@ -400,7 +404,9 @@ struct RouteOptions {
   std::optional<RespondOptions> respond;
   std::optional<Located<std::string>> strip;
   std::optional<RewriteOptions> rewrite;
+  Located<Slashes> slashes;
   Located<bool> preserve_host = {true};
+  Located<bool> rewrite_location = {true};
   Located<Duration> timeout;
   Located<bool> buffer_request;
   std::vector<Located<std::string>> upgrade{{"websocket"}};
@@ -453,10 +459,19 @@ struct RouteOptions {
             "A prefix of `path` that is removed from the path before the server gets it, in whole segments, such as "
             "`/billing`. It is added again to `Location`, `Content-Location` and the `Path` of cookies in answers.");
     v.field("rewrite", &Self::rewrite, "Changes the path before the server gets it, by a regular expression.");
+    v.field("slashes", &Self::slashes,
+            "Whether paths may have an empty segment (`//`). `refuse`: such a path is answered 404. `keep`: the server "
+            "gets "
+            "it as it is, for services with URLs in their paths, while routes and policies see one slash. A path that "
+            "also has a segment `.` or `..`, or that would begin with two slashes, is answered 400.");
     v.field("preserve_host", &Self::preserve_host,
             "The `Host` that the server gets. `true`: the client's. `false`: the host of the server's URL, with its "
             "port unless that is the scheme's default; `localhost` for a unix socket. The client's is in "
             "`X-Forwarded-Host`.");
+    v.field(
+        "rewrite_location", &Self::rewrite_location,
+        "Whether a `Location` or `Content-Location` with the server's own address gets the scheme and the host of "
+        "the client's request, and one with `http://` and the client's host gets `https://` if the client uses TLS.");
     v.field("timeout", &Self::timeout,
             "How long a request may take at the upstream, from its header to the end of the response, whatever the "
             "number of servers that are tried. After that it is answered 504, or its response is cut off. It does not "

@@ -29,6 +29,9 @@ using http::client::ResponseHead;
 using Kind = http::h1::BodyFraming::Kind;
 using Failure = PassedOn::Failure;
 
+// A request may pass this process several times on purpose, as one for another host.
+constexpr std::size_t most_passes = 3;
+
 // RFC 9110, 9.2.2. CONNECT is for a WebSocket, which is a GET to the server.
 bool is_idempotent(http::Method method) {
   return method == http::Method::get || method == http::Method::head || method == http::Method::put ||
@@ -161,6 +164,9 @@ class Proxy::Responding final : public http::BodySource {
 
 Async<Response> Proxy::handle(http::Exchange& exchange) {
   const http::Request& request = exchange.request;
+  if (count_passes(request) >= most_passes) {
+    return http::problem(508, "The request has come back to this server again and again.");
+  }
   if (request.method == http::Method::connect && !http::same_name(request.upgrade, "websocket")) {
     return http::problem(501, "The only protocol that is passed on over HTTP/2 is WebSocket.");
   }
@@ -222,6 +228,7 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
   const ForwardedRequest::Options how{
       .change = options_.change,
       .preserve_host = options_.preserve_host,
+      .keeps_slashes = options_.keeps_slashes,
       .upgrade = may_upgrade(request.upgrade) ? request.upgrade : std::string_view{},
       .body_size = kept && options_.buffer_request ? std::optional(kept->size()) : std::nullopt,
       .client_field = options_.client_field,
@@ -322,8 +329,10 @@ Task<Response> Proxy::forward(http::Exchange& exchange) {
       response.status = status;
       response.tag_takes_suffix = true;
       forward_fields((*head)->fields, response.fields);
-      if (options_.change != nullptr && !options_.change->prefix().empty())
-        restore_prefix(*options_.change, request, response.fields);
+      restore_references({.prefix_of = options_.change,
+                          .server_host = options_.rewrite_location ? server.host : std::string_view{},
+                          .server_is_secure = server.is_secure},
+                         request, response.fields);
       if (options_.ours != nullptr) remove_ours(*options_.ours, response.fields);
       if (until != never && is_event_stream(**head)) connection.lift_deadline();
       auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));

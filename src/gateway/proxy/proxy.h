@@ -18,6 +18,8 @@ struct ProxyOptions {
   const PathChange* change = nullptr;               // null: the path is unchanged; outlives the proxy
   const http::AnswerFields* ours = nullptr;         // their configured fields replace the server's; likewise
   bool preserve_host = true;                        // as in RouteOptions
+  bool keeps_slashes = false;                       // `slashes = "keep"`
+  bool rewrite_location = false;                    // as in RouteOptions
   Duration timeout{};                               // likewise
   bool buffer_request = false;                      // likewise
   std::span<const Located<std::string>> upgrade{};  // likewise; outlives the proxy

@@ -215,6 +215,7 @@ Upstream::Server::Server(core::Reactor& reactor, core::Mailbox& mailbox, const S
       address(options.name),
       entry(options.entry),
       host(options.host),
+      is_secure(options.origin.secure),
       trouble(options.trouble),
       pool(reactor, mailbox, shared.resolver, options.origin, pool_options(shared, options)) {
   id = hash_of(address);

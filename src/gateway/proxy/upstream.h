@@ -282,6 +282,7 @@ struct Upstream::Server : Candidate {
   const std::string address;   // SharedUpstream::Server::name
   const std::string entry;     // SharedUpstream::Server::entry
   const std::string host;      // as a Host field names it
+  const bool is_secure;        // it speaks TLS
   const std::shared_ptr<TroubleLog> trouble;
   http::client::Pool pool;
   std::uint64_t requests = 0;  // sent to this server

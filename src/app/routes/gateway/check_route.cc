@@ -97,6 +97,12 @@ void check_route(const Checks& checks, const gateway::RouteOptions& route, const
   if (route.preserve_host.position.line != 0 && !route.passes_on()) {
     complain(route.preserve_host.position, "only a request to an upstream has a host that can be preserved");
   }
+  if (route.slashes.position.line != 0 && !route.passes_on()) {
+    complain(route.slashes.position, "\"slashes\" is for requests to an upstream");
+  }
+  if (route.rewrite_location.position.line != 0 && !route.passes_on()) {
+    complain(route.rewrite_location.position, "\"rewrite_location\" is for requests to an upstream");
+  }
   if (!route.strip) return;
   if (route.strip->value.ends_with('/')) {
     return complain(route.strip->position, "must not end with \"/\"");

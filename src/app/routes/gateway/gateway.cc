@@ -32,7 +32,8 @@ class GatewayRoute final : public Route {
                               .host = options.host.value,
                               .conditions = options.conditions(),
                               .other_methods = options.other_methods(),
-                              .passes_on = options.passes_on()};
+                              .passes_on = options.passes_on(),
+                              .keeps_slashes = options.slashes.value == gateway::Slashes::keep};
     Site::Builder builder(site, id_, shared_from_this(), options.use);
     http::Handler* const handler = builder.own(make_handler(builder, route.pattern));
     for (const http::Method method : options.taken_methods()) {
