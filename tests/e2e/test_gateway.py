@@ -676,7 +676,6 @@ def test_ipv4_clients_of_a_listener_for_both_families(sluice, tmp_path):
     ('use = ["slow"]', "/admin", None),
     ('use = ["nobody"]', "/other/{rest...}", None),
     ('use = ["nobody"]', "/{name}", '"/admin" go to the route "/{name}", those for "/admin/{rest...}"'),
-    ('host = "a.example"\nuse = ["nobody"]', "/{rest...}", '"/admin" go to the route "/{rest...}"'),
     ('use = ["nobody"]\n[[route]]\npath = "/admin"\nrespond = {status = 404}', "/{rest...}", None),
     ('use = ["nobody"]\n[[route]]\npath = "/admin/{all...}"\nheaders = {V = "2"}\nupstream = "back"', "/other",
      'the one with the same path in line'),
@@ -739,6 +738,44 @@ def test_a_loop_ends(sluice, tmp_path, through):
             assert client.get("/twice", "Via: 1.1 other, 1.1 another").status == 200
         passed = [value for name, value in back.requests[0][2] if name == "via"]
         assert passed[0] == "1.1 other, 1.1 another" and len(passed) == 4 and len(set(passed)) == 2
+
+
+def checked_routes(tmp_path, *routes):
+    """What `check` says of routes to the upstream "back"."""
+    file = tmp_path / "sluice.toml"
+    file.write_text('[[upstream]]\nname = "back"\nservers = ["http://127.0.0.1:1"]\n'
+                    '[[upstream]]\nname = "front"\nservers = ["http://127.0.0.1:2"]\n'
+                    '[policy.nobody]\ntype = "ip"\nallow = ["192.0.2.1"]\n' +
+                    "".join(f"[[route]]\n{route}\n" for route in routes))
+    checked = subprocess.run([SLUICE, "check", file], capture_output=True, text=True, timeout=20)
+    assert checked.returncode == 0, checked.stderr
+    return [line for line in checked.stderr.splitlines() if "checks the client" in line]
+
+
+GUARDED = 'path = "/admin/{rest...}"\nupstream = "back"\nuse = ["nobody"]'
+
+
+@pytest.mark.parametrize("guarded, opens, warns", [
+    (GUARDED, ['path = "/api/{rest...}"\nstrip = "/api"\nupstream = "back"'],
+     ['requests for "/api/admin/1" go to the route "/api/{rest...}", and the upstream "back" gets "/admin/1"']),
+    (GUARDED + '\nstrip = "/admin"', ['path = "/{rest...}"\nupstream = "back"'],
+     ['"/admin" go to the route "/{rest...}", those for', 'requests for "/1" go to the route "/{rest...}"']),
+    (GUARDED + '\nhost = "a.example"', ['path = "/{rest...}"\nupstream = "back"'],
+     ['"/admin" go to the route "/{rest...}", those for', 'requests for "/admin/1" and other hosts go to the route "/{rest...}"']),
+    (GUARDED + '\nhost = "a.example"', ['path = "/{rest...}"\nhost = "*.b.example"\nupstream = "back"'],
+     ['requests for "/admin/1" and the host a.b.example go to the route "/{rest...}"']),
+    # Another route guards the path.
+    (GUARDED, ['path = "/api/{rest...}"\nstrip = "/api"\nupstream = "back"',
+               'path = "/api/admin/{rest...}"\nstrip = "/api"\nupstream = "back"\nuse = ["nobody"]',
+               'path = "/api/admin"\nrespond = 404'], []),
+    (GUARDED, ['path = "/api/{rest...}"\nstrip = "/api"\nupstream = "front"'], []),
+    (GUARDED, ['path = "/api/{rest...}"\nupstream = "back"'], []),
+    (GUARDED, ['path = "/api/{id:int}"\nstrip = "/api"\nupstream = "back"'], []),
+    (GUARDED, ['path = "/api/{rest...}"\nrewrite = { match = "a", to = "/b" }\nupstream = "back"'], []),
+])
+def test_an_open_route_that_reaches_a_guarded_path_is_a_warning(tmp_path, guarded, opens, warns):
+    said = checked_routes(tmp_path, guarded, *opens)
+    assert len(said) == len(warns) and all(one in line for one, line in zip(warns, said)), said
 
 
 def test_a_head_that_comes_too_slowly_is_late(sluice):

@@ -116,6 +116,45 @@ bool is_guarded(const Options& options, const std::vector<Located<std::string>>&
   });
 }
 
+// A path that the pattern matches, without its rest.
+std::string sample_of(const Claim& claim) {
+  std::string sample;
+  for (const auto& segment : claim.pattern.segments) {
+    if (segment.kind == http::Pattern::Kind::rest) break;
+    sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
+  }
+  return sample;
+}
+
+bool has_rest(const Claim& claim) {
+  return !claim.pattern.segments.empty() && claim.pattern.segments.back().kind == http::Pattern::Kind::rest;
+}
+
+std::string sample_host(const Claim& claim) {
+  return claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
+}
+
+// Warns if requests of the open claim reach the path of the guarded claim at its upstream.
+void warn_of_reach(const Claim& open, const Claim& guarded, Finder& finder, std::vector<std::string>& warnings) {
+  if (open.upstream.empty() || open.upstream != guarded.upstream || !open.strip || !guarded.strip) return;
+  if (shape_of(open) == shape_of(guarded)) return;  // has a warning of its own
+  const std::string sample = sample_of(guarded);
+  std::string sent = sample.substr(std::min(guarded.strip->size(), sample.size()));
+  if (has_rest(guarded) || sent.empty()) sent += has_rest(guarded) ? "/1" : "/";
+  // A host that no route names stands for all hosts that a route without one is for.
+  const std::string host = open.host.empty() ? "other.invalid" : sample_host(open);
+  const std::string asked = std::string(*open.strip) + sent;
+  if (finder.find(host, asked, open) != &open) return;
+  warnings.push_back(fmt::format(
+      "requests for \"{}\"{} go to the route \"{}\", and the upstream \"{}\" gets \"{}\" as it does from \"{}\": only "
+      "\"{}\" has a policy that checks the client",
+      asked,
+      open.host == guarded.host ? ""
+      : open.host.empty()       ? " and other hosts"
+                                : " and the host " + host,
+      open.path, open.upstream, sent, guarded.path, guarded.path));
+}
+
 }  // namespace
 
 std::string pattern_below(std::string_view folder) {
@@ -212,15 +251,11 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
   }
   for (const Claim& claim : claims) {
     if (!claim.passes_on || claim.pattern.segments.empty()) continue;
-    const bool has_rest = claim.pattern.segments.back().kind == http::Pattern::Kind::rest;
-    std::string sample;  // a path that the pattern matches, without its rest
-    for (const auto& segment :
-         std::span(claim.pattern.segments).first(claim.pattern.segments.size() - (has_rest ? 1 : 0))) {
-      sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
-    }
+    const bool has_rest = app::has_rest(claim);
+    std::string sample = sample_of(claim);
     if (has_rest ? sample.empty() : claim.upstream.empty() || claim.path.ends_with('/')) continue;
     if (!has_rest) sample += '/';
-    const std::string host = claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
+    const std::string host = sample_host(claim);
     const Claim* const other = finder.find(host, sample, claim);
     if (other == nullptr || !other->passes_on || is_guarded(claim) == is_guarded(*other)) continue;
     if (!has_rest) {
@@ -234,6 +269,12 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
         "that checks the client",
         has_rest ? std::string(path.substr(0, path.rfind('/'))) : claim.path + "/", other->path, path,
         (is_guarded(claim) ? claim : *other).path));
+  }
+  for (const Claim& guarded : claims) {
+    if (!is_guarded(guarded)) continue;
+    for (const Claim& open : claims) {
+      if (open.passes_on && !is_guarded(open)) warn_of_reach(open, guarded, finder, warnings);
+    }
   }
   return warnings;
 }

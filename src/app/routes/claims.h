@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,8 @@ struct Claim {
   bool folder = false;          // everything below `path` that has no other route
   bool passes_on = false;       // requests are forwarded
   std::string_view upstream = {};  // to this upstream; empty: to none, or to several
+  // The upstream gets the path without this prefix. Nothing: `rewrite` makes the path.
+  std::optional<std::string_view> strip = "";
 
   // Set by claims_of().
   std::string_view kind = {};  // "[[endpoint]]"
@@ -42,8 +45,9 @@ struct Claim {
 void check_claims(const std::vector<Claim>& claims, const config::Complain& complain);
 
 // Warns of routes that pass requests on without a policy that checks the client, although a neighbour has one: a route
-// with the same path for other methods or conditions, the route of `/a` beside the path `/a/{rest...}`, or a catch-all
-// route that takes `/a/` to the same upstream as the route of `/a`.
+// with the same path for other methods or conditions, the route of `/a` beside the path `/a/{rest...}`, a catch-all
+// route that takes `/a/` to the same upstream as the route of `/a`, or a route that reaches the same path of the same
+// upstream by another prefix or another host.
 [[nodiscard]] std::vector<std::string> warn_of_guards_beside(const Options& options);
 
 // Warns of endpoints that write without a policy that checks the client, although another endpoint that writes has one.

@@ -123,7 +123,10 @@ void GatewayTables::claim(const Options& options, std::vector<Claim>& claims) {
                       .conditions = route.conditions(),
                       .apart = "\"methods\", \"headers\" or \"query\"",
                       .passes_on = route.passes_on(),
-                      .upstream = route.upstream ? std::string_view(route.upstream->value) : ""});
+                      .upstream = route.upstream ? std::string_view(route.upstream->value) : "",
+                      .strip = route.rewrite ? std::nullopt
+                               : route.strip ? std::optional<std::string_view>(route.strip->value)
+                                             : ""});
   }
 }
 
