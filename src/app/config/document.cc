@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "base/contains.h"
+
 namespace sluice::app::config {
 namespace {
 
@@ -33,31 +35,46 @@ std::optional<Position> too_many_dots(std::string_view text) {
   return {};
 }
 
-// The keys whose values messages show: statements, paths and names.
-constexpr std::array<std::string_view, 21> shown_keys = {
-    "before", "database", "delete",  "existing",  "expect",  "from", "get", "listen", "patch", "path", "post",
-    "put",    "query",    "require", "returning", "returns", "root", "sql", "table",  "type",  "use"};
+// The keys whose values messages show: statements, paths, names and numbers with units. The value of any other key,
+// such as a misspelled one, may be a secret.
+constexpr auto shown_keys = std::to_array<std::string_view>(
+    {"all",      "allow",         "any",     "at_most",       "audience",  "balance",  "before",
+     "budget",   "cache_control", "claim",   "client_header", "codings",   "cookie",   "copy",
+     "database", "delete",        "deny",    "every",         "existing",  "expect",   "expose",
+     "fallback", "for",           "format",  "formats",       "from",      "get",      "header",
+     "host",     "index",         "issuer",  "leeway",        "listen",    "location", "longest",
+     "match",    "max_age",       "method",  "methods",       "name",      "notify",   "origins",
+     "patch",    "path",          "per",     "post",          "protocols", "put",      "query",
+     "rate",     "rate_claim",    "realm",   "remove",        "require",   "retry_on", "returning",
+     "returns",  "revocations",   "revoked", "role",          "root",      "size",     "slashes",
+     "split_by", "sql",           "status",  "store",         "strip",     "table",    "tables",
+     "that",     "timeout",       "to",      "type",          "types",     "upgrade",  "upstream",
+     "use",      "used",          "version", "wait"});
+// Tables with names that the user has chosen as their keys. Their values may be secrets, whatever the names are.
+constexpr auto tables_of_names =
+    std::to_array<std::string_view>({"add", "fields", "headers", "keys", "query", "set", "settings", "users"});
 
-Value convert(const toml::node& node, std::string_view key, std::vector<WrittenValue>& written);
+Value convert(const toml::node& node, std::string_view key, bool is_hidden, std::vector<WrittenValue>& written);
 
-Value convert_table(const toml::table& table, std::vector<WrittenValue>& written) {
+// `is_hidden`: messages show no value of the table.
+Value convert_table(const toml::table& table, bool is_hidden, std::vector<WrittenValue>& written) {
   Value value;
   for (const auto& [key, child] : table) {
     value.entries.push_back(
-        {{std::string(key.str()), position_of(key.source().begin)}, convert(child, key.str(), written)});
+        {{std::string(key.str()), position_of(key.source().begin)}, convert(child, key.str(), is_hidden, written)});
   }
   // The library keeps keys in alphabetical order.
   std::ranges::sort(value.entries, {}, [](const Entry& entry) { return entry.key.position; });
   return value;
 }
 
-Value convert(const toml::node& node, std::string_view key, std::vector<WrittenValue>& written) {
+Value convert(const toml::node& node, std::string_view key, bool is_hidden, std::vector<WrittenValue>& written) {
   Value value;
   if (const toml::table* table = node.as_table()) {
-    value = convert_table(*table, written);
+    value = convert_table(*table, is_hidden || contains(tables_of_names, key), written);
   } else if (const toml::array* list = node.as_array()) {
     value.kind = Value::Kind::list;
-    for (const toml::node& item : *list) value.items.push_back(convert(item, key, written));
+    for (const toml::node& item : *list) value.items.push_back(convert(item, key, is_hidden, written));
   } else if (const auto* text = node.as_string()) {
     value.kind = Value::Kind::string;
     value.text = text->get();
@@ -78,8 +95,8 @@ Value convert(const toml::node& node, std::string_view key, std::vector<WrittenV
   }
   value.position = position_of(node.source().begin);
   // Short numbers are not secrets.
-  const bool is_shown = value.kind == Value::Kind::string ? std::ranges::find(shown_keys, key) != shown_keys.end()
-                                                          : value.text.size() <= 5;
+  const bool is_shown =
+      value.kind == Value::Kind::string ? !is_hidden && contains(shown_keys, key) : value.text.size() <= 5;
   if (!node.is_table() && !node.is_array()) {
     written.push_back({value.position, position_of(node.source().end), is_shown});
   }
@@ -194,7 +211,7 @@ std::optional<Value> parse_document(Source& source, std::vector<Diagnostic>& err
   }
   try {
     std::vector<WrittenValue> written;
-    Value document = convert_table(toml::parse(std::string_view(source.text())), written);
+    Value document = convert_table(toml::parse(std::string_view(source.text())), false, written);
     source.take(std::move(written));
     return document;
   } catch (const toml::parse_error& error) {

@@ -1658,7 +1658,7 @@ TEST_F(Files, TheFallbackMustExist) {
   EXPECT_EQ(errors_in(write("[[files]]\npath = \"/\"\nroot = \"public\"\nfallback = \"app.html\"\n"))
                 .substr(folder_.string().size()),
             "/a.toml:4:12: error: there is no such file\n"
-            "  4 | fallback = \"********\"\n"
+            "  4 | fallback = \"app.html\"\n"
             "    |            ^\n"
             "    = it would be " +
                 (folder_ / "public/app.html").string() + "\n");

@@ -62,6 +62,10 @@ TEST(Render, MasksValues) {
       {R"("sec#ret" = "a\"b#")", R"("sec#**************)"},
       {R"(secret = ["a", ["b"], {c = "d", e.f = 7}])", R"(secret = ["*", ["*"], {c = "*", e.f = 7}])"},
       {R"(a = [123456, true, 1.5, 3.14159, 1999-12-31])", R"(a = [******, true, 1.5, *******, 1999-12-31])"},
+      {R"(a = { rate = "100/s", timeout = "5s", key = "hush", token = "hush" })",
+       R"(a = { rate = "100/s", timeout = "5s", key = "****", token = "****" })"},
+      // Names that the user has chosen say nothing about the values.
+      {R"(keys = { path = "hush", table.from = ["hush"] })", R"(keys = { path = "****", table.from = ["****"] })"},
       {R"([[endpoint]] # a)", R"([[endpoint]] #**)"},
       {R"(a = { type = "jtw", secret="hun\"ter\\", path = "/y#z" } # b)",
        R"(a = { type = "jtw", secret="**********", path = "/y#z" } #**)"},
