@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration long_enough = 30s;
 
-// A pipe or a pair of sockets whose reader reads when it is told to.
+// A pipe or a pair of sockets. The test decides when it is read.
 struct Ends {
   enum class Kind { pipe, socket };
   explicit Ends(Kind kind) {

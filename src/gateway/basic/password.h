@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Password hashes by argon2id (RFC 9106) in the PHC format: $argon2id$v=19$m=19456,t=2,p=1$SALT$HASH. Those of Apache's
+// Password hashes by argon2id (RFC 9106) in the PHC format: $argon2id$v=19$m=19456,t=2,p=1$SALT$HASH. Hashes of Apache's
 // htpasswd are verified too: bcrypt, $2y$05$..., and 1,000 rounds of MD5, $apr1$SALT$HASH.
 namespace sluice::gateway::basic {
 

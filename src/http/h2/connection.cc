@@ -149,7 +149,7 @@ void Connection::look_at_the_clock() {
 core::Task<void> Connection::linger() {
   core::Reactor& reactor = engine_.reactor;
   if (!co_await stream_.end(engine_.options.write_timeout)) co_return;
-  // The end of the program does not wait long for clients that have been told and are silent.
+  // A client that was sent a GOAWAY and stays silent does not delay the end of the program for long.
   const Instant deadline = reactor.now() + (session_.is_draining() ? draining_lingering_time : lingering_time);
   core::TurnShare turn(reactor, read_turn_bytes);
   for (std::size_t dropped = 0; dropped < lingering_bytes && !client_ended_;) {
