@@ -173,6 +173,7 @@ def test_a_revoked_certificate_is_refused(server, authority, middle, clients, tm
         reread(authority.revocation_list(), middle.revocation_list(lost[0]))
         wait_until(lambda: status(lost) == 0)
         assert status(good) == 200 and status(clients["named"]) == 200
+        wait_until(lambda: refusals(running))
         assert refusals(running)[0] == "certificate verify failed: certificate revoked (CN=lost)"
         with pytest.raises(OSError):
             status_of(context, running.port, "/any", session)
@@ -198,8 +199,9 @@ def test_lists_that_are_missing_or_have_expired(server, authority, middle, tmp_p
         if fault == "expired":
             assert f"{ca} holds a revocation list of CN=CA middle that has expired on 20" in running.log
         elif crl == "soft":
-            assert running.log.count(f"tls: {ca} holds no revocation list of CN=CA middle; its certificates are accepted") == 1
+            wait_until(lambda: f"tls: {ca} holds no revocation list of CN=CA middle; its certificates are accepted" in running.log)
         if crl == "hard":
+            wait_until(lambda: refusals(running))
             assert refusals(running)[0] == "certificate verify failed: " + (
                 "CRL has expired (CN=good)" if fault == "expired" else "unable to get certificate CRL (CN=good)")
 
@@ -217,23 +219,20 @@ def test_an_intermediate_authority_alone_is_trusted(server, authority, middle, c
         url = f"https://localhost:{running.port}/any"
         assert curl(authority, url, certificate=middle.issue("member"))[0] == 200
         assert curl(authority, url, certificate=clients["named"])[0] == 0
-        assert refusals(running) == ["certificate verify failed: unable to get local issuer certificate (CN=CA middle)"] or refusals(running)
+        wait_until(lambda: refusals(running))
+        assert refusals(running) == ["certificate verify failed: self-signed certificate in certificate chain (CN=CA authority)"]
 
 
-def test_refused_clients_are_logged_once_a_second(server, authority, clients, tmp_path):
+def test_refused_clients_are_logged(server, authority, tmp_path):
     stranger = Authority(tmp_path / "strangers").issue("stranger")
     with Upstream(echo) as back:
         running = server(back, mode="require")
         url = f"https://localhost:{running.port}/any"
         assert curl(authority, url)[0] == 0
-        assert refusals(running) == ["peer did not return a certificate"]
-        seen = 0
-        while len(refusals(running)) < 3:
-            assert curl(authority, url, certificate=stranger)[0] == 0
-            seen += 1
-        others = sum(int(count) for count in re.findall(r"; (\d+) more before that were not logged", running.log))
-        assert len(refusals(running)) + others == seen + 1
-        assert "self-signed certificate in certificate chain (CN=CA strangers)" in refusals(running)[-1]
+        wait_until(lambda: refusals(running) == ["peer did not return a certificate"])
+        # A core writes a line once a second.
+        why = "certificate verify failed: self-signed certificate in certificate chain (CN=CA strangers)"
+        wait_until(lambda: curl(authority, url, certificate=stranger)[0] == 0 and refusals(running)[-1].startswith(why))
 
 
 @pytest.mark.parametrize("policy, auth, says", [
