@@ -484,7 +484,7 @@ post.sql = "SELECT 1 AS one"
 {uses[place].format(f'"rate", "busy", "{credential}"') if place != "batch" else ""}
 [policy.rate]
 type = "rate-limit"
-rate = "2/h"
+rate = "9/h"
 per = ["header.X-Tenant", "client"]
 [policy.busy]
 type = "concurrency"

@@ -136,7 +136,7 @@ def test_a_path_may_keep_its_slashes(sluice):
         assert both("/plain/https://a.example/b") == 404
         for target in ("/image//secret/a", "/image/secret//a", "//image/secret/a"):
             assert both(target) == 401, target
-        for target in ("/image/a//../secret/b", "/image//./a", "//image/a", "/part//evil.example"):
+        for target in ("/image/a//../b", "/image//./a", "//image/a", "/part//evil.example"):
             assert both(target) == 400, target
 
 
