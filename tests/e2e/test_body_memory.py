@@ -313,10 +313,10 @@ def test_many_short_rows(sluice, short_table):
 url = "{short_table}"
 [[endpoint]]
 path = "/plain"
-post = {{ table = "short", columns = {{ id = {{}} }} }}
+post = {{ table = "short", columns = {{ id = {{}} }}, rows = 20000 }}
 [[endpoint]]
 path = "/returned"
-post = {{ table = "short", columns = {{ id = {{}} }}, returning = "id" }}
+post = {{ table = "short", columns = {{ id = {{}} }}, returning = "id", rows = 40000 }}
 ''', server='cores = 1\nbody_memory = "16MiB"\n')
 
     def post(path, first, count):

@@ -179,6 +179,7 @@ sluice_jwt_cache_hits_total counter policy Requests whose token was verified bef
 sluice_jwt_cache_tokens gauge policy Verified tokens that are remembered.
 sluice_jwt_refusals_total counter policy,reason Requests that were not let through.
 sluice_jwt_verifications_total counter policy Tokens that were verified, and good.
+sluice_log_lines_dropped_total counter log Log lines dropped because nobody read them, or the disk was full.
 sluice_out_of_memory_total counter - Connections and requests that ended for want of memory.
 sluice_postgres_cancels_total counter database Statements cancelled at the server.
 sluice_postgres_connections_failed_total counter database Connections that could not be opened.
