@@ -5,7 +5,7 @@
 
 #include "files/coding.h"
 #include "files/conditions.h"
-#include "files/escape.h"
+#include "http/escape.h"
 #include "files/http_date.h"
 
 // Each line is the value of a field that affects a file's answer. The conditions give a verdict, a parsed date survives
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (*date >= 0) require(parse_http_date(http_date(*date), now) == date);
     }
     std::string escaped;
-    append_html(escaped, line);
+    http::append_html(escaped, line);
     require(escaped.find_first_of("<>\"'") == escaped.npos);
   }
   const Conditions conditions(fields);

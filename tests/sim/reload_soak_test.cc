@@ -14,6 +14,7 @@
 #include "app/config/load.h"
 #include "app/prepare.h"
 #include "app/worker.h"
+#include "base/log_writer.h"
 #include "core/core.h"
 #include "core/simulated_reactor.h"
 #include "http/client/connection.h"
@@ -169,7 +170,7 @@ class World {
     EXPECT_TRUE(even_server_.listen(*core::Address::parse("127.0.0.1:9001")));
     EXPECT_TRUE(odd_server_.listen(*core::Address::parse("127.0.0.1:9002")));
     plan_ = plan(0, "0");
-    worker.emplace(core, plan_, threads_);
+    worker.emplace(core, plan_, threads_, logs_, app::Descriptors{});
     const std::vector<net::Listening> listening = {{*core::Address::parse(address), false}};
     worker->bind(listening);
     worker->listen({.addresses = listening, .tls = {}, .tickets = {}});
@@ -448,6 +449,7 @@ class World {
   }
 
   std::string folder_;
+  Logs logs_;
   core::BlockingPool threads_{1, 16};
   Back even_;
   Back odd_;

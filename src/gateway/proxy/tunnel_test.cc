@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/simulated_reactor.h"
+#include "gateway/proxy/fields.h"
 #include "gateway/proxy/proxy.h"
 #include "http/server.h"
 #include "http/websocket/handshake.h"
@@ -143,12 +144,12 @@ TEST_F(TunnelTest, AWebSocketPasses) {
   start();
   End& client = ask(websocket_request + "early");
   End& server = accepted();
-  EXPECT_EQ(
-      server.heard,
-      "GET /chat?a=b HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: p\r\n"
-      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Forwarded-For: " +
-          reactor_.local_address(client.stream.handle())->ip() +
-          "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+  EXPECT_EQ(server.heard,
+            "GET /chat?a=b HTTP/1.1\r\nHost: a\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: p\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Forwarded-For: " +
+                reactor_.local_address(client.stream.handle())->ip() +
+                "\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nVia: 1.1 " + via_name() +
+                "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
       << "what comes behind the head waits for the answer";
   server.heard.clear();
   say(server, websocket_response() + "first");
