@@ -5,8 +5,8 @@
 
 #include "files/coding.h"
 #include "files/conditions.h"
-#include "http/escape.h"
 #include "files/http_date.h"
+#include "http/escape.h"
 
 // Each line is the value of a field that affects a file's answer. The conditions give a verdict, a parsed date survives
 // formatting and parsing, and the chosen coding is available.
