@@ -15,8 +15,7 @@
 namespace sluice::http::h1 {
 namespace {
 
-constexpr std::uint64_t dropped_body_bytes = 1024 * 1024;  // most bytes of a request's body that are dropped
-constexpr Duration dropping_time = 30s;                    // and the most time for that
+constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
 constexpr std::size_t lingering_bytes = 256 * 1024;  // most bytes that are read and dropped after the last response
 constexpr Duration lingering_time = 2s;
 constexpr Duration overloaded_patience =
@@ -50,7 +49,7 @@ void Connection::drain() {
   if (http2_ != nullptr) return http2_->drain();
   if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
-  if (wants_proxy_header_ || drops_body_) return stream_.end_read();
+  if (wants_proxy_header_) return stream_.end_read();
   stream_.give_up_handshake();
 }
 
@@ -364,34 +363,33 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
-  // The rest of the body precedes the next request, but the response does not wait for it: a short rest is dropped
-  // while the response is sent and after that, a longer one closes the connection.
-  const std::uint64_t most_dropped = std::min(server_.options.body_limit, dropped_body_bytes);
+  // The rest of the body precedes the next request. A short rest is read and dropped; a longer one closes the
+  // connection.
+  const std::uint64_t most_dropped = std::min(server_.options.body_limit, drained_body_bytes);
   bool keep = work_->parser.keep_alive() && !server_.draining && !body.unasked() && !body.abandoned() &&
               body.left_at_least() <= most_dropped;
-  core::TaskGroup dropping;
-  if (keep && !body.done()) {
-    body.limit_rest(most_dropped, stream_.reactor().now() + dropping_time);
-    dropping.spawn(body.drop());
-    keep = drops_body_ || body.done();
+  {
+    const Sending sending(*work_, response.body);
+    for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {
+      auto piece = co_await body.read();
+      dropped += piece ? piece->size() : 0;
+      keep = piece && dropped <= most_dropped;
+    }
   }
-  // A body that is known to be invalid before the response leaves is refused instead. One that is too long is not.
-  if (body.refusal() != 0 && body.refusal() != 413) {
+  if (stream_.is_cut()) {
+    end_exchange(response.status, &response.body, 0, true);
+    co_return Sent::no;
+  }
+  if (body.refusal() != 0) {
     response.body.emplace<std::monostate>();
     co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
+  body.finish();
   if (begin_answer(response, 0, keep) == Left::body &&
       co_await send(response, request.method == Method::head, keep) == Sent::no) {
     co_return Sent::no;
   }
-  if (keep && !body.done()) {
-    dropping.cancel();
-    if (!work_->output.empty() && !co_await flush()) co_return Sent::no;
-    co_await body.drop();
-    keep = body.done();
-  }
-  body.finish();
   request.body = nullptr;
   if (!keep) {
     if (co_await flush()) co_await linger();

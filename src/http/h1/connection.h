@@ -156,7 +156,6 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   Woken woken_ = Woken::readable;       // why run() was started
   bool wants_proxy_header_ = false;
   bool overloaded_ = false;
-  bool drops_body_ = false;    // the rest of a request's body is read, though the response may not have been sent yet
   bool unusual_ = false;       // `overloaded_` is set, or the workspace may be outdated
   bool may_be_http2_ = false;  // all received bytes are a prefix of the HTTP/2 preface
   Instant began_{};            // when the head of the request being answered was complete

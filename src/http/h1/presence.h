@@ -12,7 +12,7 @@ namespace sluice::http::h1 {
 // Watches the client while the server works on its request. Calls `gone` once when the client resets the connection,
 // when the grace period after the client's half-close has passed, or when the connection is cut. A stream has room for
 // one reader only, so code that reads from the stream calls step_aside() before and step_back() after. Such code sees
-// by its own read how the stream ends. While the connection drops the rest of a body, it begins to watch after that.
+// by its own read how the stream ends.
 class Connection::Presence : core::Waiter {
  public:
   Presence(const Presence&) = delete;
@@ -52,7 +52,6 @@ class Connection::Presence : core::Waiter {
   }
   static void expired(core::Timer& timer) noexcept { static_cast<Grace&>(timer).owner.tell(); }
   void watch() noexcept {
-    if (connection_.drops_body_) return;
     core::Handle& handle = connection_.stream_.handle();
     SLUICE_ASSERT(handle.reader == nullptr);
     handle.reader = this;

@@ -65,11 +65,12 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
         if (!co_await connection_.flush()) co_return refuse(400);
       }
       const Instant begin = connection_.stream_.reactor().now();
-      if (connection_.presence_ != nullptr) connection_.presence_->step_aside();
+      Presence* const presence = connection_.presence_;
+      if (presence != nullptr) presence->step_aside();
       Result<std::size_t> got = 0;
       {
         const Waiting waiting(*this);
-        const Instant deadline = std::min(begin + patience_.left(), until_);
+        const Instant deadline = begin + patience_.left();
         // Many long, fast bodies must not keep the loop from serving other connections.
         if (turn_.is_heavy() && !connection_.stream_.may_read()) {
           (void)co_await connection_.stream_.readable(deadline);
@@ -80,7 +81,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
           got = co_await connection_.stream_.read(body, read_bytes, deadline, least);
         }
       }
-      if (connection_.presence_ != nullptr) connection_.presence_->step_back();
+      if (presence != nullptr) presence->step_back();
       if (is_cut() || got == no_memory) co_return refuse(503);
       if (!got) co_return refuse(got.error().code == Errc::timed_out ? 408 : 400);
       if (*got == 0) co_return refuse(400);
@@ -134,29 +135,6 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   [[nodiscard]] bool unasked() const { return wants_continue_ && !done(); }
   [[nodiscard]] bool abandoned() const { return is_abandoned_ && !done(); }
   [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
-  // From here on the body is only dropped: at most this many bytes of it, and not after `until`.
-  void limit_rest(std::uint64_t bytes, Instant until) {
-    limit_ = received_ + bytes;
-    until_ = until;
-  }
-  // Reads and drops the rest while the response is sent, so that a client that does not read before it has sent
-  // everything is not kept waiting. Afterwards done() says whether that was the whole rest. The task may be cancelled
-  // and begun again.
-  core::Task<void> drop() {
-    struct Dropping {
-      Connection& connection;
-      explicit Dropping(Connection& dropping) : connection(dropping) { connection.drops_body_ = true; }
-      Dropping(const Dropping&) = delete;
-      ~Dropping() {
-        connection.drops_body_ = false;
-        if (connection.presence_ != nullptr) connection.presence_->step_back();
-      }
-    } const dropping(connection_);
-    while (!connection_.stream_.is_cut()) {
-      const auto piece = co_await read();
-      if (!piece || piece->empty()) co_return;
-    }
-  }
   // Consumes the last piece of the body. The bytes after it belong to the next request.
   void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
 
@@ -176,8 +154,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   std::uint64_t limit_;
   std::uint64_t bound_ = UINT64_MAX;  // upper bound for limit_
   std::uint64_t left_;
-  std::uint64_t received_ = 0;  // of a chunked body
-  Instant until_ = never;
+  std::uint64_t received_ = 0;
   std::size_t given_ = 0;
   int refusal_ = 0;
   bool chunked_;
