@@ -281,18 +281,18 @@ class Liar {
       }
       case Lie::bad_chunk: {
         std::string body = fmt::format("{:x}\r\n{}", half.size(), half);
-        const char* ends[] = {"\r\nzz\r\n", "X\n0\r\n\r\n", "\r\n-1\r\n\r\n", "\r\n0x0\r\n\r\n", "\r\n0\n\n", ""};
+        const char* ends[] = {"\r\nzz\r\n", "X\n0\r\n\r\n", "\r\n-1\r\n\r\n", "\r\n0x0\r\n\r\n", "\r\n0\r\r\n", ""};
         const std::uint64_t end = random.below(6);
         const bool said = co_await say(session, ok + "Transfer-Encoding: chunked\r\n\r\n" + body + ends[end]);
         if (!said) co_return false;
         co_return end != 5;
       }
       case Lie::two_lengths:
-        co_return co_await say(session, ok + (random.chance(0.5) ? "Content-Length: 7" : "Content-Length: 3") +
+        co_return co_await say(session, ok + (random.chance(0.5) ? "Content-Length: 8" : "Content-Length: 3") +
                                             "\r\nContent-Length: 7\r\n\r\ninvalid");
       case Lie::length_and_chunks: {
         const bool length_first = random.chance(0.5);
-        const std::string length = "Content-Length: 17\r\n";
+        const std::string length = "Content-Length: 17\r\nContent-Length: 7\r\n";  // one alone would be ignored
         co_return co_await say(session, ok + (length_first ? length : "") + "Transfer-Encoding: chunked\r\n" +
                                             (length_first ? "" : length) + "\r\n7\r\ninvalid\r\n0\r\n\r\n");
       }

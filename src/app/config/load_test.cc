@@ -246,9 +246,9 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
             "  1 | [sever]\n"
             "    |  ^\n"
             "    = did you mean \"server\"?\n");
-  EXPECT_EQ(errors_of(serves + "[admin]\nport = 1\n"),
-            "a.toml:7:1: error: unknown key \"port\" in [admin]\n"
-            "  7 | port = 1\n"
+  EXPECT_EQ(errors_of(serves + "[admin]\nzzz = 1\n"),
+            "a.toml:7:1: error: unknown key \"zzz\" in [admin]\n"
+            "  7 | zzz = 1\n"
             "    | ^\n"
             "    = known here: listen\n");
   EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\nparams.x.typ = \"int\"\n" + serves),
@@ -1552,8 +1552,9 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "    | ^\n"
             "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, http1, http2, "
-            "http2_streams, trusted_proxies, client_header, proxy_protocol, tls\n");
+            "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, error_pages, "
+            "http1, http2, "
+            "http2_streams, http2_resets, trusted_proxies, client_header, proxy_protocol, tls\n");
 }
 
 class Files : public testing::Test {

@@ -211,7 +211,8 @@ TEST_F(SessionStartTest, WhatDemandsTlsDoesNotDoWithout) {
 TEST_F(SessionStartTest, TheCertificateIsLookedAt) {
   options.host = "elsewhere.example";
   use_tls(SslMode::verify_full, Verify::full);
-  EXPECT_EQ(start({{Tls(), started}}), "TLS with \"elsewhere.example\": certificate verify failed: hostname mismatch");
+  EXPECT_EQ(start({{Tls(), started}}),
+            "TLS with \"elsewhere.example\": certificate verify failed: hostname mismatch (CN=localhost)");
   EXPECT_EQ(failure.sqlstate, "28000");
   EXPECT_FALSE(was_received("client_encoding")) << "nothing is sent to whoever it is";
   use_tls(SslMode::verify_ca, Verify::chain);
