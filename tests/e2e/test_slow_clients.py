@@ -34,6 +34,9 @@ path = "/numbers/{{n:int}}"
 returns = "object"
 get = "SELECT n, text FROM numbers WHERE n = :n"
 [[endpoint]]
+path = "/numbers"
+post = "INSERT INTO numbers (text) VALUES (:text)"
+[[endpoint]]
 path = "/endless"
 get = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100000000) SELECT n, 'a row of some length' AS text FROM r"
 [[files]]
@@ -103,20 +106,21 @@ def expect_gone(server):
     expect_service(server)
 
 
-@pytest.mark.parametrize("request_text, drop", [
-    ("GET /page.html HTTP/1.1\r\nHost: slow\r\n", b"X: y\r\n"),
-    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nX: ", b"y"),
-    ("POST /numbers/1 HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n", b"x"),
-    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n", b"x"),
-    ("POST /page.html HTTP/1.1\r\nHost: slow\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+@pytest.mark.parametrize("request_text, drop, status", [
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\n", b"X: y\r\n", 408),
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nX: ", b"y", 408),
+    ("POST /numbers HTTP/1.1\r\nHost: slow\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", b" ", 408),
+    ("GET /page.html HTTP/1.1\r\nHost: slow\r\nContent-Length: 100000\r\n\r\n", b"x", 408),
+    # An error does not need the body.
+    ("POST /page.html HTTP/1.1\r\nHost: slow\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 405),
 ], ids=["slow fields", "a slow value", "a slow body to an endpoint", "a slow body to a file", "slow chunks"])
-def test_who_sends_slowly_is_answered_408(server, request_text, drop):
+def test_who_sends_slowly_is_answered_and_ended(server, request_text, drop, status):
     with contextlib.ExitStack() as stack:
         before = resident_kib(server)
         connections = open_slow(server, stack, request_text)
         got = drip(server, connections, drop)
         # A reset may discard the answer if it crosses a drop.
-        assert all(answer == b"" or answer.startswith(b"HTTP/1.1 408 ") for answer in got), set(got)
+        assert all(answer == b"" or answer.startswith(b"HTTP/1.1 %d " % status) for answer in got), set(got)
         assert any(got)
         assert resident_kib(server) - before < HELD * 64 + 32 * 1024
     expect_gone(server)

@@ -31,6 +31,12 @@ constexpr std::uint64_t file_seed = 0;
 
 // ---- Requests and their answers ----
 
+// Most requests whose body is ignored are refused.
+int status_of(std::string_view kind, std::uint64_t id) {
+  if (kind == "ignore" && id % 4 != 0) return 403;
+  return kind == "empty" ? 204 : 200;
+}
+
 // Everything about an answer follows from the request's target, /KIND/SIZE/NUMBER?id, and from its body.
 struct Exchange {
   std::string method = "GET";
@@ -47,7 +53,7 @@ struct Exchange {
   [[nodiscard]] std::string target() const {
     return "/" + kind + "/" + std::to_string(size) + "/" + std::to_string(number) + "?" + std::to_string(id);
   }
-  [[nodiscard]] int status() const { return kind == "empty" ? 204 : 200; }
+  [[nodiscard]] int status() const { return status_of(kind, id); }
   [[nodiscard]] std::string answer() const {
     if (kind == "empty") return {};
     if (kind == "echo" || kind == "slow-echo") return body;
@@ -179,8 +185,9 @@ class PatternHandler final : public http::Handler {
   Response answer(const Target& target, std::string_view body) {
     Response response;
     response.fields.add_owned("X-Id", std::to_string(target.id));
+    response.status = status_of(target.kind, target.id);
     if (target.kind == "empty") {
-      response.status = 204;
+      // No body.
     } else if (target.kind == "echo" || target.kind == "slow-echo") {
       Buffer bytes;
       bytes.append(body);
@@ -364,6 +371,7 @@ class AnswerReader {
 struct Tally {
   std::uint64_t asked = 0;
   std::uint64_t answered = 0;
+  std::uint64_t early = 0;   // answered before the request's body was complete
   std::uint64_t closed = 0;  // the connection closed instead of an answer
   std::uint64_t unconnected = 0;
   std::uint64_t rude = 0;
@@ -598,13 +606,25 @@ class World {
     core::TaskGroup writing;
     if (pipelines) writing.spawn(write_all(stream, exchanges, random.next(), half_close));
     for (const Exchange& exchange : exchanges) {
+      std::string held_back;  // the part of the body that is sent only when the answer has been read
       if (!pipelines) {
         if (!co_await write(stream, head_of(exchange), random)) {
           closed_instead(stream, exchange, "before its head");
           co_return;
         }
-        // The body is sent while the answer is read, because 100 Continue may come first.
-        writing.spawn(write_body(stream, exchange, random.next()));
+        const bool keeps = exchange.status() == 403 && exchange.size < 10'000;  // a long error ends the connection
+        if (keeps && !slow && !exchange.expects_continue && !exchange.close && !exchange.http10) {
+          held_back = body_of(exchange, random);
+          const std::size_t sent = random.below(held_back.size() + 1);
+          if (!co_await write(stream, std::string_view(held_back).substr(0, sent), random)) {
+            closed_instead(stream, exchange, "within its body");
+            co_return;
+          }
+          held_back.erase(0, sent);
+        } else {
+          // The body is sent while the answer is read, because 100 Continue may come first.
+          writing.spawn(write_body(stream, exchange, random.next()));
+        }
       }
       const Answer answer = co_await reader.read(exchange.method == "HEAD");
       if (!reader.malformed.empty()) {
@@ -613,6 +633,15 @@ class World {
       }
       if (!check(stream, exchange, answer, half_close)) co_return;
       if (answer.closes || exchange.http10) co_return;
+      // An early answer: the next request begins behind the rest of the body.
+      while (!pipelines && !writing.empty()) co_await Sleep(reactor, 10ms);
+      if (!held_back.empty()) {
+        ++tally.early;
+        if (!co_await write(stream, held_back, random)) {
+          closed_instead(stream, exchange, "behind its answer");
+          co_return;
+        }
+      }
       if (!pipelines && !slow && random.chance(0.05)) co_await Sleep(reactor, random.up_to(options_.idle_timeout - 5s));
     }
     if (half_close && !co_await reader.at_end() && !excused(stream))
@@ -817,7 +846,8 @@ TEST(HttpSoak, InCalmWeatherEveryRequestIsAnswered) {
   print("calm", world);
   EXPECT_GT(world.tally.answered, static_cast<std::uint64_t>(sessions) * 5);
   EXPECT_GT(world.tally.told_off, static_cast<std::uint64_t>(sessions) / 20);
-  for (const int status : {200, 204, 400, 408, 413, 431}) EXPECT_GT(world.tally.statuses[status], 0u) << status;
+  EXPECT_GT(world.tally.early, 0u);
+  for (const int status : {200, 204, 400, 403, 408, 413, 431}) EXPECT_GT(world.tally.statuses[status], 0u) << status;
 }
 
 TEST(HttpSoak, InAStormEveryRequestIsAnsweredOrItsConnectionClosed) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "http/client_address.h"
+#include "http/h1/early_bytes.h"
 #include "http/h1/presence.h"
 #include "http/h1/request_body.h"
 #include "http/h1/response.h"
@@ -15,8 +16,8 @@
 namespace sluice::http::h1 {
 namespace {
 
-constexpr std::uint64_t drained_body_bytes = 1024 * 1024;
-constexpr std::size_t lingering_bytes = 256 * 1024;  // most bytes that are read and dropped after the last response
+constexpr std::uint64_t dropped_body_bytes = 1024 * 1024;  // most bytes of a body that are dropped for the next request
+constexpr Duration dropping_time = 30s;                    // most time for that after the response
 constexpr Duration lingering_time = 2s;
 constexpr Duration overloaded_patience =
     500ms;  // a connection beyond the limit gets its 503 after this time even if it sends nothing
@@ -49,7 +50,7 @@ void Connection::drain() {
   if (http2_ != nullptr) return http2_->drain();
   if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
-  if (wants_proxy_header_) return stream_.end_read();
+  if (wants_proxy_header_ || drops_body_) return stream_.end_read();
   stream_.give_up_handshake();
 }
 
@@ -364,17 +365,17 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_return Sent::no;
   }
   // The rest of the body precedes the next request. A short rest is read and dropped; a longer one closes the
-  // connection.
-  const std::uint64_t most_dropped = std::min(server_.options.body_limit, drained_body_bytes);
+  // connection. An error does not wait for the rest. Another response waits, so that an invalid request is refused.
+  const std::uint64_t most_dropped = std::min(server_.options.body_limit, dropped_body_bytes);
+  const bool head_only = request.method == Method::head;
+  const bool early = response.status >= 400;
   bool keep = work_->parser.keep_alive() && !server_.draining && !body.unasked() && !body.abandoned() &&
               body.left_at_least() <= most_dropped;
-  {
+  if (keep && early) {
+    body.drop_arrived(most_dropped);
+  } else if (keep) {
     const Sending sending(*work_, response.body);
-    for (std::uint64_t dropped = 0; keep && !body.done() && !stream_.is_cut();) {
-      auto piece = co_await body.read();
-      dropped += piece ? piece->size() : 0;
-      keep = piece && dropped <= most_dropped;
-    }
+    keep = co_await body.drop(most_dropped, never);
   }
   if (stream_.is_cut()) {
     end_exchange(response.status, &response.body, 0, true);
@@ -385,14 +386,24 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_await refuse(body.refusal(), describe_body_refusal(body.refusal()), &request);
     co_return Sent::no;
   }
-  body.finish();
-  if (begin_answer(response, 0, keep) == Left::body &&
-      co_await send(response, request.method == Method::head, keep) == Sent::no) {
+  work_->exchange.filter(response);
+  // A response that is more than one write cannot be followed by the rest of the body: a client that reads only after
+  // it has sent everything would never do so.
+  keep = keep && (body.done() || fits_output(response, head_only));
+  if (!append_whole(response, head_only, keep) && co_await send(response, head_only, keep) == Sent::no) {
     co_return Sent::no;
   }
+  if (keep && !body.done()) {
+    EarlyBytes sent(stream_, work_->output.view());
+    drops_body_ = true;
+    keep = co_await body.drop(most_dropped, stream_.reactor().now() + dropping_time);
+    drops_body_ = false;
+    work_->output.consume(sent.end());
+  }
+  body.finish();
   request.body = nullptr;
   if (!keep) {
-    if (co_await flush()) co_await linger();
+    if (co_await flush()) co_await linger(Goodbye::yes, early ? dropped_body_bytes : lingering_bytes);
     co_return Sent::no;
   }
   work_->input.clear();
@@ -454,7 +465,7 @@ core::Task<void> Connection::refuse(int status, std::string_view detail, const R
   if (work_->output.empty() || co_await flush()) co_await linger();
 }
 
-core::Task<void> Connection::linger(Goodbye goodbye) {
+core::Task<void> Connection::linger(Goodbye goodbye, std::uint64_t most) {
   core::Reactor& reactor = stream_.reactor();
   if (goodbye == Goodbye::no) {
     reactor.shutdown_write(stream_.handle());
@@ -464,7 +475,7 @@ core::Task<void> Connection::linger(Goodbye goodbye) {
   const Instant deadline = reactor.now() + lingering_time;
   Buffer& input = work_->input;
   core::TurnShare turn(reactor, read_turn_bytes);
-  for (std::size_t dropped = 0; dropped < lingering_bytes;) {
+  for (std::uint64_t dropped = 0; dropped < most;) {
     input.clear();
     const auto got = co_await stream_.read(input, read_bytes, deadline);
     if (!got || *got == 0) co_return;

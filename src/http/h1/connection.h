@@ -20,7 +20,8 @@ namespace sluice::http::h1 {
 
 inline constexpr std::size_t read_bytes = 16 * 1024;
 inline constexpr std::size_t read_turn_bytes = 16 * 1024;  // most bytes of a body per turn of the loop
-inline constexpr std::size_t output_bytes = 64 * 1024;     // responses are collected up to this size before a write
+inline constexpr std::uint64_t lingering_bytes = 256 * 1024;
+inline constexpr std::size_t output_bytes = 64 * 1024;  // responses are collected up to this size before a write
 
 // One HTTP/1.1 connection (RFC 9112). It reads requests, passes them to the server's dispatcher one at a time, and
 // answers them in order. Responses to pipelined requests are sent in one write.
@@ -93,7 +94,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
     Workspace& work_;
   };
   class AnswerShare;
-  class EarlyHead;
+  class EarlyBytes;
   template <class T>
   class WhilePresent;
   struct Cut;
@@ -116,6 +117,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   // Passes the response through the filters, and answers with it as far as that needs no waiting. Returns what is left:
   // send() for the body, or run_upgrade().
   [[nodiscard]] Left begin_answer(Response& response, std::size_t head_size, bool keep);
+  // Whether append_whole() would append it.
+  [[nodiscard]] static bool fits_output(const Response& response, bool head_only);
   // Appends the whole response to the output, if that needs neither waiting nor copying a large body.
   [[nodiscard]] bool append_whole(Response& response, bool head_only, bool keep);
   BodyFraming append_head(const Response& response, std::optional<std::uint64_t> size, bool keep);
@@ -135,7 +138,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   // Lets the client read the last response before the connection closes. Closing with unread bytes would reset the
   // connection.
   enum class Goodbye : bool { no, yes };  // over TLS: whether to send close_notify
-  [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes);
+  // `most`: bytes that are read and dropped.
+  [[gnu::noinline]] core::Task<void> linger(Goodbye goodbye = Goodbye::yes, std::uint64_t most = lingering_bytes);
   [[nodiscard]] net::Stream::Write flush();
   void renew_workspace();
   // Ends the exchange, except for its attributes and its pin. `body`: of the response, which has been sent or never
@@ -156,6 +160,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   Woken woken_ = Woken::readable;       // why run() was started
   bool wants_proxy_header_ = false;
   bool overloaded_ = false;
+  bool drops_body_ = false;    // the rest of a request's body is read after the response
   bool unusual_ = false;       // `overloaded_` is set, or the workspace may be outdated
   bool may_be_http2_ = false;  // all received bytes are a prefix of the HTTP/2 preface
   Instant began_{};            // when the head of the request being answered was complete

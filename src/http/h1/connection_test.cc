@@ -137,6 +137,11 @@ class Leaving : public testing::Test {
     pass(200ms);
     return text;
   }
+  std::string all() {
+    std::string all;
+    for (std::string more = receive(); !more.empty(); more = receive()) all += more;
+    return all;
+  }
   void reset() {
     reactor_.reset_on_close(client_.handle());
     client_.close();
@@ -656,6 +661,7 @@ class LateSource final : public BodySource {
     return path_ == "/sized" ? std::optional<std::uint64_t>(4) : std::nullopt;
   }
   Async<Result<Progress>> pull(Buffer& out) override { return later(out); }
+  const void* owner() const override { return &reactor_; }
 
  private:
   Task<Result<Progress>> later(Buffer& out) {
@@ -684,11 +690,6 @@ class LateStream : public Leaving {
       }
       co_return response;
     });
-  }
-  std::string all() {
-    std::string all;
-    for (std::string more = receive(); !more.empty(); more = receive()) all += more;
-    return all;
   }
   void expect_early_heads() {
     for (const std::string_view path : {"/chunked", "/sized", "/unframed"}) {
@@ -726,6 +727,212 @@ TEST_F(LateStream, ItsHeadIsFollowedByTheEndIfTheBodyBreaks) {
   EXPECT_TRUE(early.starts_with("HTTP/1.1 200 OK\r\n")) << early;
   pass(long_time);
   EXPECT_EQ(all(), "");
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
+}
+
+// ---- Responses to requests whose body has not arrived completely ----
+
+// /small/N, /large/N and /stream/N read N bytes of the body, /late/N sends its body after an hour.
+Task<Response> answer_early(core::Reactor& reactor, Exchange& exchange, std::string&) {
+  const std::string_view path = exchange.request.path;
+  std::size_t wanted = 0;
+  const std::size_t digits = path.rfind('/') + 1;
+  (void)std::from_chars(path.data() + digits, path.data() + path.size(), wanted);
+  for (std::size_t read = 0; read < wanted;) {
+    const auto piece = co_await exchange.request.body->read();
+    if (!piece || piece->empty()) co_return problem(500);
+    read += piece->size();
+  }
+  Response response;
+  response.status = 403;
+  if (path.starts_with("/stream/")) {
+    response.body = std::make_unique<SizedSource>(false);
+  } else if (path.starts_with("/late/")) {
+    response.body = std::make_unique<LateSource>(reactor, path);
+  } else {
+    Buffer body;
+    body.append(std::string(path.starts_with("/large/") ? 100'000 : 10, 'x'));
+    response.body = std::move(body);
+  }
+  co_return response;
+}
+
+class EarlyAnswers : public Leaving {
+ protected:
+  explicit EarlyAnswers(const core::Faults& faults = {.buffer = 4096}) : Leaving(faults) { start(answer_early); }
+
+  void expect_answers_at_every_step(std::string_view framing, std::string_view body,
+                                    std::size_t (*arrived)(std::size_t)) {
+    for (std::size_t step = 0; step < body.size(); ++step) {
+      for (const std::size_t read : {std::size_t{0}, arrived(step)}) {
+        const std::string path = "/small/" + std::to_string(read);
+        send("POST " + path + " HTTP/1.1\r\nHost: a\r\n" + std::string(framing) + "\r\n\r\n" +
+             std::string(body.substr(0, step)));
+        const std::string early = all();
+        EXPECT_TRUE(early.starts_with("HTTP/1.1 403 ")) << path << " at " << step << ": " << early.substr(0, 100);
+        EXPECT_FALSE(early.contains("onnection: close")) << path << " at " << step;
+        EXPECT_TRUE(early.ends_with("xxxxxxxxxx")) << path << " at " << step;
+        send(std::string(body.substr(step)));
+        ASSERT_EQ(all(), "") << path << " at " << step;
+      }
+    }
+    EXPECT_EQ(server_->counters().open, 1u);
+    EXPECT_EQ(statuses_.list, std::vector<int>(2 * body.size(), 403));
+    EXPECT_EQ(statuses_.broken, std::vector<bool>(2 * body.size(), false));
+  }
+  void expect_the_last(std::string_view path, std::string_view end) {
+    send_all_but_ten(path, 10);
+    const std::string answer = all();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 403 "));
+    EXPECT_TRUE(answer.contains("onnection: close"));
+    EXPECT_TRUE(answer.ends_with(end));
+    send("bbbbbbbbbbGET /small/0 HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_EQ(all(), "");
+    pass(3s);
+    EXPECT_EQ(server_->counters().open, 0u);
+    EXPECT_EQ(statuses_.list, std::vector<int>{403});
+  }
+  // A request whose body has 10 bytes more than have been sent.
+  void send_all_but_ten(std::string_view path, std::size_t size) {
+    send("POST " + std::string(path) + " HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(size + 10) +
+         "\r\n\r\n" + std::string(size, 'b'));
+  }
+};
+struct EarlyAnswersWithRoom : EarlyAnswers {
+  EarlyAnswersWithRoom() : EarlyAnswers({.buffer = 200'000}) {}
+};
+struct EarlyAnswersInBadWeather : EarlyAnswers {
+  EarlyAnswersInBadWeather()
+      : EarlyAnswers({.short_read = 0.3, .short_write = 0.5, .would_block = 0.3, .split = 0.3, .buffer = 3000}) {}
+};
+
+constexpr std::string_view early_chunks = "4\r\nhell\r\n6;a=b\r\no worl\r\n0\r\nX-A: b\r\n\r\n";
+std::size_t arrived_of_chunks(std::size_t step) { return step < 7 ? 0 : 4; }
+std::size_t arrived_of_length(std::size_t step) { return step; }
+
+TEST_F(EarlyAnswers, DoNotWaitForABodyWithLength) {
+  expect_answers_at_every_step("Content-Length: 10", "hello worl", arrived_of_length);
+}
+
+TEST_F(EarlyAnswers, DoNotWaitForChunks) {
+  expect_answers_at_every_step("Transfer-Encoding: chunked", early_chunks, arrived_of_chunks);
+}
+
+TEST_F(EarlyAnswersInBadWeather, DoNotWaitForABodyWithLength) {
+  expect_answers_at_every_step("Content-Length: 10", "hello worl", arrived_of_length);
+}
+
+TEST_F(EarlyAnswersInBadWeather, DoNotWaitForChunks) {
+  expect_answers_at_every_step("Transfer-Encoding: chunked", early_chunks, arrived_of_chunks);
+}
+
+// The client reads only when it has sent everything, and both directions have room for less.
+TEST_F(EarlyAnswers, DoNotKeepAClientThatOnlySendsWaiting) {
+  for (const char* path : {"/small/0", "/small/70000"}) {
+    send_all_but_ten(path, 200'000);
+    pass(1s);
+    send("bbbbbbbbbb");
+    const std::string answer = all();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 403 ")) << path;
+    send("GET /small/0 HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_TRUE(all().starts_with("HTTP/1.1 403 ")) << path;
+  }
+  EXPECT_EQ(server_->counters().open, 1u);
+}
+
+// A long answer, or one whose length is unknown, ends the connection.
+TEST_F(EarlyAnswers, AreTheLastIfTheyAreLong) { expect_the_last("/large/0", "xxxxxxxxxx"); }
+TEST_F(EarlyAnswers, AreTheLastIfTheirLengthIsUnknown) { expect_the_last("/stream/0", "abcdef"); }
+
+// The rest has arrived before the handler has answered.
+TEST_F(EarlyAnswersWithRoom, AreNotTheLastIfTheRestIsThere) {
+  send("POST /large/0 HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'b'));
+  EXPECT_FALSE(all().contains("onnection: close"));
+}
+
+TEST_F(EarlyAnswers, AreTheLastBeforeAnInvalidRest) {
+  send("POST /small/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe");
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  send("lloGET /small/0 HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(all(), "");
+  pass(3s);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.list, std::vector<int>{403});
+}
+
+// An invalid body that arrives with its head is refused.
+TEST_F(EarlyAnswers, GiveWayToARefusalThatIsAlreadyDue) {
+  send("POST /small/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n");
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 400 "));
+  EXPECT_EQ(statuses_.list, std::vector<int>{400});
+}
+
+TEST_F(EarlyAnswers, AreFollowedByTheEndIfTheRestDoesNotCome) {
+  send_all_but_ten("/small/0", 10);
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  pass(options_.body_timeout - 1s);
+  EXPECT_EQ(server_->counters().open, 1u);
+  pass(4s);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(all(), "");
+  EXPECT_EQ(statuses_.list, std::vector<int>{403});
+}
+
+TEST_F(EarlyAnswers, AreFollowedByTheEndIfTheRestTakesTooLong) {
+  send("POST /small/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  int seconds = 0;
+  for (; seconds < 100 && server_->counters().open != 0; ++seconds) {
+    send("200\r\n" + std::string(512, 'b') + "\r\n");  // faster than the slowest client may be
+    pass(1s);
+  }
+  EXPECT_GE(seconds, 29);
+  EXPECT_LE(seconds, 34);
+}
+
+TEST_F(EarlyAnswers, AreFollowedByTheEndIfTheRestIsLong) {
+  send("POST /small/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  for (int i = 0; i < 36; ++i) send("8000\r\n" + std::string(0x8000, 'b') + "\r\n");
+  pass(3s);
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.list, std::vector<int>{403});
+}
+
+TEST_F(EarlyAnswers, DoNotDelayADrain) {
+  send_all_but_ten("/small/0", 10);
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  server_->drain();
+  pass(10ms);
+  reactor_.shutdown_write(client_.handle());
+  pass(10ms);
+  EXPECT_TRUE(server_->drained());
+}
+
+// The client leaves while the response is not ready and the rest of the body is still to come.
+TEST_F(EarlyAnswers, AreCancelledWhenTheirClientLeaves) {
+  send_all_but_ten("/late/0", 10);
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  reset();
+  EXPECT_EQ(server_->counters().open, 0u);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
+}
+
+TEST_F(EarlyAnswers, AreCancelledAfterTheGraceOfAHalfClose) {
+  send_all_but_ten("/late/0", 10);
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  reactor_.shutdown_write(client_.handle());
+  pass(options_.half_close_grace + 100ms);
+  EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
+}
+
+TEST_F(EarlyAnswers, AreCutWhileTheRestComes) {
+  send_all_but_ten("/late/0", 10);
+  EXPECT_TRUE(all().starts_with("HTTP/1.1 403 "));
+  send("bbb");
+  server_->cut_answers_of(&reactor_);
+  pass(10ms);
   EXPECT_EQ(server_->counters().open, 0u);
   EXPECT_EQ(statuses_.broken, std::vector<bool>{true});
 }

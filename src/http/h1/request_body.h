@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -35,31 +36,8 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
 
   core::Task<Result<std::string_view>> read() override {
     Buffer& body = connection_.work_->body;
-    body.consume(std::exchange(given_, 0));
     for (;;) {
-      if (done()) co_return std::string_view{};
-      if (refusal_ != 0) co_return fail(Errc::malformed);
-      if (is_cut()) co_return refuse(503);
-      if (left_ > limit_) co_return refuse(413);  // `left_` only shrinks, so this can happen only in the first call
-      if (chunked_) {
-        const ChunkedDecoder::Step step = decoder_.decode(body.view(), &trailer_lines_);
-        if (step.state == ChunkedDecoder::Step::State::refused) co_return refuse(status_of(step.reason));
-        received_ += step.data.size();
-        if (received_ + decoder_.announced() > limit_) co_return refuse(413);
-        if (step.state == ChunkedDecoder::Step::State::data) {
-          given_ = step.consumed;
-          co_return step.data;
-        }
-        body.consume(step.consumed);
-        if (step.state == ChunkedDecoder::Step::State::done) {
-          chunked_done_ = true;
-          co_return std::string_view{};
-        }
-      } else if (!body.empty()) {
-        given_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, body.size()));
-        left_ -= given_;
-        co_return body.view().substr(0, given_);
-      }
+      if (auto next = next_arrived()) co_return std::move(*next);
       if (std::exchange(wants_continue_, false)) {
         connection_.work_->output.append(continue_response);
         if (!co_await connection_.flush()) co_return refuse(400);
@@ -70,7 +48,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
       Result<std::size_t> got = 0;
       {
         const Waiting waiting(*this);
-        const Instant deadline = begin + patience_.left();
+        const Instant deadline = std::min(begin + patience_.left(), until_);
         // Many long, fast bodies must not keep the loop from serving other connections.
         if (turn_.is_heavy() && !connection_.stream_.may_read()) {
           (void)co_await connection_.stream_.readable(deadline);
@@ -135,10 +113,66 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   [[nodiscard]] bool unasked() const { return wants_continue_ && !done(); }
   [[nodiscard]] bool abandoned() const { return is_abandoned_ && !done(); }
   [[nodiscard]] std::uint64_t left_at_least() const { return chunked_ ? 0 : left_; }
+  // Drops the part of the rest that has arrived, at most about `most` bytes of it. Afterwards done() and refusal() say
+  // how it ended.
+  void drop_arrived(std::uint64_t most) {
+    Buffer& body = connection_.work_->body;
+    for (std::uint64_t dropped = 0; dropped <= most;) {
+      if (const auto next = next_arrived()) {
+        if (!*next || (*next)->empty()) return;
+        dropped += (*next)->size();
+        continue;
+      }
+      if (!connection_.stream_.may_read()) return;
+      char* const room = body.reserve(read_bytes);
+      const core::Io io = connection_.stream_.try_read(room, read_bytes);
+      if (!io.ok() || io.bytes == 0) return;  // a later read sees an error or the end again
+      body.commit(io.bytes);
+    }
+  }
+  // Reads and drops the rest. Returns false if it is longer than `most`, invalid, or not complete at `until`.
+  core::Task<bool> drop(std::uint64_t most, Instant until) {
+    until_ = until;
+    for (std::uint64_t dropped = 0; !done();) {
+      const auto piece = co_await read();
+      if (!piece) co_return false;
+      dropped += piece->size();
+      if (dropped > most) co_return false;
+    }
+    co_return true;
+  }
   // Consumes the last piece of the body. The bytes after it belong to the next request.
   void finish() { connection_.work_->body.consume(std::exchange(given_, 0)); }
 
  private:
+  // The next piece of what has arrived, the end, or an error; nothing if more has to arrive first.
+  std::optional<Result<std::string_view>> next_arrived() {
+    Buffer& body = connection_.work_->body;
+    body.consume(std::exchange(given_, 0));
+    for (;;) {
+      if (done()) return std::string_view{};
+      if (refusal_ != 0) return fail(Errc::malformed);
+      if (is_cut()) return refuse(503);
+      if (left_ > limit_) return refuse(413);  // `left_` only shrinks, so this can happen only in the first call
+      if (!chunked_) {
+        if (body.empty()) return std::nullopt;
+        given_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, body.size()));
+        left_ -= given_;
+        return body.view().substr(0, given_);
+      }
+      const ChunkedDecoder::Step step = decoder_.decode(body.view(), &trailer_lines_);
+      if (step.state == ChunkedDecoder::Step::State::refused) return refuse(status_of(step.reason));
+      received_ += step.data.size();
+      if (received_ + decoder_.announced() > limit_) return refuse(413);
+      if (step.state == ChunkedDecoder::Step::State::data) {
+        given_ = step.consumed;
+        return step.data;
+      }
+      body.consume(step.consumed);
+      if (step.state != ChunkedDecoder::Step::State::done) return std::nullopt;
+      chunked_done_ = true;
+    }
+  }
   std::unexpected<Error> refuse(int status) {
     refusal_ = status;
     if (status == 503) return no_memory;
@@ -155,6 +189,7 @@ class Connection::RequestBody final : public BodyReader, BodyBudget::Share {
   std::uint64_t bound_ = UINT64_MAX;  // upper bound for limit_
   std::uint64_t left_;
   std::uint64_t received_ = 0;
+  Instant until_ = never;
   std::size_t given_ = 0;
   int refusal_ = 0;
   bool chunked_;

@@ -4,6 +4,7 @@
 
 #include "core/next_turn.h"
 #include "http/h1/connection.h"
+#include "http/h1/early_bytes.h"
 #include "http/h1/presence.h"
 #include "http/h1/response.h"
 
@@ -36,6 +37,13 @@ void Connection::send_interim(int status, std::span<const Field> fields) {
   if (!output.empty() || stream_.handle().writer != nullptr || stream_.has_unsent() || stream_.is_cut()) return;
   h1::append_head(output, {.status = status, .fields = fields});
   (void)stream_.try_write(output);
+}
+
+bool Connection::fits_output(const Response& response, bool head_only) {
+  const Body& body = response.body;
+  if (std::holds_alternative<FileRange>(body) || std::holds_alternative<std::unique_ptr<BodySource>>(body))
+    return false;
+  return head_only || has_no_body(response.status) || size_of(body).value_or(0) <= copied_body_bytes;
 }
 
 bool Connection::append_whole(Response& response, bool head_only, bool keep) {
@@ -196,46 +204,6 @@ struct Connection::Cut {
   }
 };
 
-// Sends the head of a response, and earlier responses, if the body has nothing to send in this turn of the loop. The
-// source appends to the output meanwhile, so the bytes are copied.
-class Connection::EarlyHead final : core::TurnHook, core::Waiter {
- public:
-  EarlyHead(net::Stream& stream, std::string_view bytes)
-      : TurnHook(&EarlyHead::turn_ended), Waiter(&EarlyHead::writable), stream_(stream), size_(bytes.size()) {
-    if (bytes.empty()) return;
-    unsent_.append(bytes);
-    stream_.reactor().at_turn_end(*this);
-  }
-  ~EarlyHead() { stop_waiting(); }
-
-  // Sends no more. Returns how many bytes have been sent.
-  [[nodiscard]] std::size_t end() noexcept {
-    stop_waiting();
-    return size_ - unsent_.size();
-  }
-
- private:
-  static void turn_ended(core::TurnHook& hook) noexcept { static_cast<EarlyHead&>(hook).send(); }
-  static void writable(core::Waiter& waiter) noexcept { static_cast<EarlyHead&>(waiter).send(); }
-  // An error shows in the next write.
-  void send() noexcept {
-    stop_waiting();
-    if (stream_.is_cut()) return;
-    const core::Io io = stream_.try_write(unsent_);
-    if (!io.would_block() && (!io.ok() || (unsent_.empty() && !stream_.has_unsent()))) return;
-    stream_.handle().writer = this;
-    waits_ = true;
-  }
-  void stop_waiting() noexcept {
-    if (std::exchange(waits_, false)) stream_.handle().writer = nullptr;
-  }
-
-  net::Stream& stream_;
-  const std::size_t size_;
-  Buffer unsent_;
-  bool waits_ = false;
-};
-
 core::Task<Connection::Sent> Connection::send_stream(Response& response, bool keep, AnswerShare* share) {
   BodySource& source = *std::get<std::unique_ptr<BodySource>>(response.body);
   Buffer& output = work_->output;
@@ -257,7 +225,7 @@ core::Task<Connection::Sent> Connection::send_stream(Response& response, bool ke
     if (pulling.ready()) {
       progress = pulling.take();
     } else {
-      EarlyHead early(stream_, output.view().substr(0, complete));
+      EarlyBytes early(stream_, output.view().substr(0, complete));
       auto pulled = co_await WhilePresent<Result<BodySource::Progress>>(*this, pulling.take_task());
       progress = pulled ? std::move(*pulled) : Result<BodySource::Progress>(fail(Errc::closed));
       left_early = early.end();
