@@ -399,6 +399,7 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     keep = co_await body.drop(most_dropped, stream_.reactor().now() + dropping_time);
     drops_body_ = false;
     work_->output.consume(sent.end());
+    if (stream_.has_unsent() && !co_await flush()) co_return Sent::no;
   }
   body.finish();
   request.body = nullptr;
