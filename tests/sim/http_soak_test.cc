@@ -863,6 +863,26 @@ TEST(HttpSoak, InAStormEveryRequestIsAnsweredOrItsConnectionClosed) {
   EXPECT_GT(world.reactor.counters().accept_errors, 0u);
 }
 
+// Many seeds, few clients each. SLUICE_WORLDS says how many.
+TEST(HttpSoak, SmallWorldsOfEveryWeather) {
+  const char* const given = std::getenv("SLUICE_WORLDS");
+  const std::uint64_t worlds = given != nullptr ? number_of(given) : 20;
+  std::uint64_t early = 0;
+  for (std::uint64_t n = 0; n < worlds && !HasFailure(); ++n) {
+    SCOPED_TRACE("SLUICE_SEED=" + std::to_string(seed() + n) + " SLUICE_WORLDS=1");
+    // The seed alone says which world it is.
+    const std::uint64_t world_seed = seed() + n;
+    const bool storms = world_seed % 2 != 0;
+    World world(world_seed, storms ? storm() : calm(), storms, {},
+                world_seed % 4 < 2 ? World::Security::none : World::Security::tls);
+    world.populate(30, 1min, 0.2);
+    ASSERT_TRUE(world.run());
+    world.expect_nothing_left();
+    early += world.tally.early;
+  }
+  EXPECT_TRUE(worlds < 20 || early > 0);
+}
+
 TEST(HttpSoak, OverTlsEveryRequestIsAnsweredInCalmWeather) {
   World world(seed() + 4, calm(), false, {}, World::Security::tls);
   world.populate(tls_sessions, 1h, 0.2);
