@@ -103,22 +103,38 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
                            .password = std::string(credentials->password)});
 }
 
+// A request that waits for its verification, or for its result.
+class BasicPolicy::Waiting {
+ public:
+  Waiting(BasicPolicy& policy, const std::string& network)
+      : policy_(policy), place_(&*policy.waiting_by_network_.try_emplace(network).first) {
+    ++policy.waiting_;
+    ++place_->second;
+    policy.line_.push_back(this);
+  }
+  Waiting(const Waiting&) = delete;
+  ~Waiting() {
+    leave_line();
+    --policy_.waiting_;
+    if (--place_->second == 0) policy_.waiting_by_network_.erase(std::string(place_->first));
+  }
+  void leave_line() { std::erase(policy_.line_, this); }
+  [[nodiscard]] const std::string& network() const { return place_->first; }
+
+ private:
+  BasicPolicy& policy_;
+  std::unordered_map<std::string, std::size_t>::value_type* place_;
+};
+
+const BasicPolicy::Waiting* BasicPolicy::next() const {
+  const auto other = std::ranges::find_if(line_, [&](const auto* one) { return one->network() != served_last_; });
+  return other != line_.end() ? *other : line_.front();
+}
+
 core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, Attempt attempt) {
-  struct Waiting {
-    Waiting(BasicPolicy& policy, const std::string& network)
-        : policy(policy), place(&*policy.waiting_by_network_.try_emplace(network).first) {
-      ++policy.waiting_;
-      ++place->second;
-    }
-    ~Waiting() {
-      --policy.waiting_;
-      if (--place->second == 0) policy.waiting_by_network_.erase(std::string(place->first));
-    }
-    BasicPolicy& policy;
-    std::unordered_map<std::string, std::size_t>::value_type* place;
-  } const waiting(*this, attempt.network);
+  Waiting waiting(*this, attempt.network);
   const Instant end = reactor_.now() + patience;
-  while (*is_verifying_) {
+  while (*is_verifying_ || next() != &waiting) {
     if (reactor_.now() >= end) co_return refuse(Refusal::busy);
     co_await core::Sleep(reactor_, reactor_.now() + pause);
     // Another request may have verified the same password meanwhile.
@@ -127,6 +143,8 @@ core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, At
       co_return pass(exchange, *user);
     }
   }
+  waiting.leave_line();
+  served_last_ = attempt.network;
   ++verifications_;
   auto work = [turn = Turn(is_verifying_), hash = std::move(attempt.hash), password = std::move(attempt.password)] {
     return verify_password(hash, password);

@@ -28,7 +28,8 @@ namespace sluice::gateway::basic {
 // request then carries the name as the claim `sub`. Other requests are answered with 401.
 //
 // Passwords are verified on the blocking pool one at a time, so that many wrong passwords do not fill the pool. At most
-// `queue` of them wait, and of one network at most half as many. If the user name is unknown, the password is
+// `queue` of them wait, and of one network at most half as many. They are verified in the order in which they came, but
+// one of another network than the last comes first. If the user name is unknown, the password is
 // verified against another user's hash, so that the time does not show whether a name exists. Correct credentials are
 // remembered by the SHA-256 of a secret and the credentials.
 class BasicPolicy final : public Policy {
@@ -53,8 +54,11 @@ class BasicPolicy final : public Policy {
     std::string password;
   };
   using Answer = std::optional<http::Response>;
+  class Waiting;
 
   [[nodiscard]] core::Task<Answer> verify(http::Exchange& exchange, Attempt attempt);
+  // The one whose password is verified next.
+  [[nodiscard]] const Waiting* next() const;
   [[nodiscard]] const User* find_user(std::string_view name) const;
   // Null if it is not remembered.
   [[nodiscard]] const User* find_remembered(const Digest& digest);
@@ -78,6 +82,8 @@ class BasicPolicy final : public Policy {
   std::string decoded_;
   std::size_t waiting_ = 0;
   std::unordered_map<std::string, std::size_t> waiting_by_network_;
+  std::vector<const Waiting*> line_;  // those whose verification has not begun
+  std::string served_last_;           // the network
   // True while a verification runs on a thread, even if its request does not wait for it any more.
   const std::shared_ptr<std::atomic<bool>> is_verifying_ = std::make_shared<std::atomic<bool>>(false);
   std::unordered_map<Digest, std::pair<const User*, Instant>, DigestHash> remembered_;  // valid until the Instant

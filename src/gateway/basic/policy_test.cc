@@ -192,6 +192,29 @@ TEST_F(BasicPolicyTest, OneNetworkHasHalfOfThePlaces) {
   }
 }
 
+// A guesser that asks again at once does not overtake a user who waits, and networks take turns.
+TEST_F(BasicPolicyTest, WhoWaitsComesBeforeNewRequests) {
+  make();
+  std::deque<std::unique_ptr<Asked>> guesses;
+  for (int i = 0; i < 5; ++i) guesses.push_back(begin({{"Authorization", ada_bad}}, "192.0.2.1"));
+  auto user = begin({{"Authorization", ada}}, "192.0.2.2");
+  int guessed = 0;
+  while (!user->done && guessed < 50) {
+    mailbox.deliver();
+    reactor->turn(reactor->clock() + 5ms);
+    if (!guesses.front()->done) continue;
+    ++guessed;
+    end(*guesses.front());
+    guesses.pop_front();
+    guesses.push_back(begin({{"Authorization", ada_bad}}, "192.0.2.1"));
+  }
+  EXPECT_TRUE(user->done && !user->answer);
+  EXPECT_LE(guessed, 2);
+  waiting.cancel();
+  for (const auto& one : guesses) end(*one);
+  end(*user);
+}
+
 // If a client leaves during its verification, the thread keeps the turn until it has finished.
 TEST_F(BasicPolicyTest, AClientThatLeavesMakesNoRoomBefore) {
   auto first = begin({{"Authorization", ada}});
