@@ -5,21 +5,21 @@
 #include <utility>
 
 #include "app/plan.h"
+#include "core/alarm.h"
 #include "http/binding.h"
 
 namespace sluice::app {
-
-class Worker;
 
 // A route of one generation of the configuration, on one core. While the generation is served, the binding pins itself.
 class Binding final : public http::Binding {
  public:
   // `generation`: of the configuration; newer ones have higher numbers. `route`: the prepared route; null for requests
-  // without a route. `everywhere`, `own` and `answer_fields`: as for http::Binding. `worker` outlives this.
-  Binding(Worker& worker, std::uint64_t generation, Plan::RouteId id, std::shared_ptr<const Route> route,
+  // without a route. `everywhere`, `own` and `answer_fields`: as for http::Binding. `released` rings when no
+  // exchange pins the binding any more, and outlives it.
+  Binding(core::Alarm& released, std::uint64_t generation, Plan::RouteId id, std::shared_ptr<const Route> route,
           Filters everywhere, Filters own, std::shared_ptr<http::AnswerFields> answer_fields)
       : http::Binding(std::move(everywhere), std::move(own), std::move(answer_fields)),
-        worker_(worker),
+        released_(released),
         generation_(generation),
         id_(id),
         route_(std::move(route)) {}
@@ -33,13 +33,13 @@ class Binding final : public http::Binding {
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
   [[nodiscard]] Plan::RouteId id() const { return id_; }
   [[nodiscard]] const Route* route() const { return route_.get(); }
-  // Called when its generation has been replaced. When no exchange pins the binding any more, the worker is notified.
+  // Called when its generation has been replaced.
   void retire() { serving_.release(); }
 
  private:
-  void unpinned() override;
+  void unpinned() override { released_.ring(); }
 
-  Worker& worker_;
+  core::Alarm& released_;
   const std::uint64_t generation_;
   const Plan::RouteId id_;
   const std::shared_ptr<const Route> route_;

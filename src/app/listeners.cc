@@ -1,87 +1,25 @@
 #include "app/listeners.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "app/address_holder.h"
-#include "app/listen.h"
+#include "app/config/difference.h"
+#include "app/config/listen.h"
+#include "app/config/tls_context.h"
 #include "core/bound_socket.h"
 
 namespace sluice::app {
-namespace {
 
-std::string path_of(const core::Address& address) { return address.text().substr(std::string_view("unix:").size()); }
-
-// Every core binds with SO_REUSEPORT, so a second program could bind an address that is in use. Therefore each address
-// is first bound without SO_REUSEPORT. This also turns port 0 into the port that all cores share.
-std::expected<core::Address, std::string> claim_alone(const std::string& text) {
-  const auto address = core::Address::parse(text);
-  if (!address) return std::unexpected("\"" + text + "\" is not an address");
-  auto claimed = core::claim(*address);
-  if (!claimed && claimed.error().detail == EAFNOSUPPORT && text.starts_with("*:")) {
-    // Without IPv6, "every address" means every IPv4 address.
-    claimed = core::claim(*core::Address::from_ip("0.0.0.0", address->port()));
-  }
-  if (claimed) return *claimed;
-  return std::unexpected("cannot listen on " + text + ": " + std::generic_category().message(claimed.error().detail) +
-                         (claimed.error().detail == EADDRINUSE ? holder_of(*address) : ""));
-}
-
-// Removes only a socket. Any other file at the path is not ours.
-void unlink_socket(const std::string& path) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
-}
-
-Instant monotonic_now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return Instant(std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec));
-}
-
-}  // namespace
-
-void SocketFiles::add(const core::Address& address) {
-  if (address.family() != AF_UNIX) return;
-  const std::lock_guard lock(mutex_);
-  if (ended_) {
-    unlink_socket(path_of(address));
-  } else {
-    paths_.insert(path_of(address));
-  }
-}
-
-void SocketFiles::remove(const core::Address& address) {
-  if (address.family() != AF_UNIX) return;
-  const std::lock_guard lock(mutex_);
-  if (paths_.erase(path_of(address)) != 0) unlink_socket(path_of(address));
-}
-
-void SocketFiles::end() {
-  const std::lock_guard lock(mutex_);
-  for (const std::string& path : paths_) unlink_socket(path);
-  paths_.clear();
-  ended_ = true;
-}
-
-Listeners::Listeners(const Plan& plan) {
+Listeners::Listeners(const Plan& plan, runtime::SocketFiles& files) : files_(files) {
   if (const auto claimed = claim(plan); !claimed) throw std::runtime_error(claimed.error().message);
-  const ServerOptions& options = plan.options.server;
-  serve_claimed(options);
-  if (plan.tls) certificates_.emplace(*options.tls, options.alpn(), plan.tls);
+  serve_claimed(plan.options.server);
+  serve_certificates(plan);
 }
 
 core::Address Listeners::claim_also(const std::string& text) {
-  const auto claimed = claim_alone(text);
+  const auto claimed = runtime::claim(text);
   if (!claimed) throw std::runtime_error(claimed.error());
   files_.add(*claimed);
   return *claimed;
@@ -100,7 +38,7 @@ std::expected<std::vector<net::Listening>, config::Diagnostic> Listeners::claim(
       left.erase(same);
       continue;
     }
-    const auto claimed = claim_alone(text);
+    const auto claimed = runtime::claim(text);
     if (!claimed) {
       forget_claimed();
       return std::unexpected(config::Diagnostic{listen.position, claimed.error()});
@@ -114,13 +52,24 @@ std::expected<std::vector<net::Listening>, config::Diagnostic> Listeners::claim(
 void Listeners::forget_claimed() { remove_files(std::exchange(claimed_, {}), served_); }
 
 void Listeners::serve_claimed(const Plan& plan) {
+  serve_claimed(plan.options.server);
+  serve_certificates(plan);
+  if (certificates_) (void)certificates_->reload();
+}
+
+void Listeners::serve_certificates(const Plan& plan) {
   const ServerOptions& options = plan.options.server;
-  serve_claimed(options);
   if (!options.tls) return certificates_.reset();
-  if (!certificates_ || !certificates_->are_of(*options.tls, options.alpn())) {
-    certificates_.emplace(*options.tls, options.alpn(), plan.tls);
-  }
-  (void)certificates_->reload();
+  const auto alpn = options.alpn();
+  if (certificates_ && config::first_difference(*tls_, *options.tls).empty() && alpn_ == alpn) return;
+  tls_.emplace(*options.tls);
+  alpn_ = alpn;
+  const auto make = [tls = *tls_, alpn]() -> std::expected<runtime::Certificates::Context, std::string> {
+    auto made = make_tls_context(tls, alpn);
+    if (!made) return std::unexpected(std::move(made.error().text));
+    return std::move(*made);
+  };
+  certificates_.emplace(files_of(*tls_), make, plan.tls);
 }
 
 void Listeners::serve_claimed(const ServerOptions& options) {
@@ -144,10 +93,7 @@ void Listeners::remove_files(const List& gone, const List& stay) {
   }
 }
 
-bool Listeners::tend(bool told) {
-  if (!certificates_) return false;
-  return told ? certificates_->reload() : certificates_->tend(monotonic_now());
-}
+bool Listeners::tend(bool told) { return certificates_ && certificates_->tend(told); }
 
 ListenerSet Listeners::served() const {
   ListenerSet set{.addresses = addresses_of(served_), .https_port = https_port_, .tls = {}, .tickets = {}};

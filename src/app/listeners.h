@@ -3,38 +3,19 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "app/certificates.h"
 #include "app/config/source.h"
 #include "app/plan.h"
 #include "core/address.h"
 #include "net/acceptor.h"
 #include "net/tls/context.h"
+#include "runtime/certificates.h"
+#include "runtime/sockets.h"
 
 namespace sluice::app {
-
-// The files of claimed unix sockets, which are removed when the program ends. Thread-safe.
-class SocketFiles {
- public:
-  SocketFiles() = default;
-  SocketFiles(const SocketFiles&) = delete;
-  ~SocketFiles() { end(); }
-
-  void add(const core::Address& address);
-  void remove(const core::Address& address);
-  // Removes all files. From now on add() removes its file at once.
-  void end();
-
- private:
-  std::mutex mutex_;
-  std::set<std::string> paths_;
-  bool ended_ = false;
-};
 
 // The addresses and certificates that every core listens with.
 struct ListenerSet {
@@ -49,7 +30,7 @@ struct ListenerSet {
 class Listeners {
  public:
   // Throws if something is wrong with an address.
-  explicit Listeners(const Plan& plan);
+  Listeners(const Plan& plan, runtime::SocketFiles& files);
   Listeners(const Listeners&) = delete;
 
   // Claims an address that is not in [server] listen.
@@ -64,7 +45,6 @@ class Listeners {
   // Reads the certificates again if this is due or if `told`. Returns true if served() has new ones.
   [[nodiscard]] bool tend(bool told);
   [[nodiscard]] ListenerSet served() const;
-  [[nodiscard]] SocketFiles& files() { return files_; }
 
  private:
   struct Claimed {
@@ -78,11 +58,16 @@ class Listeners {
   void remove_files(const List& gone, const List& stay);
   void serve_claimed(const ServerOptions& options);
 
-  SocketFiles files_;
+  runtime::SocketFiles& files_;
   List served_;
   List claimed_;
   std::uint16_t https_port_ = 443;
-  std::optional<Certificates> certificates_;
+  // Reads the certificates of the plan, unless those that are served have the same options.
+  void serve_certificates(const Plan& plan);
+
+  std::optional<TlsOptions> tls_;  // that certificates_ are of
+  std::vector<std::string> alpn_;
+  std::optional<runtime::Certificates> certificates_;
 };
 
 }  // namespace sluice::app

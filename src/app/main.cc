@@ -6,21 +6,21 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include "app/cli.h"
+#include "app/commands/cli.h"
+#include "app/commands/hash_password.h"
+#include "app/commands/keys.h"
+#include "app/commands/reload.h"
+#include "app/commands/store_gc.h"
+#include "app/commands/token.h"
+#include "app/components/policy/policy_keys.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
-#include "app/explain_command.h"
-#include "app/hash_password.h"
+#include "app/explain/command.h"
 #include "app/import/import.h"
-#include "app/keys_command.h"
-#include "app/policy_keys.h"
-#include "app/prepare.h"
-#include "app/reload_command.h"
+#include "app/prepare/prepare.h"
+#include "app/prepare/statement_errors.h"
 #include "app/serve.h"
-#include "app/statement_errors.h"
-#include "app/store_gc.h"
 #include "app/suite/run.h"
-#include "app/token_command.h"
 
 namespace {
 

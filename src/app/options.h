@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "api/options.h"
-#include "app/request_log_options.h"
+#include "app/config/tls_options.h"
+#include "app/log/request_log_options.h"
 #include "app/routes/kinds.h"
-#include "app/tls_options.h"
 #include "base/declare.h"
 #include "core/ip_ranges.h"
 #include "files/options.h"

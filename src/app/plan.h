@@ -10,10 +10,10 @@
 
 #include "api/batch/batch.h"
 #include "api/openapi/document.h"
-#include "app/components.h"
-#include "app/io.h"
+#include "app/components/components.h"
+#include "app/log/request_log.h"
 #include "app/options.h"
-#include "app/request_log.h"
+#include "app/prepare/io.h"
 #include "base/contains.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/proxy/upstream.h"

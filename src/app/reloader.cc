@@ -13,26 +13,15 @@
 #include "app/config/difference.h"
 #include "app/config/load.h"
 #include "app/listeners.h"
-#include "app/opened_database.h"
-#include "app/prepare.h"
+#include "app/prepare/opened_database.h"
+#include "app/prepare/prepare.h"
 #include "app/worker.h"
 #include "base/contains.h"
 #include "base/log.h"
+#include "runtime/post.h"
 
 namespace sluice::app {
 namespace {
-
-// A message that makes a core run a function. After it is posted, it deletes itself.
-template <class Fn>
-struct Order : core::Letter {
-  explicit Order(Fn run)
-      : Letter([](core::Letter& letter) noexcept {
-          const std::unique_ptr<Order> self(static_cast<Order*>(&letter));
-          self->run();
-        }),
-        run(std::move(run)) {}
-  Fn run;
-};
 
 // The answers of all cores to an order.
 struct Answers {
@@ -102,12 +91,7 @@ std::optional<std::string> Reloader::on_every_core(Fn what) {
       }
       answers->add(std::move(wrong));
     };
-    auto order = std::make_unique<Order<decltype(run)>>(std::move(run));
-    if (cores_.core(i).mailbox().post(*order)) {
-      (void)order.release();
-    } else {
-      answers->add("the server is ending");
-    }
+    if (!runtime::post(cores_.core(i), std::move(run))) answers->add("the server is ending");
   }
   std::unique_lock lock(answers->mutex);
   answers->came.wait(lock, [&] { return answers->awaited == 0; });
@@ -140,9 +124,7 @@ std::optional<std::string> Reloader::on_first_core(Fn what) {
       // If there was no memory for the coroutine frame, the destructor of the answer has answered.
     }
   };
-  auto order = std::make_unique<Order<decltype(run)>>(std::move(run));
-  if (cores_.core(0).mailbox().post(*order)) (void)order.release();
-  order.reset();
+  (void)runtime::post(cores_.core(0), std::move(run));
   std::unique_lock lock(answers->mutex);
   answers->came.wait(lock, [&] { return answers->awaited == 0; });
   return std::move(answers->fault);
@@ -295,8 +277,7 @@ void Reloader::post_to_every_core(Fn what) {
         log_error("a core had no memory to take new keys or certificates; SIGHUP has it try again");
       }
     };
-    auto order = std::make_unique<Order<decltype(bring)>>(std::move(bring));
-    if (cores_.core(i).mailbox().post(*order)) (void)order.release();
+    (void)runtime::post(cores_.core(i), std::move(bring));
   }
 }
 

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "app/changes.h"
+#include "app/components/feed/changes.h"
+#include "app/components/policy/policy_keys.h"
+#include "app/components/resident/residents.h"
 #include "app/listeners.h"
 #include "app/plan.h"
-#include "app/policy_keys.h"
-#include "app/residents.h"
 #include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "app/prepare.h"
+#include "app/prepare/prepare.h"
 
 namespace sluice::app {
 

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/worker.h"
 #include "base/contains.h"
 #include "gateway/proxy/proxy.h"
 #include "gateway/proxy/tunnel.h"
@@ -30,22 +29,22 @@ std::shared_ptr<http::AnswerFields> make_answer_fields(const ServerOptions& opti
 
 }  // namespace
 
-Site::Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous)
-    : worker_(worker),
+Site::Site(const core::Here& here, core::Alarm& released, std::shared_ptr<const Plan> plan, const Site* previous)
+    : here_(here),
+      released_(released),
       plan_(std::move(plan)),
       generation_(previous != nullptr ? previous->generation_ + 1 : 1),
-      parts_(plan_->components, previous != nullptr ? &previous->parts_ : nullptr, worker),
+      parts_(plan_->components, previous != nullptr ? &previous->parts_ : nullptr, here),
       answer_fields_(make_answer_fields(plan_->options.server)),
-      bindings_{std::make_shared<Binding>(worker, generation_, Plan::RouteId{0}, nullptr, everywhere(),
+      bindings_{std::make_shared<Binding>(released, generation_, Plan::RouteId{0}, nullptr, everywhere(),
                                           http::Binding::Filters(), answer_fields_)},
       router_(bindings_.front()) {
   const Options& options = plan_->options;
   if (const auto& log = plan_->request_log) {
     const auto& database = *plan_->databases[options.index_of_database(log->options.database.value)];
-    request_log_ =
-        previous != nullptr && log == previous->plan_->request_log
-            ? previous->request_log_
-            : std::make_shared<RunningRequestLog>(log, plan_->names, parts_.find(&database), worker.reactor());
+    request_log_ = previous != nullptr && log == previous->plan_->request_log
+                       ? previous->request_log_
+                       : std::make_shared<RunningRequestLog>(log, plan_->names, parts_.find(&database), here.reactor);
   }
   const auto& tls = options.server.tls;
   if (tls && tls->redirect.value) dispatcher_ = &redirect_.emplace(router_, bindings_.front().get());
@@ -86,7 +85,7 @@ http::Binding::Filters Site::filters(const std::vector<Located<std::string>>& us
 Site::Builder::Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
                        const std::vector<Located<std::string>>& use)
     : site_(site),
-      binding_(std::make_shared<Binding>(site.worker_, site.generation_, id, std::move(route), site.everywhere(),
+      binding_(std::make_shared<Binding>(site.released_, site.generation_, id, std::move(route), site.everywhere(),
                                          site.filters(use), site.answer_fields_)),
       use_(use) {}
 
@@ -135,7 +134,7 @@ void Site::drain_endless(const Site* next) {
   for (const auto& component : plan_->all<UpstreamComponent>()) {
     const auto upstream = parts_.find(component.get());
     const bool stays = contains(next->parts_.all(), upstream, &Parts::One::object);
-    upstream->tunnels.cut(worker_.reactor().now() + plan_->options.server.grace, [&](const gateway::Tunnel& tunnel) {
+    upstream->tunnels.cut(here_.reactor.now() + plan_->options.server.grace, [&](const gateway::Tunnel& tunnel) {
       return !stays || tunnel.server().is_gone || !next->plan_->has_proxied(tunnel.route());
     });
   }

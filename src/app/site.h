@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "app/binding.h"
+#include "app/log/request_log.h"
 #include "app/plan.h"
-#include "app/request_log.h"
+#include "core/alarm.h"
+#include "core/here.h"
 #include "gateway/proxy/path_change.h"
 #include "http/redirect.h"
 #include "http/router.h"
 
 namespace sluice::app {
-
-class Worker;
 
 // One generation of the configuration on one core: a router, the bindings behind it, and the parts that they use. An
 // exchange needs the site only to be routed; after that it has its binding. So a site is destroyed as soon as another
@@ -24,8 +24,8 @@ class Worker;
 class Site {
  public:
   // Throws if something cannot be opened. `previous`: the site whose unchanged parts are taken over with their state;
-  // may be null.
-  Site(Worker& worker, std::shared_ptr<const Plan> plan, const Site* previous = nullptr);
+  // may be null. `released`: as for Binding.
+  Site(const core::Here& here, core::Alarm& released, std::shared_ptr<const Plan> plan, const Site* previous = nullptr);
   Site(const Site&) = delete;
   ~Site();
 
@@ -49,7 +49,7 @@ class Site {
     // `use`: the policies of the route.
     Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
             const std::vector<Located<std::string>>& use);
-    [[nodiscard]] Worker& worker() { return site_.worker_; }
+    [[nodiscard]] core::Reactor& reactor() { return site_.here_.reactor; }
     // Precondition: the plan has the component.
     template <class C, class P>
     [[nodiscard]] P& part(const ComponentOf<C, P>& component) {
@@ -99,7 +99,8 @@ class Site {
   [[nodiscard]] http::Binding::Filters everywhere() const;
   [[nodiscard]] http::Binding::Filters filters(const std::vector<Located<std::string>>& use) const;
 
-  Worker& worker_;
+  const core::Here here_;
+  core::Alarm& released_;
   const std::shared_ptr<const Plan> plan_;
   const std::uint64_t generation_;
   const Parts parts_;

@@ -58,7 +58,7 @@ std::shared_ptr<const http::TrustedProxies> proxies_of(const std::vector<Located
   return proxies;
 }
 
-http::ServerOptions server_options(const Site& site, unsigned cores, const Descriptors& descriptors) {
+http::ServerOptions server_options(const Site& site, unsigned cores, const runtime::Descriptors& descriptors) {
   const ServerOptions& options = site.plan()->options.server;
   return {.header_limit = options.header_limit,
           .target_limit = options.target_limit.value,
@@ -86,28 +86,24 @@ http::ServerOptions server_options(const Site& site, unsigned cores, const Descr
 }  // namespace
 
 Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads, Logs& logs,
-               const Descriptors& descriptors)
+               const runtime::Descriptors& descriptors)
     : core_(core),
-      threads_(threads),
+      here_{core.reactor(), core.mailbox(), core.mesh(), threads},
       redaction_(redaction(plan->options)),
       logs_(logs),
       descriptors_(descriptors),
       released_(core.reactor()),
-      site_(std::make_unique<Site>(*this, plan)),
-      server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors), this),
-      told_to_end_(core.reactor()) {
+      site_(std::make_unique<Site>(here_, released_, plan)),
+      server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors_), this) {
   tasks_.spawn(give_memory_back());
-  tasks_.spawn(end_when_told());
   tasks_.spawn(forget_when_unpinned());
   if (plan->options.server.access_log == AccessLogTarget::standard_output) {
-    access_log_.emplace(redaction_, core.reactor(), logs.output());
+    access_log_.emplace(redaction_, core.reactor(), logs_.output());
   }
   site_->build();
 }
 
 Worker::~Worker() = default;
-
-void Binding::unpinned() { worker_.unpinned(); }
 
 // The allocators keep freed memory, so the process would never return the memory of a peak of bodies. malloc_trim()
 // runs on another thread because it takes milliseconds.
@@ -122,7 +118,7 @@ core::Task<void> Worker::give_memory_back() {
     }
     try {
       auto work = [] { (void)::malloc_trim(0); };
-      (void)co_await threads_.run(core_.mailbox(), std::move(work));
+      (void)co_await here_.threads.run(core_.mailbox(), std::move(work));
     } catch (const std::bad_alloc&) {
       // If there is too little memory to start this, there is also not much to give back.
     }
@@ -189,11 +185,7 @@ void Worker::deliver(const Deliveries& deliveries) {
   }
 }
 
-void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept {
-  if (std::exchange(draining_, true)) return;
-  end_by_ = core_.reactor().now() + grace;
-  cores_left_ = &cores_left;
-  told_to_end_.ring();
+void Worker::drain(Duration) noexcept {
   try {
     server_.drain();
     site_->drain_endless(nullptr);  // streams without an end
@@ -202,31 +194,22 @@ void Worker::drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept {
   }
 }
 
-core::Task<void> Worker::end_when_told() {
-  (void)co_await told_to_end_.wait(never);
-  core::Reactor& reactor = core_.reactor();
-  const auto sleep = [&reactor](Duration time) { return core::Sleep(reactor, reactor.now() + time); };
-  while (!server_.drained() && reactor.now() < end_by_) co_await sleep(5ms);
+core::Task<void> Worker::finish(Instant by) {
   std::vector<std::shared_ptr<RunningRequestLog>> logs;
   bool wrote = false;
   try {
     logs = ending_logs_;
     if (const auto& log = site_->request_log()) logs.push_back(log);
-    for (const auto& log : logs) co_await log->log.flush(end_by_);
+    for (const auto& log : logs) co_await log->log.flush(by);
     wrote = std::ranges::all_of(logs, [](const auto& log) { return log->log.empty(); });
   } catch (const std::bad_alloc&) {
     // The remaining rows of the logs are lost.
   }
-  if (!server_.drained() || !wrote) {
-    // A statement that is not cancelled would continue in the database after this process has ended.
-    server_.cut();
-    for (const auto& log : logs) log->writing.cancel();
-    co_await sleep(for_cancels);
-  }
-  --*cores_left_;
-  // The admin listener belongs to the first core, so this core continues until all others have ended.
-  while (core_.index() == 0 && *cores_left_ != 0 && reactor.now() < end_by_) co_await sleep(5ms);
-  core_.stop();
+  if (drained() && wrote) co_return;
+  // A statement that is not cancelled would continue in the database after this process has ended.
+  server_.cut();
+  for (const auto& log : logs) log->writing.cancel();
+  co_await core::Sleep(core_.reactor(), core_.reactor().now() + for_cancels);
 }
 
 void Worker::cut_oldest() {
@@ -264,7 +247,7 @@ void Worker::forget_unused() {
   std::erase_if(earlier_, [](const auto& binding) { return binding->pins() == 0; });
   std::erase_if(retired_, [this](const Parts::One& part) {
     if (part.object.use_count() > 1) return false;
-    keep_counters(ended_, part.readings());
+    runtime::keep_counters(ended_, part.readings());
     if (part.component->lingers()) tasks_.spawn(keep_for_cancels(part.object));
     return true;
   });
@@ -284,7 +267,7 @@ core::Task<void> Worker::forget_when_unpinned() {
 }
 
 void Worker::build_next(std::shared_ptr<const Plan> plan) {
-  next_ = std::make_unique<Site>(*this, std::move(plan), site_.get());
+  next_ = std::make_unique<Site>(here_, released_, std::move(plan), site_.get());
   next_->set_https_port(https_port_);
   next_->build();
 }
@@ -327,20 +310,17 @@ core::Task<void> Worker::end_log(std::shared_ptr<RunningRequestLog> log) {
     if (!log->log.empty()) co_await core::Sleep(reactor, reactor.now() + log_pause);  // the database is unavailable
   }
   std::erase(ending_logs_, log);
-  keep_counters(ended_, log->log.counters().readings());
+  runtime::keep_counters(ended_, log->log.counters().readings());
 }
 
-Worker::Snapshot Worker::snapshot() const {
-  Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
+runtime::Snapshot Worker::snapshot() const {
+  runtime::Snapshot result{.requests = requests_, .readings = server_.counters().readings()};
   Readings& all = result.readings;
   for (const auto& part : site_->parts().all()) append(all, part.readings());
   if (const auto& log = site_->request_log()) append(all, log->log.counters().readings());
   for (const auto& log : ending_logs_) append(all, log->log.counters().readings());
   for (const auto& part : retired_) append(all, part.readings());
   append(all, ended_);
-  if (!site_->plan()->options.websockets.empty() || channels_.counters().opened != 0) {
-    append(all, channels_.counters().readings());
-  }
   std::set<std::uint64_t> generations;
   for (const auto& binding : earlier_) generations.insert(binding->generation());
   append(all, {gauge("sluice_earlier_configurations", "Replaced configurations that answers still need, of all cores.",
@@ -349,16 +329,16 @@ Worker::Snapshot Worker::snapshot() const {
   return result;
 }
 
-core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
+core::Task<runtime::Readiness> Worker::find_readiness(Instant deadline) {
   const std::shared_ptr<const Plan> plan = site_->plan();
   for (const auto& component : plan->all<KeySourceComponent>()) {
     const auto source = find(component.get());
     if (source->keys() == nullptr) {
-      co_return Readiness{false, "The keys of " + source->url().name +
-                                     (source->is_stale() ? " are stale." : " have not been fetched yet.")};
+      co_return runtime::Readiness{false, "The keys of " + source->url().name +
+                                              (source->is_stale() ? " are stale." : " have not been fetched yet.")};
     }
   }
-  Readiness result;
+  runtime::Readiness result;
   for (const auto& component : plan->all<UpstreamComponent>()) {
     const auto upstream = find(component.get());
     if (upstream->has_server()) continue;
@@ -371,7 +351,7 @@ core::Task<Worker::Readiness> Worker::find_readiness(Instant deadline) {
     // A reload may have replaced the database meanwhile.
     const std::shared_ptr<sql::Database> database = find(component.get());
     if (database != nullptr && !co_await database->ping(deadline)) {
-      co_return Readiness{false, "The database \"" + component->options.name.value + "\" does not answer."};
+      co_return runtime::Readiness{false, "The database \"" + component->options.name.value + "\" does not answer."};
     }
   }
   co_return result;

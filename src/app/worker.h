@@ -1,7 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <climits>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,49 +8,34 @@
 #include <utility>
 #include <vector>
 
-#include "app/access_log.h"
-#include "app/changes.h"
+#include "app/components/feed/changes.h"
 #include "app/listeners.h"
-#include "app/metrics.h"
+#include "app/log/access_log.h"
 #include "app/plan.h"
 #include "app/site.h"
-#include "base/log.h"
 #include "base/log_writer.h"
 #include "base/reading.h"
 #include "core/alarm.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "core/here.h"
 #include "gateway/jwt/keys.h"
 #include "http/server.h"
-#include "http/websocket/endpoint.h"
+#include "runtime/descriptors.h"
+#include "runtime/per_core.h"
 #include "sql/database.h"
-#include "ws/channel.h"
 
 namespace sluice::app {
 
-// The limit on file descriptors for client connections.
-struct Descriptors {
-  int most = INT_MAX;             // a connection with this or a higher descriptor is closed
-  TroubleLog* trouble = nullptr;  // logs that there are no more descriptors
-};
-
 // One core's state that outlives configurations: the server and its counters. It also has the site that is served,
 // the next one, and earlier ones. Created, used and destroyed on the core.
-class Worker final : http::Observer, http::Handler {
+class Worker final : public runtime::PerCore, http::Observer, http::Handler {
  public:
   // Throws if something cannot be opened. Precondition: the shared parts of databases are open (open_shared_parts()),
   // and resident tables are loaded.
-  Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads,
-         Logs& logs, const Descriptors& descriptors);
+  Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::BlockingPool& threads, Logs& logs,
+         const runtime::Descriptors& descriptors);
   ~Worker() override;
-
-  // The following are for code that builds handlers.
-  [[nodiscard]] core::Reactor& reactor() { return core_.reactor(); }
-  [[nodiscard]] core::Mailbox& mailbox() { return core_.mailbox(); }
-  [[nodiscard]] core::BlockingPool& threads() { return threads_; }
-  [[nodiscard]] core::MeshPort& mesh() { return core_.mesh(); }
-  [[nodiscard]] http::websocket::Echo& echo() { return echo_; }
-  [[nodiscard]] ws::ChannelPool& channels() { return channels_; }
 
   // For new connections.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
@@ -79,7 +62,7 @@ class Worker final : http::Observer, http::Handler {
   static constexpr std::size_t most_earlier = 8;
   [[nodiscard]] const Plan& plan() const { return *site_->plan(); }
   // Names of routes by id, including routes of earlier sites.
-  [[nodiscard]] const std::vector<std::string>& route_names() const { return site_->plan()->names; }
+  [[nodiscard]] const std::vector<std::string>& route_names() const override { return site_->plan()->names; }
 
   // This core's connections to a database of the current site or of the next one; null if neither has it.
   [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
@@ -90,17 +73,13 @@ class Worker final : http::Observer, http::Handler {
   // Passes changes to the feeds of this core.
   void deliver(const Deliveries& deliveries);
 
-  // Stops accepting, waits at most `grace` for running requests, decrements `cores_left`, then stops the core.
-  void drain(Duration grace, std::atomic<unsigned>& cores_left) noexcept;
-  [[nodiscard]] bool draining() const { return draining_; }
+  void drain(Duration grace) noexcept override;
+  [[nodiscard]] bool drained() const override { return server_.drained(); }
+  core::Task<void> finish(Instant by) override;
 
-  struct Readiness {
-    bool is_ready = true;
-    std::string text;  // why it is not ready, or a note; may be empty
-  };
   // This core is not ready if a database does not answer, keys have not been fetched, or a required upstream has no
   // server.
-  core::Task<Readiness> find_readiness(Instant deadline);
+  core::Task<runtime::Readiness> find_readiness(Instant deadline) override;
 
   // The upstreams as this core sees them.
   struct UpstreamStatus {
@@ -112,30 +91,20 @@ class Worker final : http::Observer, http::Handler {
   // name.
   [[nodiscard]] bool drain(std::string_view upstream, const std::string& server, bool is_drained);
 
-  // The core's counters. The value may be passed to another core.
-  struct Snapshot {
-    RequestMetrics requests;
-    Readings readings;
-  };
-  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] runtime::Snapshot snapshot() const override;
 
  private:
-  friend class Binding;
   void completed(const http::Completion& completion) override;
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
     return site_->dispatcher().handle(exchange);
   }
   void set_server_options(const Site& site);
-  // Called when a retired binding has lost its last pin.
-  void unpinned() { released_.ring(); }
   // Retires the bindings of a replaced site, and its parts that the current site does not have.
   void retire(const Site& site);
   // Destroys what nothing uses any more, and keeps the counts.
   void forget_unused();
   core::Task<void> forget_when_unpinned();
   core::Task<void> give_memory_back();
-  // Started in the constructor, so that drain() needs no memory for it.
-  core::Task<void> end_when_told();
   void cut_oldest();
   // The part of the current site, of the next one, or a retired one. Null if none has it.
   template <class C, class P>
@@ -145,28 +114,22 @@ class Worker final : http::Observer, http::Handler {
   core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);
 
   core::Core& core_;
-  core::BlockingPool& threads_;
-  http::websocket::Echo echo_;
-  ws::ChannelPool channels_;  // of the WebSocket connections of all sites
-  RequestMetrics requests_;
+  const core::Here here_;
+  runtime::RequestMetrics requests_;
   Redaction redaction_;  // of the access log
   std::optional<AccessLog> access_log_;
   Logs& logs_;
-  const Descriptors descriptors_;
+  const runtime::Descriptors descriptors_;
   std::uint16_t https_port_ = 443;
   Readings ended_;  // counts of parts that have ended
   std::vector<std::shared_ptr<RunningRequestLog>> ending_logs_;
   std::vector<Parts::One> retired_;                // parts of replaced sites that something still uses
   std::vector<std::shared_ptr<Binding>> earlier_;  // retired bindings that exchanges pin, the oldest first
-  core::Alarm released_;
+  core::Alarm released_;                           // rings when a retired binding has lost its last pin
   std::unique_ptr<Site> site_;
   std::unique_ptr<Site> next_;
   http::Server server_;
-  core::Alarm told_to_end_;
-  Instant end_by_ = never;
-  std::atomic<unsigned>* cores_left_ = nullptr;  // set by drain()
   core::TaskGroup tasks_;
-  bool draining_ = false;
 };
 
 }  // namespace sluice::app

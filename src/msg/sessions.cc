@@ -16,6 +16,24 @@ constexpr std::size_t longest_spare_buffer = 256 * 1024;
 
 }  // namespace
 
+Readings Sessions::Counters::readings() const {
+  const auto of = [](std::uint64_t value) { return static_cast<double>(value); };
+  return {
+      gauge("sluice_sessions_open", "Sessions, with those that are opening or ending.", of(open)),
+      counter("sluice_sessions_accepted_total", "Sessions that clients have begun.", of(accepted)),
+      counter("sluice_sessions_refused_total", "Connections beyond a limit of sessions or descriptors.", of(refused)),
+      counter("sluice_sessions_failed_handshakes_total", "TLS handshakes that failed.", of(failed_handshakes)),
+      counter("sluice_sessions_out_of_memory_total", "Sessions that ended because memory ran out.", of(out_of_memory)),
+      counter("sluice_frames_received_total", "Frames from clients.", of(frames_in)),
+      counter("sluice_frames_sent_total", "Frames to clients.", of(frames_out)),
+      counter("sluice_frames_received_bytes_total", "Bytes of frames from clients.", of(bytes_in)),
+      counter("sluice_frames_sent_bytes_total", "Bytes of frames that were queued for clients.", of(bytes_out)),
+      counter("sluice_frames_dropped_total", "Frames that clients with full queues did not get.", of(dropped)),
+      counter("sluice_frames_bad_total", "Frames that were not valid; their sessions were closed.", of(bad_frames)),
+      counter("sluice_handlers_failed_total", "Frames whose handler threw an exception.", of(failed_handlers)),
+  };
+}
+
 // The ids of a core begin with the time in microseconds, and no core begins a session in each microsecond. So a process
 // that starts later has greater ids. The lowest eight bits are the core.
 Sessions::Sessions(core::Reactor& reactor, unsigned core, Dispatcher& dispatcher, Observer* observer,

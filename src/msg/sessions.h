@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/reading.h"
 #include "base/time.h"
 #include "core/arena.h"
 #include "core/reactor.h"
@@ -69,6 +70,8 @@ class Sessions {
     std::uint64_t failed_handlers = 0;  // that threw an exception
     std::uint64_t out_of_memory = 0;    // sessions that ended because memory ran out
     std::uint64_t failed_handshakes = 0;
+
+    [[nodiscard]] Readings readings() const;
   };
 
   // `core`: its index, below 256. All references outlive the object.

@@ -3,61 +3,35 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
-#include <deque>
 #include <exception>
+#include <expected>
+#include <optional>
 #include <ranges>
 #include <set>
 #include <stdexcept>
 #include <system_error>
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "base/log.h"
-#include "base/log_writer.h"
-#include "core/alarm.h"
-#include "core/bound_socket.h"
 #include "core/core.h"
-#include "core/descriptor_limit.h"
-#include "core/sleep.h"
 #include "http/server.h"
 #include "msg/frame.h"
 #include "msg/server.h"
+#include "runtime/admin.h"
+#include "runtime/certificates.h"
+#include "runtime/post.h"
+#include "runtime/process.h"
+#include "runtime/sockets.h"
 #include "services/websocket.h"
 
 namespace sluice::services {
 namespace {
 
-constexpr Duration drain_check = 5ms;
-constexpr std::size_t queued_work = 1024;  // jobs that wait for a thread of the blocking pool
-
-// Blocks SIGTERM and SIGINT on this thread.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  ~BlockedSignals() { restore(); }
-  void wait() const {
-    int signal = 0;
-    sigwait(&signals_, &signal);
-  }
-  void restore() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t signals_{};
-  sigset_t before_{};
-};
-
-core::Address claimed(const std::string& text) {
-  const auto address = core::Address::parse(text);
-  if (!address) throw std::invalid_argument("\"" + text + "\" is not an address to listen on");
-  const auto claimed = core::claim(*address);
-  if (!claimed) throw std::system_error(claimed.error().detail, std::generic_category(), "cannot listen on " + text);
+core::Address claimed(const std::string& text, runtime::SocketFiles& files) {
+  const auto claimed = runtime::claim(text);
+  if (!claimed) throw std::runtime_error(claimed.error());
+  files.add(*claimed);
   return *claimed;
 }
 
@@ -93,48 +67,59 @@ void check(const HostOptions& options) {
   }
 }
 
-std::shared_ptr<const net::tls::ServerContext> context_of(const net::tls::ServerOptions& options) {
-  if (options.certificates.empty()) throw std::invalid_argument("TLS needs a certificate");
+// The error names the file.
+std::expected<runtime::Certificates::Context, std::string> make_context(const net::tls::ServerOptions& options) {
   auto made = net::tls::ServerContext::make(options);
   if (made) return std::move(*made);
   const auto& [index, file, text] = made.error();
   const auto& pair = options.certificates[index];
   using File = net::tls::Problem::File;
-  throw std::invalid_argument((file == File::key  ? pair.key
-                               : file == File::ca ? options.client_ca
-                                                  : pair.certificate) +
-                              ": " + text);
+  return std::unexpected((file == File::key  ? pair.key
+                          : file == File::ca ? options.client_ca
+                                             : pair.certificate) +
+                         ": " + text);
+}
+
+runtime::Certificates certificates_of(const net::tls::ServerOptions& options) {
+  if (options.certificates.empty()) throw std::invalid_argument("TLS needs a certificate");
+  auto context = make_context(options);
+  if (!context) throw std::invalid_argument(context.error());
+  std::vector<std::string> files;
+  for (const auto& pair : options.certificates) files.insert(files.end(), {pair.certificate, pair.key});
+  if (!options.client_ca.empty()) files.push_back(options.client_ca);
+  return {std::move(files), [options] { return make_context(options); }, std::move(*context)};
 }
 
 }  // namespace
 
 struct Host::Shared {
-  // Makes a core drain. Allocated at start, because there may be no memory at shutdown.
-  struct Drain : core::Letter {
-    Drain() : Letter([](core::Letter& letter) noexcept { static_cast<Drain&>(letter).alarm->ring(); }) {}
-    core::Alarm* alarm = nullptr;
-  };
-
   std::vector<net::Listening> addresses;  // for frames
   std::vector<net::Listening> websocket_addresses;
-  std::shared_ptr<const net::tls::ServerContext> tls;
-  std::shared_ptr<const net::tls::ServerContext> websocket_tls;  // offers HTTP by ALPN
-  std::shared_ptr<const net::tls::TicketKeys> tickets;
+  std::optional<runtime::Certificates> tls;
+  std::optional<runtime::Certificates> websocket_tls;  // offer HTTP by ALPN
   std::vector<msg::Context*> contexts;
-  std::deque<Drain> drains;
-  core::BlockingPool* threads = nullptr;  // while the cores exist
-  TroubleLog trouble{"clients", "are accepted again", "attempts failed"};
+  std::vector<PerCore*> per_core;
   pthread_t main{};
 };
 
 // One core: its services, sessions and listeners.
-class Host::PerCore final : msg::Sessions::Observer {
+class Host::PerCore final : public runtime::PerCore, msg::Sessions::Observer {
  public:
-  PerCore(core::Core& core, const HostOptions& options, Shared& shared);
-  PerCore(const PerCore&) = delete;
-  ~PerCore() = default;
+  PerCore(core::Core& core, const HostOptions& options, Shared& shared, runtime::Process& process);
 
   void set_up(const std::vector<std::function<void(msg::Context&)>>& make);
+  void set_tls(const std::optional<runtime::Certificates>& frames,
+               const std::optional<runtime::Certificates>& websockets) {
+    if (frames) server_.set_tls(frames->context(), frames->tickets());
+    if (websockets) http_.set_tls(websockets->context(), websockets->tickets());
+  }
+
+  [[nodiscard]] runtime::Snapshot snapshot() const override;
+  [[nodiscard]] const std::vector<std::string>& route_names() const override { return no_routes_; }
+  core::Task<runtime::Readiness> find_readiness(Instant) override { co_return runtime::Readiness{}; }
+  void drain(Duration grace) noexcept override;
+  [[nodiscard]] bool drained() const override { return server_.drained(); }
+  core::Task<void> finish(Instant by) override;
 
  private:
   void opened(msg::Session& session) override {
@@ -145,37 +130,32 @@ class Host::PerCore final : msg::Sessions::Observer {
   }
   template <class AnyServer>
   void listen(AnyServer& server, const std::vector<net::Listening>& addresses);
-  core::Task<void> end_when_told();
 
   core::Core& core_;
-  const HostOptions& options_;
-  Shared& shared_;
+  const Shared& shared_;
+  const std::vector<std::string> no_routes_;
   msg::Dispatcher dispatcher_;
   msg::Sessions sessions_;
   msg::Context context_;
-  core::Alarm told_to_end_;
   WebSocketSite site_;
   http::Server http_;
   msg::Server server_;
 };
 
-Host::PerCore::PerCore(core::Core& core, const HostOptions& options, Shared& shared)
+Host::PerCore::PerCore(core::Core& core, const HostOptions& options, Shared& shared, runtime::Process& process)
     : core_(core),
-      options_(options),
       shared_(shared),
       sessions_(core.reactor(), core.index(), dispatcher_, this, options.sessions),
-      context_(core, sessions_, *shared.threads, shared.contexts),
-      told_to_end_(core.reactor()),
+      context_(core, sessions_, process.threads(), shared.contexts),
       site_(sessions_, options.websocket),
       http_(core.reactor(), site_,
             {.connections = options.sessions.sessions,
-             .descriptors = core::descriptors_for_clients(),
-             .trouble = &shared.trouble}),
-      server_(sessions_, {.descriptors = core::descriptors_for_clients(), .trouble = &shared.trouble}) {
+             .descriptors = process.descriptors().most,
+             .trouble = process.descriptors().trouble}),
+      server_(sessions_, {.descriptors = process.descriptors().most, .trouble = process.descriptors().trouble}) {
   shared.contexts[core.index()] = &context_;
-  shared.drains[core.index()].alarm = &told_to_end_;
-  server_.set_tls(shared.tls, shared.tickets);
-  http_.set_tls(shared.websocket_tls, shared.tickets);
+  shared.per_core[core.index()] = this;
+  set_tls(shared.tls, shared.websocket_tls);
 }
 
 void Host::PerCore::set_up(const std::vector<std::function<void(msg::Context&)>>& make) {
@@ -185,7 +165,6 @@ void Host::PerCore::set_up(const std::vector<std::function<void(msg::Context&)>>
   listen(server_, shared_.addresses);
   listen(http_, shared_.websocket_addresses);
   for (const auto& entry : context_.services()) entry.service->start();
-  core_.tasks().spawn(end_when_told());
 }
 
 template <class AnyServer>
@@ -200,17 +179,22 @@ void Host::PerCore::listen(AnyServer& server, const std::vector<net::Listening>&
   }
 }
 
-core::Task<void> Host::PerCore::end_when_told() {
-  core::Reactor& reactor = core_.reactor();
-  (void)co_await told_to_end_.wait(never);
-  const Instant end = reactor.now() + options_.grace;
+runtime::Snapshot Host::PerCore::snapshot() const {
+  Readings readings = sessions_.counters().readings();
+  if (!shared_.websocket_addresses.empty()) append(readings, http_.counters().readings());
+  return {.requests = {}, .readings = std::move(readings)};
+}
+
+void Host::PerCore::drain(Duration grace) noexcept {
   (void)http_.listen_on({});
-  server_.drain(options_.grace / 2);
-  while (!server_.drained() && reactor.now() < end) co_await core::Sleep(reactor, reactor.now() + drain_check);
+  server_.drain(grace / 2);
+}
+
+core::Task<void> Host::PerCore::finish(Instant) {
   sessions_.cut();
   http_.drain();
   for (auto& entry : std::views::reverse(context_.services())) entry.service->stop();
-  core_.stop();
+  co_return;
 }
 
 Host::Host(HostOptions options) : options_(std::move(options)), shared_(std::make_unique<Shared>()) {
@@ -236,49 +220,59 @@ void Host::serve() {
   check(options_);
   Shared& shared = *shared_;
   shared.main = pthread_self();
-  for (const auto& text : options_.listen) shared.addresses.push_back({claimed(text), false});
-  for (const auto& text : options_.listen_tls) shared.addresses.push_back({claimed(text), true});
-  for (const auto& text : options_.listen_websocket) shared.websocket_addresses.push_back({claimed(text), false});
-  for (const auto& text : options_.listen_websocket_tls) shared.websocket_addresses.push_back({claimed(text), true});
-  if (!options_.listen_tls.empty()) shared.tls = context_of(options_.tls);
+  runtime::Process process({.cores = options_.cores, .back_end = options_.back_end});
+  const auto claim_all = [&](const std::vector<std::string>& texts, bool secure, std::vector<net::Listening>& into) {
+    for (const std::string& text : texts) into.push_back({claimed(text, process.files()), secure});
+  };
+  claim_all(options_.listen, false, shared.addresses);
+  claim_all(options_.listen_tls, true, shared.addresses);
+  claim_all(options_.listen_websocket, false, shared.websocket_addresses);
+  claim_all(options_.listen_websocket_tls, true, shared.websocket_addresses);
+  std::optional<core::Address> admin_address;
+  if (!options_.admin.listen.empty()) admin_address = claimed(options_.admin.listen, process.files());
+  if (!options_.listen_tls.empty()) shared.tls.emplace(certificates_of(options_.tls));
   if (!options_.listen_websocket_tls.empty()) {
     net::tls::ServerOptions tls = options_.tls;
     tls.alpn = http::alpn_protocols(true, true);
-    shared.websocket_tls = context_of(tls);
+    shared.websocket_tls.emplace(certificates_of(tls));
   }
-  shared.tickets = net::tls::TicketKeys::make();
 
-  core::raise_descriptor_limit();
-  std::signal(SIGPIPE, SIG_IGN);
-  BlockedSignals signals;  // inherited by the threads of the cores
-  Logs logs;
-  core::Cores cores({.count = options_.cores, .back_end = options_.back_end});
+  core::Cores& cores = process.cores();
   shared.contexts.resize(cores.size());
-  for (unsigned i = 0; i < cores.size(); ++i) shared.drains.emplace_back();
-  core::BlockingPool threads(cores.size(), queued_work);  // ends before the cores, whose mailboxes it posts to
-  shared.threads = &threads;
-  cores.start([&](core::Core& core) {
-    PerCore per_core(core, options_, shared);
+  shared.per_core.resize(cores.size());
+  process.start([&](core::Core& core, const runtime::Process::Run& run) {
+    PerCore per_core(core, options_, shared, process);
     per_core.set_up(make_);
-    core.run();
+    std::optional<runtime::Admin> admin;
+    if (admin_address && core.index() == 0) {
+      admin.emplace(core, process.per_core());
+      admin->add_readings([&process] { return process.logs().readings(); });
+      admin->listen(*admin_address);
+    }
+    run(per_core);
   });
-  std::vector<net::Listening> all = shared.addresses;
-  all.insert(all.end(), shared.websocket_addresses.begin(), shared.websocket_addresses.end());
   std::vector<std::string> texts;
-  for (const net::Listening& one : all) texts.push_back(one.address.text());
-  if (options_.ready) {
-    options_.ready(texts);
+  for (const auto* list : {&shared.addresses, &shared.websocket_addresses}) {
+    for (const net::Listening& one : *list) texts.push_back(one.address.text());
+  }
+  if (!options_.ready) {
+    for (const std::string& text : texts) process.logs().output().write("serving " + text + "\n");
+    if (admin_address) process.logs().output().write("admin " + admin_address->text() + "\n");
   } else {
-    for (const std::string& text : texts) logs.output().write("serving " + text + "\n");
+    if (admin_address) texts.push_back(admin_address->text());
+    options_.ready(texts);
   }
 
-  signals.wait();
-  for (unsigned i = 0; i < cores.size(); ++i) (void)cores.core(i).mailbox().post(shared.drains[i]);
-  signals.restore();  // a second signal ends the process at once
-  cores.join();
-  for (const net::Listening& one : all) {
-    if (one.address.family() == AF_UNIX) ::unlink(one.address.text().substr(std::string_view("unix:").size()).c_str());
-  }
+  const siginfo_t end = process.wait([&](bool told) {
+    const bool frames = shared.tls && shared.tls->tend(told);
+    const bool websockets = shared.websocket_tls && shared.websocket_tls->tend(told);
+    if (!frames && !websockets) return;
+    for (unsigned i = 0; i < cores.size(); ++i) {
+      (void)runtime::post(cores.core(i), [one = shared.per_core[i], tls = shared.tls,
+                                          websocket_tls = shared.websocket_tls] { one->set_tls(tls, websocket_tls); });
+    }
+  });
+  process.end(end, options_.grace);
 }
 
 void Host::stop() { pthread_kill(shared_->main, SIGTERM); }

@@ -29,8 +29,13 @@ struct HostOptions {
   msg::SessionOptions sessions = {};
   unsigned cores = 0;  // 0: as many as the process may use
   core::BackEnd back_end = core::BackEnd::epoll;
+  struct Admin {
+    std::string listen = {};  // an address for operators: /livez, /readyz and /metrics over HTTP; empty: none
+  };
+  Admin admin = {};
   Duration grace = 10s;  // how long sessions may take to end after SIGTERM; they are closed over the first half of it
-  // Called when the host serves, with the addresses that it listens on, in the order of the four lists above.
+  // Called when the host serves, with the addresses that it listens on, in the order of the four lists above, then that
+  // of `admin`.
   std::function<void(const std::vector<std::string>& addresses)> ready = {};
 };
 
@@ -54,7 +59,8 @@ class Host {
   }
 
   // Serves until SIGTERM or SIGINT, which it blocks on the calling thread, or stop(); then closes the sessions, stops
-  // the services and returns 0. If an address, a certificate or a service cannot be set up, logs the reason and returns
+  // the services and returns 0. Certificates are read again on SIGHUP and when their files have changed. If an address,
+  // a certificate or a service cannot be set up, logs the reason and returns
   // 1. May be called once.
   int run();
   // Ends run() as SIGTERM does. May be called from any thread after `ready`.

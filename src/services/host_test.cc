@@ -110,15 +110,17 @@ class Second final : public msg::Service {
 class Running {
  public:
   Running() {
-    HostOptions options{.listen = {"127.0.0.1:0"}, .cores = core_count, .grace = 200ms};
+    HostOptions options{
+        .listen = {"127.0.0.1:0"}, .cores = core_count, .admin = {.listen = "127.0.0.1:0"}, .grace = 200ms};
     options.ready = [this](const std::vector<std::string>& addresses) { ready_.set_value(addresses); };
     host_ = std::make_unique<Host>(options);
     host_->add<First>(&steps);
     host_->add<Second>(&steps, false);
     thread_ = std::thread([this] { result = host_->run(); });
     const auto addresses = ready_.get_future().get();
-    EXPECT_EQ(addresses.size(), 1u);
+    EXPECT_EQ(addresses.size(), 2u);
     address = *core::Address::parse(addresses.at(0));
+    admin = *core::Address::parse(addresses.at(1));
   }
   Running(const Running&) = delete;
   ~Running() { stop(); }
@@ -130,6 +132,7 @@ class Running {
 
   Steps steps;
   core::Address address;
+  core::Address admin;
   int result = -1;
 
  private:
@@ -193,6 +196,35 @@ TEST(Host, ServesOnAllCores) {
   host.stop();
   EXPECT_EQ(host.result, 0);
   for (const auto& client : all) EXPECT_EQ(client->receive(), "ended");
+}
+
+std::string get(const core::Address& admin, const std::string& path) {
+  const int fd = ::socket(admin.family(), SOCK_STREAM, 0);
+  EXPECT_EQ(::connect(fd, admin.get(), admin.size()), 0);
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char room[4096];
+  for (ssize_t got = 0; (got = ::recv(fd, room, sizeof room, 0)) > 0;)
+    answer.append(room, static_cast<std::size_t>(got));
+  ::close(fd);
+  return answer;
+}
+
+TEST(Host, OperatorsSeeItsSessions) {
+  Running host;
+  Client one(host.address);
+  Client two(host.address);
+  for (Client* client : {&one, &two}) {
+    client->send(block_id, "text");
+    EXPECT_EQ(client->receive(), "text from a thread");
+  }
+  EXPECT_TRUE(get(host.admin, "/livez").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(get(host.admin, "/readyz").ends_with("ready\n"));
+  const std::string metrics = get(host.admin, "/metrics");
+  EXPECT_TRUE(metrics.contains("\nsluice_sessions_open 2\n")) << metrics;
+  EXPECT_TRUE(metrics.contains("\nsluice_frames_received_total 2\n"));
+  EXPECT_TRUE(metrics.contains("\nsluice_cores 2\n"));
 }
 
 TEST(Host, EachCoreTakesTheStepsInOrder) {

@@ -1,4 +1,6 @@
 """The message services of examples/services, as their programs."""
+import collections
+import os
 import pathlib
 import signal
 import socket
@@ -50,7 +52,9 @@ class Service:
         self.process.send_signal(number)
         assert self.process.wait(20) == 0, self.log
         assert self.log.startswith("serving "), self.log
-        return "".join(line for line in self.log.splitlines(True) if not line.startswith("serving "))
+        lines = [line for line in self.log.splitlines(True) if not line.startswith("serving ")]
+        assert f"stops: {signal.Signals(number).name} from process " in lines.pop(), self.log
+        return "".join(lines)
 
 
 @pytest.fixture
@@ -132,6 +136,56 @@ def test_tls(service, tmp_path):
     with pytest.raises(OSError):
         Client(echo.address)
     assert echo.process.wait(20) == 0
+
+
+def test_new_certificates_on_sighup(service, tmp_path):
+    authority, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    cert, key = authority.issue("echo")
+    echo = service("echo", cert, key)
+    client = Client(echo.address, ssl.create_default_context(cafile=authority.ca))
+    for old, new in zip((cert, key), other.issue("echo")):
+        pathlib.Path(new).replace(old)
+    echo.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 20
+    while "certificates: read again" not in echo.log:
+        assert time.monotonic() < end, echo.log
+        time.sleep(0.02)
+    assert client.call(7, b"hello") == Frame(7, b"hello"), "sessions go on"
+    for _ in range(8):  # each core has its own
+        with Client(echo.address, ssl.create_default_context(cafile=other.ca)) as fresh:
+            assert fresh.call(7, b"hello") == Frame(7, b"hello")
+    client.socket.close()
+    echo.stop()
+
+
+ROUNDS = int(os.environ.get("SLUICE_SIGTERMS", "3"))
+
+
+def test_every_session_learns_of_the_end_under_load(service):
+    """SLUICE_SIGTERMS says how often."""
+    for _ in range(ROUNDS):
+        echo = service("echo")
+        clients = [Client(echo.address) for _ in range(20)]
+        ends, calls = [], collections.Counter()
+
+        def load(client):
+            try:
+                while client.call(7, b"x" * 100):
+                    calls[client] += 1
+                ends.append("end")
+            except OSError as error:
+                ends.append(error)
+
+        threads = [threading.Thread(target=load, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        while len(calls) < 20 or min(calls.values()) < 20:
+            time.sleep(0.005)
+        echo.process.terminate()
+        for thread in threads:
+            thread.join(20)
+        assert echo.process.wait(20) == 0, echo.log
+        assert ends == ["end"] * 20
 
 
 def test_unix_socket(service, tmp_path):

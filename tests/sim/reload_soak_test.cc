@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "app/config/load.h"
-#include "app/prepare.h"
+#include "app/prepare/prepare.h"
 #include "app/worker.h"
 #include "base/log_writer.h"
 #include "core/core.h"
@@ -20,6 +20,7 @@
 #include "http/client/connection.h"
 #include "http/server.h"
 #include "net/stream.h"
+#include "runtime/life.h"
 #include "simulation.h"
 #include "sql/sqlite/script.h"
 
@@ -170,7 +171,7 @@ class World {
     EXPECT_TRUE(even_server_.listen(*core::Address::parse("127.0.0.1:9001")));
     EXPECT_TRUE(odd_server_.listen(*core::Address::parse("127.0.0.1:9002")));
     plan_ = plan(0, "0");
-    worker.emplace(core, plan_, threads_, logs_, app::Descriptors{});
+    worker.emplace(core, plan_, threads_, logs_, runtime::Descriptors{});
     const std::vector<net::Listening> listening = {{*core::Address::parse(address), false}};
     worker->bind(listening);
     worker->listen({.addresses = listening, .tls = {}, .tickets = {}});
@@ -538,13 +539,14 @@ TEST(ReloadSoak, ADrainEndsInTheMiddle) {
       world.pass(1s);
       world.reload();
     }
-    std::atomic<unsigned> left{1};
+    runtime::End end{.grace = Duration(10s), .cores_left = 1};
+    runtime::Life life(world.core, *world.worker, end);
     world.draining = true;
-    world.worker->drain(10s, left);
+    life.end();
     const Instant latest = world.reactor.now() + 20s;
     while (!world.core.stopping() && world.reactor.now() < latest) world.core.step(latest);
     EXPECT_TRUE(world.core.stopping());
-    EXPECT_EQ(left, 0u);
+    EXPECT_EQ(end.cores_left, 0u);
   }
 }
 

@@ -12,7 +12,7 @@
 #include "app/config/check_server.h"
 #include "app/config/check_upstreams.h"
 #include "app/config/checks.h"
-#include "app/listen.h"
+#include "app/config/listen.h"
 #include "app/routes/claims.h"
 #include "app/routes/endpoint/check_endpoint.h"
 #include "core/address.h"

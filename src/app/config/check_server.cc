@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "app/config/listen.h"
 #include "app/config/reader.h"
 #include "app/config/text.h"
-#include "app/listen.h"
 #include "http/answer_fields.h"
 #include "http/fields.h"
 

@@ -10,8 +10,8 @@
 #include "api/schema/schema.h"
 #include "app/config/check.h"
 #include "app/config/defaults.h"
+#include "app/config/listen.h"
 #include "app/config/reader.h"
-#include "app/listen.h"
 #include "core/address.h"
 #include "core/whole_file.h"
 

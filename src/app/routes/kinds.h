@@ -3,13 +3,13 @@
 #include <string_view>
 #include <tuple>
 
-#include "app/routes/batch.h"
+#include "app/routes/batch/tables.h"
 #include "app/routes/endpoint/tables.h"
-#include "app/routes/files.h"
+#include "app/routes/files/tables.h"
 #include "app/routes/gateway/tables.h"
-#include "app/routes/openapi.h"
+#include "app/routes/openapi/tables.h"
 #include "app/routes/resident/tables.h"
-#include "app/routes/websocket.h"
+#include "app/routes/websocket/tables.h"
 
 namespace sluice::app {
 

@@ -9,8 +9,8 @@
 
 #include "api/openapi/document.h"
 #include "app/config/source.h"
-#include "app/loop.h"
 #include "app/plan.h"
+#include "app/prepare/loop.h"
 #include "sql/enums.h"
 #include "sql/open.h"
 #include "sql/set/constraints.h"

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include "app/cli.h"
+#include "app/commands/exit_code.h"
 #include "app/config/load.h"
 #include "app/config/text.h"
 #include "app/suite/client.h"

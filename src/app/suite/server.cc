@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/cli.h"
-#include "app/prepare.h"
+#include "app/commands/exit_code.h"
+#include "app/prepare/prepare.h"
 #include "app/serve.h"
 #include "app/suite/client.h"
 

@@ -14,7 +14,7 @@
 #include "app/routes/endpoint/prepare_endpoint.h"
 #include "app/routes/endpoint/tables.h"
 #include "app/routes/preparation.h"
-#include "app/worker.h"
+#include "app/site.h"
 
 namespace sluice::app {
 namespace {
@@ -109,7 +109,7 @@ class EndpointRoute final : public Route {
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
     Site::Builder builder(site, id_, shared_from_this(), options_.use);
     for (const auto& [method, writing] : options_.writing_methods()) builder.use(method, writing->use);
-    core::Reactor& reactor = builder.worker().reactor();
+    core::Reactor& reactor = builder.reactor();
     sql::Database& database = builder.part(*shared_);
     TroubleLog* const trouble = &shared_->trouble;
     TroubleLog* const write_trouble = &shared_->write_trouble;
@@ -140,9 +140,8 @@ class EndpointRoute final : public Route {
     http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value};
     route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
     Site::Builder builder(site, changes_id_, shared_from_this(), options_.use);
-    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(
-        std::make_unique<api::changes::Handler>(prepared_.changes, builder.part(*feed_), builder.part(*shared_),
-                                                builder.worker().reactor(), &shared_->trouble));
+    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(std::make_unique<api::changes::Handler>(
+        prepared_.changes, builder.part(*feed_), builder.part(*shared_), builder.reactor(), &shared_->trouble));
     builder.add(std::move(route));
   }
 

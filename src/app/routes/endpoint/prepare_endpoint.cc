@@ -10,10 +10,10 @@
 
 #include "api/file_endpoint.h"
 #include "api/table_sql.h"
+#include "app/config/near_name.h"
 #include "app/config/statement.h"
 #include "app/config/text.h"
 #include "app/config/values.h"
-#include "app/near_name.h"
 #include "base/contains.h"
 #include "sql/compared.h"
 #include "sql/reading.h"

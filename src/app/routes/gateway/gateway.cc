@@ -7,7 +7,7 @@
 #include "app/routes/gateway/check_route.h"
 #include "app/routes/gateway/tables.h"
 #include "app/routes/preparation.h"
-#include "app/worker.h"
+#include "app/site.h"
 #include "gateway/proxy/proxy.h"
 #include "gateway/proxy/split.h"
 #include "gateway/redirect.h"

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "app/config/difference.h"
+#include "app/config/near_name.h"
 #include "app/config/statement.h"
-#include "app/near_name.h"
 #include "app/routes/preparation.h"
 #include "app/routes/resident/tables.h"
-#include "app/worker.h"
+#include "app/site.h"
 #include "sql/plain_columns.h"
 #include "sql/reading.h"
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "app/cli.h"
-#include "app/prepare.h"
-#include "app/prepared_for_tests.h"
+#include "app/commands/exit_code.h"
+#include "app/prepare/prepare.h"
+#include "app/prepare/prepared_for_tests.h"
 
 namespace sluice::app {
 namespace {

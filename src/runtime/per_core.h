@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/reading.h"
+#include "base/time.h"
+#include "core/task.h"
+#include "runtime/metrics.h"
+
+namespace sluice::runtime {
+
+struct Readiness {
+  bool is_ready = true;
+  std::string text;  // why it is not ready, or a note; may be empty
+};
+
+// The counters of one core. The value may be passed to another core.
+struct Snapshot {
+  RequestMetrics requests;
+  Readings readings;
+};
+
+// What the runtime needs of its user on each core. Created, used and destroyed on the core.
+class PerCore {
+ public:
+  virtual ~PerCore() = default;
+
+  [[nodiscard]] virtual Snapshot snapshot() const = 0;
+  // The patterns of routes by id, for the metrics of requests.
+  [[nodiscard]] virtual const std::vector<std::string>& route_names() const = 0;
+  virtual core::Task<Readiness> find_readiness(Instant deadline) = 0;
+
+  // The stages of the end, in this order. drain() stops accepting and tells clients that the server ends; they have
+  // `grace`. drained() says whether all have left. finish() is called when they have, or at `by`: it does what comes
+  // last, and cuts what has not ended.
+  virtual void drain(Duration grace) noexcept = 0;
+  [[nodiscard]] virtual bool drained() const = 0;
+  virtual core::Task<void> finish(Instant by) = 0;
+  [[nodiscard]] bool draining() const { return draining_; }
+
+ private:
+  friend class Life;
+  bool draining_ = false;
+};
+
+}  // namespace sluice::runtime

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/log_writer.h"
+#include "base/time.h"
+#include "core/blocking_pool.h"
+#include "core/core.h"
+#include "core/reactor.h"
+#include "runtime/descriptors.h"
+#include "runtime/per_core.h"
+#include "runtime/sockets.h"
+
+namespace sluice::runtime {
+
+struct ProcessOptions {
+  unsigned cores = 0;  // 0: as many as the process may use
+  core::BackEnd back_end = core::BackEnd::epoll;
+  unsigned threads_per_core = 1;  // of the blocking pool
+  std::size_t queued_per_core = 1024;
+  std::uint64_t connections_per_core = 0;  // logs if the system allows fewer open files; 0: does not ask
+};
+
+// A process that serves: its cores, blocking threads, logs, signals and sockets' files, and the order in which they
+// end.
+//
+//   Process process(options);
+//   process.start([&](core::Core& core, const Process::Run& run) {
+//     Worker worker(core, ...);
+//     run(worker);  // returns when the core ends
+//   });
+//   const siginfo_t end = process.wait(tend);
+//   process.end(end, grace);
+class Process {
+ public:
+  using Run = std::function<void(PerCore&)>;
+
+  // Ignores SIGPIPE. SIGTERM, SIGINT and SIGHUP are blocked on the calling thread and on all threads that it starts
+  // from now on, until the destructor.
+  explicit Process(const ProcessOptions& options);
+  Process(const Process&) = delete;
+  ~Process();
+
+  [[nodiscard]] core::Cores& cores();
+  [[nodiscard]] core::BlockingPool& threads();
+  [[nodiscard]] Logs& logs();
+  [[nodiscard]] SocketFiles& files();
+  [[nodiscard]] Descriptors descriptors();
+  // By core; entries are null until all cores run.
+  [[nodiscard]] std::span<PerCore* const> per_core() const;
+
+  // Calls `body` on every core, which sets up its PerCore and passes it to `run`. Returns when all cores run. Throws
+  // what a body has thrown.
+  void start(const std::function<void(core::Core&, const Run&)>& body);
+  // Waits for SIGTERM or SIGINT, which it returns. Calls `tend(true)` on SIGHUP and `tend(false)` every 5 s; its
+  // exceptions are logged.
+  [[nodiscard]] siginfo_t wait(const std::function<void(bool told)>& tend);
+  // Has every core end within `grace`, and waits for that. A second signal ends the program at once, like the default
+  // action, but removes the socket files. Needs no memory and does not throw.
+  void end(const siginfo_t& told_by, Duration grace) noexcept;
+
+ private:
+  struct State;
+  class ForcedEnd;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sluice::runtime
