@@ -88,22 +88,8 @@ struct Plan {
   [[nodiscard]] std::shared_ptr<UpstreamComponent> upstream(std::string_view name) const;
   [[nodiscard]] std::shared_ptr<StoreComponent> store(std::string_view name) const;
 
-  // An upstream with the same options and the same `tls` files keeps its connection pools and state. If only its
-  // servers or their balancing differ, the servers that stay keep theirs.
-  [[nodiscard]] std::expected<void, gateway::TlsProblem> add_upstream(const gateway::UpstreamOptions& upstream,
-                                                                      const Plan* before);
-  // Fetched keys are kept if the policy has the same options for them.
-  [[nodiscard]] std::expected<void, gateway::jwt::KeyProblem> add_key_source(const gateway::jwt::Options& policy,
-                                                                             unsigned cores, const Plan* before);
-  // Reads the file of a policy's revocations, unless this plan or the one before already has. The error is for the
-  // operator.
-  [[nodiscard]] std::expected<void, std::string> add_revocations(const std::string& path, const Plan* before);
   // Null if no policy has the file.
   [[nodiscard]] std::shared_ptr<gateway::jwt::Revocations> revocations_at(std::string_view path) const;
-  // Adds the policies of the options. Limits keep their counts if they count by the same keys, even if the allowed
-  // numbers differ. Precondition: `keys` is complete, and the tables, upstreams, revocations and key sources have
-  // been added.
-  void add_policies(unsigned cores, const Plan* before);
   // The name of a route, for metrics and logs, is its pattern as written. A name of the previous plan keeps its id.
   [[nodiscard]] RouteId add_name(std::string name);
   // Returns a new prefix that distinguishes a feed's event ids from those of all other feeds.

@@ -7,7 +7,7 @@
 
 namespace sluice::core {
 
-// What an object that lives on one core may use of it. Outlives the object.
+// The means of one core for an object that lives there. Outlives the object.
 struct Here {
   Reactor& reactor;
   Mailbox& mailbox;

@@ -30,7 +30,7 @@ class Admin {
   Admin(core::Core& core, std::span<PerCore* const> per_core);
   ~Admin();
 
-  // Who is refused. Web pages must not act: requests with an Origin field, and those with a domain name as Host,
+  // Web pages must not act: requests with an Origin field, and those with a domain name as Host,
   // because a web page's own domain may resolve to this address (DNS rebinding). They may not read from a loopback
   // address either; elsewhere a Prometheus may know the server by any name.
   enum class Guard : std::uint8_t { none, reads, acts };

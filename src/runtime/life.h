@@ -12,7 +12,7 @@ namespace sluice::runtime {
 
 // The end of the process, which all cores share.
 struct End {
-  std::atomic<Duration> grace{};       // set before the cores are told
+  std::atomic<Duration> grace{};       // set before the end begins
   std::atomic<unsigned> cores_left{};  // that have not ended
 };
 

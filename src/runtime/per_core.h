@@ -21,7 +21,7 @@ struct Snapshot {
   Readings readings;
 };
 
-// What the runtime needs of its user on each core. Created, used and destroyed on the core.
+// The part of the runtime's user on each core. Created, used and destroyed on the core.
 class PerCore {
  public:
   virtual ~PerCore() = default;

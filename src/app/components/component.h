@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,13 @@ class ComponentOf : public Component {
   void drain_any(void* part) const final { drain(*static_cast<P*>(part)); }
   Readings readings_of_any(void* part) const final { return readings_of(*static_cast<P*>(part)); }
 };
+
+// Adds a label to all readings.
+[[nodiscard]] inline Readings labelled(Readings readings, std::string_view name, std::string_view value) {
+  Readings all;
+  append(all, std::move(readings), label(name, value));
+  return all;
+}
 
 using Components = std::vector<std::shared_ptr<Component>>;
 

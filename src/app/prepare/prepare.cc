@@ -8,6 +8,9 @@
 #include <fmt/format.h>
 
 #include "app/commands/exit_code.h"
+#include "app/components/key_source/prepare.h"
+#include "app/components/policy/prepare.h"
+#include "app/components/upstream/prepare.h"
 #include "app/config/difference.h"
 #include "app/config/near_name.h"
 #include "app/config/tls_context.h"
@@ -278,7 +281,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   for (const auto& policy : options.policies) {
     const auto& jwt = policy.value.of<gateway::jwt::Options>();
     if (jwt.revocations) {
-      if (auto added = plan->add_revocations(jwt.revocations->value, previous); !added) {
+      if (auto added = add_revocations(*plan, jwt.revocations->value, previous); !added) {
         errors.list.push_back({.position = jwt.revocations->position, .message = added.error()});
       } else if (plan->revocations_at(jwt.revocations->value)->is_new() && previous == nullptr) {
         plan->warnings.push_back("policy " + policy.name.value +
@@ -287,7 +290,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     if (jwt.jwks_url) {
       plan->keys.emplace_back();
-      if (auto added = plan->add_key_source(jwt, cores, previous); !added) {
+      if (auto added = add_key_source(*plan, jwt, cores, previous); !added) {
         errors.list.push_back({.position = added.error().position, .message = added.error().text});
       }
       continue;
@@ -366,7 +369,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
   }
-  plan->add_policies(cores, previous);
+  add_policies(*plan, cores, previous);
   if (!options.compression.codings.empty()) {
     plan->compression = plan->add(std::make_shared<CompressionComponent>(options.compression), previous);
   }

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/components/upstream/prepare.h"
 #include "app/config/checks.h"
 #include "app/routes/claims.h"
 #include "app/routes/gateway/check_route.h"
@@ -90,7 +91,7 @@ gateway::UpstreamOptions with_probed_host(gateway::UpstreamOptions upstream, con
 std::expected<void, Away> GatewayTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   for (const auto& upstream : preparation.options().upstreams) {
-    const auto added = plan.add_upstream(with_probed_host(upstream, preparation.options()), preparation.previous);
+    const auto added = add_upstream(plan, with_probed_host(upstream, preparation.options()), preparation.previous);
     if (!added) preparation.errors.push_back({.position = added.error().position, .message = added.error().text});
   }
   for (const gateway::RouteOptions& options : preparation.options().routes) {
