@@ -13,7 +13,7 @@
 #include "base/declare.h"
 #include "core/ip_ranges.h"
 #include "files/options.h"
-#include "gateway/options.h"
+#include "gateway/policies/options.h"
 #include "gateway/proxy/options.h"
 #include "http/compress/options.h"
 #include "http/error_pages.h"

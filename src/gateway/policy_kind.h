@@ -1,20 +1,14 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 namespace sluice::gateway {
 
-class Policy;
 class PolicyChecks;
-struct PolicyParts;
 
 // A kind of policy, as the rest of the program knows it. Each kind is a folder. Its options have a member `kind` and,
-// if their combination must be checked, `void check(PolicyChecks& checks) const`. Beside them is declared
-//
-//   std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
-//
-// which makes one core's policy. PolicyKinds (options.h) lists the options of all kinds.
+// if their combination must be checked, `void check(PolicyChecks& checks) const`. The folder policies/ knows all kinds:
+// PolicyKinds (policies/options.h) lists their options, and policies/make_policy.cc makes their policies.
 struct PolicyKind {
   std::string_view name;       // the value of `type` in the configuration
   std::string_view about;      // the meaning, for the reference

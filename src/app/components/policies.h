@@ -4,7 +4,7 @@
 
 #include "app/options.h"
 #include "base/declare.h"
-#include "gateway/options.h"
+#include "gateway/policies/options.h"
 
 namespace sluice::app {
 

@@ -128,8 +128,4 @@ http::Response ApiKeyPolicy::refuse(Refusal why) {
   return response;
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
-  return std::make_unique<ApiKeyPolicy>(options, std::move(parts.table));
-}
-
 }  // namespace sluice::gateway::apikey

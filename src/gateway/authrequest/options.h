@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +52,5 @@ struct Options {
     v.position(&Self::position);
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::authrequest

@@ -155,8 +155,4 @@ Readings AuthRequestPolicy::readings() const {
   return {decisions("passed", passed_), decisions("refused", refused_), decisions("failed", failed_)};
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
-  return std::make_unique<AuthRequestPolicy>(options, std::move(parts.upstream), std::move(parts.shared_upstream));
-}
-
 }  // namespace sluice::gateway::authrequest

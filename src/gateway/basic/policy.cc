@@ -221,8 +221,4 @@ http::Response BasicPolicy::refuse(Refusal why) {
   return response;
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
-  return std::make_unique<BasicPolicy>(options, parts.reactor, parts.mailbox, parts.threads);
-}
-
 }  // namespace sluice::gateway::basic

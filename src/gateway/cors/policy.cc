@@ -101,8 +101,4 @@ std::optional<http::Response> CorsPolicy::preflight(http::Exchange& exchange) {
   return response;
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
-  return std::make_unique<CorsPolicy>(options);
-}
-
 }  // namespace sluice::gateway::cors

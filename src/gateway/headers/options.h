@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,7 +89,5 @@ struct Options {
     v.position(&Self::position);
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::headers

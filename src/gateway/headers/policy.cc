@@ -138,8 +138,4 @@ void HeadersPolicy::after(http::Exchange& exchange, http::Slot&, http::Response&
   if (request_id_ && has_room()) fields.add(id_field, http::request_id_of(exchange));
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
-  return std::make_unique<HeadersPolicy>(options);
-}
-
 }  // namespace sluice::gateway::headers

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,5 @@ struct Options {
     v.position(&Self::position);
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::ip

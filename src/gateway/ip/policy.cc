@@ -29,8 +29,4 @@ Readings IpPolicy::readings() const {
   return {counter("sluice_ip_refusals_total", "Requests that were refused for their client's address.", refusals_)};
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
-  return std::make_unique<IpPolicy>(options);
-}
-
 }  // namespace sluice::gateway::ip

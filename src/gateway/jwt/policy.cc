@@ -302,9 +302,4 @@ http::Response JwtPolicy::refuse(Refusal why) {
   return response;
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts) {
-  return std::make_unique<JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source),
-                                     std::move(parts.table), std::move(parts.revocations));
-}
-
 }  // namespace sluice::gateway::jwt

@@ -21,8 +21,4 @@ Readings BodyLimitPolicy::readings() const {
                   static_cast<double>(refused_))};
 }
 
-std::unique_ptr<Policy> make_policy(const BodyLimitOptions& options, PolicyParts&) {
-  return std::make_unique<BodyLimitPolicy>(options);
-}
-
 }  // namespace sluice::gateway::limits

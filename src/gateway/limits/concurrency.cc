@@ -98,8 +98,4 @@ Readings ConcurrencyPolicy::readings() const {
       gauge("sluice_concurrency_keys", "Keys that have any.", permits_->user() == this ? count(permits_->keys()) : 0)};
 }
 
-std::unique_ptr<Policy> make_policy(const ConcurrencyOptions& options, PolicyParts& parts) {
-  return std::make_unique<ConcurrencyPolicy>(options, parts.limit, parts.reactor, parts.mesh, parts.dry_run);
-}
-
 }  // namespace sluice::gateway::limits

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,8 +79,6 @@ struct RateLimitOptions {
   }
 };
 
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const RateLimitOptions& options, PolicyParts& parts);
-
 // [policy.NAME] with type = "concurrency"
 struct ConcurrencyOptions {
   static constexpr PolicyKind kind{
@@ -121,8 +118,6 @@ struct ConcurrencyOptions {
   }
 };
 
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const ConcurrencyOptions& options, PolicyParts& parts);
-
 // [policy.NAME] with type = "body-limit"
 struct BodyLimitOptions {
   static constexpr PolicyKind kind{.name = "body-limit",
@@ -141,7 +136,5 @@ struct BodyLimitOptions {
             {.max = 16_GiB, .required = true});
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const BodyLimitOptions& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::limits

@@ -173,8 +173,4 @@ Readings RateLimitPolicy::readings() const {
       gauge("sluice_rate_limit_keys", "Keys that are remembered.", limiter_->user() == this ? limiter_->keys() : 0)};
 }
 
-std::unique_ptr<Policy> make_policy(const RateLimitOptions& options, PolicyParts& parts) {
-  return std::make_unique<RateLimitPolicy>(options, parts.name, parts.limit, parts.reactor, parts.mesh);
-}
-
 }  // namespace sluice::gateway::limits

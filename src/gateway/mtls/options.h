@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +42,5 @@ struct Options {
             {.max = 100'000, .check = check_san});
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::mtls

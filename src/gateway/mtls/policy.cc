@@ -56,8 +56,4 @@ Readings MtlsPolicy::readings() const {
   return {refusals("missing", missing_), refusals("name", other_names_)};
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
-  return std::make_unique<MtlsPolicy>(options);
-}
-
 }  // namespace sluice::gateway::mtls

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +59,5 @@ struct Options {
     v.field("remove", &Self::remove, "The names of parameters that are removed.", {.max = most});
   }
 };
-
-[[nodiscard]] std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts& parts);
 
 }  // namespace sluice::gateway::query

@@ -79,8 +79,4 @@ core::Async<std::optional<http::Response>> QueryPolicy::before(http::Exchange& e
   return Answer();
 }
 
-std::unique_ptr<Policy> make_policy(const Options& options, PolicyParts&) {
-  return std::make_unique<QueryPolicy>(options);
-}
-
 }  // namespace sluice::gateway::query

@@ -2,6 +2,7 @@
 
 #include "app/components/resident/resident_keys.h"
 #include "app/config/difference.h"
+#include "gateway/policies/make_policy.h"
 
 namespace sluice::app {
 

@@ -11,7 +11,7 @@
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/revocations.h"
 #include "gateway/limits/shared.h"
-#include "gateway/options.h"
+#include "gateway/policies/options.h"
 #include "gateway/policy.h"
 
 namespace sluice::app {

@@ -6,7 +6,7 @@
 #include "app/config/source.h"
 #include "base/declare.h"
 #include "gateway/jwt/keys.h"
-#include "gateway/options.h"
+#include "gateway/policies/options.h"
 #include "runtime/file_watch.h"
 
 namespace sluice::app {

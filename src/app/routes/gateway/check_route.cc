@@ -5,7 +5,7 @@
 #include "app/config/text.h"
 #include "base/contains.h"
 #include "gateway/proxy/path_change.h"
-#include "gateway/redirect.h"
+#include "gateway/proxy/redirect.h"
 #include "http/exchange.h"
 #include "http/router.h"
 

@@ -10,9 +10,9 @@
 #include "app/routes/preparation.h"
 #include "app/site.h"
 #include "gateway/proxy/proxy.h"
+#include "gateway/proxy/redirect.h"
+#include "gateway/proxy/respond.h"
 #include "gateway/proxy/split.h"
-#include "gateway/redirect.h"
-#include "gateway/respond.h"
 
 namespace sluice::app {
 namespace {

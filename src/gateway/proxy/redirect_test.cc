@@ -1,4 +1,4 @@
-#include "gateway/redirect.h"
+#include "gateway/proxy/redirect.h"
 
 #include <algorithm>
 
