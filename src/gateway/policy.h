@@ -13,7 +13,7 @@ namespace jwt {
 struct KeySet;
 }
 
-// A [policy.NAME] on one core. Each kind of policy derives from it.
+// A [policy.NAME] on one core. A kind of policy derives from PolicyOf.
 class Policy : public http::Filter {
  public:
   using http::Filter::Filter;
@@ -25,5 +25,8 @@ class Policy : public http::Filter {
   virtual void begin() {}
   [[nodiscard]] virtual Readings readings() const { return {}; }
 };
+
+template <class Self>
+using PolicyOf = http::FilterOf<Self, Policy>;
 
 }  // namespace sluice::gateway

@@ -11,10 +11,9 @@
 namespace sluice::http {
 namespace {
 
-class Witness final : public Filter {
+class Witness final : public FilterOf<Witness> {
  public:
-  Witness(std::string name, std::string& told, Parts parts = Parts::all)
-      : Filter(parts), name_(std::move(name)), told_(told) {}
+  Witness(std::string name, std::string& told) : name_(std::move(name)), told_(told) {}
 
   core::Async<std::optional<Response>> before(Exchange&, Slot& slot) override {
     told_ += name_ + "? ";
@@ -46,6 +45,31 @@ class Witness final : public Filter {
   }
 
   const std::string name_;
+  std::string& told_;
+};
+
+class WitnessOfRequest final : public FilterOf<WitnessOfRequest> {
+ public:
+  explicit WitnessOfRequest(std::string& told) : told_(told) {}
+  core::Async<std::optional<Response>> before(Exchange&, Slot&) override {
+    told_ += "l? ";
+    return std::optional<Response>();
+  }
+
+ private:
+  std::string& told_;
+};
+
+class WitnessOfResponse final : public FilterOf<WitnessOfResponse> {
+ public:
+  explicit WitnessOfResponse(std::string& told) : told_(told) {}
+  core::Async<std::optional<Response>> before(Exchange&, Slot&) override {
+    told_ += "r? ";
+    return std::optional<Response>();
+  }
+  void after(Exchange&, Slot&, Response& response) override { told_ += "r" + std::to_string(response.status) + " "; }
+
+ private:
   std::string& told_;
 };
 
@@ -86,7 +110,7 @@ TEST_F(ExchangeTest, FiltersAreAskedInOrderAndToldInReverse) {
 }
 
 TEST_F(ExchangeTest, AnswersAreNotBroughtToThoseBehindWhomNobodyWantsThem) {
-  const auto last = std::make_shared<Witness>("l", told, Filter::Parts::before);
+  const auto last = std::make_shared<WitnessOfRequest>(told);
   filters = {last};
   tasks.spawn(run());
   EXPECT_EQ(told, "l? ");
@@ -98,7 +122,7 @@ TEST_F(ExchangeTest, AnswersAreNotBroughtToThoseBehindWhomNobodyWantsThem) {
 }
 
 TEST_F(ExchangeTest, AFilterThatOnlyChangesTheResponseDoesNotWaitForItsEnd) {
-  filters = {std::make_shared<Witness>("r", told, Filter::Parts::response)};
+  filters = {std::make_shared<WitnessOfResponse>(told)};
   tasks.spawn(run());
   EXPECT_EQ(told, "r? r200 ");
   exchange.reset();

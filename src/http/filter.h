@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "core/task.h"
 #include "http/exchange.h"
@@ -18,10 +19,15 @@ namespace sluice::http {
 // is zero when before() is called.
 class Filter {
  public:
-  // The functions that the filter overrides: all three, before() and after(), or before() alone. Exchanges skip those
+  // The functions that a filter may override: all three, before() and after(), or before() alone. Exchanges skip those
   // that no filter of the route has.
   enum class Parts : std::uint8_t { all, response, before };
-  explicit Filter(Parts parts = Parts::all) : parts(parts) {}
+  template <class Self>
+  [[nodiscard]] static consteval Parts parts_of() {
+    if (!std::is_same_v<decltype(&Self::ended), decltype(&Filter::ended)>) return Parts::all;
+    if (!std::is_same_v<decltype(&Self::after), decltype(&Filter::after)>) return Parts::response;
+    return Parts::before;
+  }
   virtual ~Filter() = default;
   // Returns nothing to let the request continue. May attach what it found to exchange.attributes.
   [[nodiscard]] virtual core::Async<std::optional<Response>> before(Exchange&, Slot&) {
@@ -43,6 +49,19 @@ class Filter {
   [[nodiscard]] virtual std::optional<Response> preflight(Exchange&) { return std::nullopt; }
 
   const Parts parts;
+
+ protected:
+  // Filters derive from FilterOf. A filter that wraps another one has the parts of that one.
+  explicit Filter(Parts parts) : parts(parts) {}
+};
+
+// The base of the filter `Self`: finds out which functions it overrides. `Base`: Filter, or derived from it.
+template <class Self, class Base = Filter>
+class FilterOf : public Base {
+ protected:
+  FilterOf() : Base(Filter::parts_of<Self>()) {
+    static_assert(std::is_final_v<Self>, "a class derived from Self could override more");
+  }
 };
 
 }  // namespace sluice::http

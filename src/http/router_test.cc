@@ -98,7 +98,7 @@ TEST_F(RouterTest, ValuesAreThoseOfTheRouteThatWins) {
 }
 
 TEST_F(RouterTest, AnEmptySegmentIsForFoldersOnly) {
-  struct Refusing : Filter {
+  struct Refusing final : FilterOf<Refusing> {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401, "no")); }
   } filter;
   const auto handlers = [&] {
@@ -242,7 +242,7 @@ TEST_F(RouterTest, ConnectIsForHttp2AndForAProtocol) {
 }
 
 TEST_F(RouterTest, AFilterIsAskedForEveryMethodOfItsRouteAlone) {
-  struct Guard final : Filter {
+  struct Guard final : FilterOf<Guard> {
     core::Async<std::optional<Response>> before(Exchange& exchange, Slot&) override {
       ++asked;
       EXPECT_NE(exchange.request.route, 0) << "for counting";
@@ -275,7 +275,7 @@ TEST_F(RouterTest, AFilterIsAskedForEveryMethodOfItsRouteAlone) {
 }
 
 TEST_F(RouterTest, APreflightPassesTheRoutesFilters) {
-  struct Guard final : Filter {
+  struct Guard final : FilterOf<Guard> {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return std::optional(problem(401)); }
   } guard;
   Router::Route route{.pattern = *Pattern::parse("/guarded"), .id = 1, .binding = bound_to(guard)};
@@ -352,7 +352,7 @@ TEST(Pattern, RefusesWhatIsNone) {
 }
 
 TEST_F(RouterTest, AnAnswerNeedsItsBindingAlone) {
-  struct Waiting final : Filter {
+  struct Waiting final : FilterOf<Waiting> {
     core::Async<std::optional<Response>> before(Exchange&, Slot&) override { return wait(); }
     core::Task<std::optional<Response>> wait() {
       co_await core::Sleep(reactor, reactor.now() + 1s);
@@ -505,8 +505,8 @@ TEST_F(RoutesTest, MoreConditionsGoFirstAndNoneThatHoldMeansNoSuchPath) {
 
 TEST_F(RoutesTest, NoSpellingThatAServerCouldReadInAnotherWayPassesByAFilter) {
   using namespace std::string_view_literals;
-  Filter guard;
-  Filter other;
+  struct Passes final : FilterOf<Passes> {
+  } guard, other;
   ASSERT_TRUE(add({.name = "all", .pattern = "/{rest...}", .passes_on = true}));
   ASSERT_TRUE(add({.name = "admin", .pattern = "/admin/{rest...}", .passes_on = true, .binding = bound_to(guard)}));
   ASSERT_TRUE(add({.name = "open", .pattern = "/admin/open", .passes_on = true, .binding = bound_to(guard)}));
@@ -545,7 +545,7 @@ TEST_F(RoutesTest, MethodsMayHaveRoutesOfTheirOwn) {
 }
 
 TEST_F(RoutesTest, APreflightGoesToTheRouteOfTheMethodThatItAsksFor) {
-  struct Answers : Filter {
+  struct Answers final : FilterOf<Answers> {
     explicit Answers(int status) : status(status) {}
     std::optional<Response> preflight(Exchange&) override {
       Response response;

@@ -135,9 +135,9 @@ class Admin::Metrics final : public http::Handler {
   const std::vector<std::function<Readings()>>& more_;
 };
 
-class Admin::NoBrowsers final : public http::Filter {
+class Admin::NoBrowsers final : public http::FilterOf<NoBrowsers> {
  public:
-  explicit NoBrowsers(bool always) : Filter(Parts::before), refuses(always) {}
+  explicit NoBrowsers(bool always) : refuses(always) {}
   core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override {
     return refuses ? refuse_browsers(exchange.request) : std::nullopt;
   }

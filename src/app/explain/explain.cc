@@ -116,7 +116,7 @@ std::string reason_not_to_ask(const gateway::PolicyOptions& policy, const Explai
 
 // Asks a policy in its place, and notes what it says. One object for each policy, so that equal lists of policies are
 // equal to the router.
-class Asked final : public http::Filter {
+class Asked final : public http::FilterOf<Asked> {
  public:
   // `policy`: null if it is not asked; then `note` says why. `lacks_claims`: whether an earlier policy may give claims
   // at run time.

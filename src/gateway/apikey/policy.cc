@@ -46,8 +46,7 @@ std::expected<Digest, std::string> parse_key(std::string_view text) {
 }
 
 ApiKeyPolicy::ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table)
-    : Policy(Parts::before),
-      place_(place_of(options)),
+    : place_(place_of(options)),
       origins_(options.origins),
       pass_(options.pass),
       optional_(options.optional),

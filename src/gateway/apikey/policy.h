@@ -22,7 +22,7 @@ namespace sluice::gateway::apikey {
 // claims: `sub`, or the columns of its row. Other requests are answered with 401 and `WWW-Authenticate: ApiKey`; with
 // 400 if there are several keys, with 403 if the key is in a cookie that a page of another origin uses, and with 503 if
 // the table of keys is stale.
-class ApiKeyPolicy final : public Policy {
+class ApiKeyPolicy final : public PolicyOf<ApiKeyPolicy> {
  public:
   // `table`: null if the options list the keys.
   ApiKeyPolicy(const Options& options, std::unique_ptr<KeyTable> table);

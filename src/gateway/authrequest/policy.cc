@@ -50,8 +50,7 @@ core::Task<void> drop(http::Body body) {
 
 AuthRequestPolicy::AuthRequestPolicy(const Options& options, std::shared_ptr<Upstream> upstream,
                                      std::shared_ptr<const SharedUpstream> shared)
-    : Policy(Parts::response),
-      path_(options.path.value),
+    : path_(options.path.value),
       copied_([&] {
         std::vector<std::string> names;
         for (const auto& name : options.copy) names.push_back(name.value);

@@ -19,7 +19,7 @@ namespace sluice::gateway::authrequest {
 // policy sends it a GET with the request's header. If it answers 2xx, the policy copies the configured fields into the
 // request, lets it pass, and sends the auth server's Set-Cookie to the client. The policy forwards a 3xx, 401, 403 or
 // 429 to the client, and turns everything else into 502, 503 or 504.
-class AuthRequestPolicy final : public Policy {
+class AuthRequestPolicy final : public PolicyOf<AuthRequestPolicy> {
  public:
   AuthRequestPolicy(const Options& options, std::shared_ptr<Upstream> upstream,
                     std::shared_ptr<const SharedUpstream> shared);

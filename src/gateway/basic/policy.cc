@@ -45,8 +45,7 @@ class Turn {
 
 BasicPolicy::BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
-    : Policy(Parts::before),
-      reactor_(reactor),
+    : reactor_(reactor),
       mailbox_(mailbox),
       threads_(threads),
       queue_(options.queue),

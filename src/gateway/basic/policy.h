@@ -32,7 +32,7 @@ namespace sluice::gateway::basic {
 // one of another network than the last comes first. If the user name is unknown, the password is
 // verified against another user's hash, so that the time does not show whether a name exists. Correct credentials are
 // remembered by the SHA-256 of a secret and the credentials.
-class BasicPolicy final : public Policy {
+class BasicPolicy final : public PolicyOf<BasicPolicy> {
  public:
   BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox, core::BlockingPool& threads);
 

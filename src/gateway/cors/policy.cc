@@ -48,8 +48,7 @@ bool is_of_cors(std::string_view name) { return http::same_name(name.substr(0, 1
 }  // namespace
 
 CorsPolicy::CorsPolicy(const Options& options)
-    : Policy(Parts::response),
-      options_(options),
+    : options_(options),
       headers_(std::ranges::find(options.headers, "*") == options.headers.end() ? joined(options.headers) : ""),
       expose_(joined(options.expose)),
       max_age_(std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.max_age).count())) {

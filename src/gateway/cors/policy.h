@@ -11,7 +11,7 @@ namespace sluice::gateway::cors {
 
 // One core's [policy.NAME] of type "cors": tells browsers whose pages may call the route (Fetch, 3.2). It refuses no
 // request; the browser hides the answer from pages that are not allowed.
-class CorsPolicy final : public Policy {
+class CorsPolicy final : public PolicyOf<CorsPolicy> {
  public:
   explicit CorsPolicy(const Options& options);
 

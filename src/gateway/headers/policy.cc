@@ -68,8 +68,7 @@ bool HeadersPolicy::Changes::uses(Template::Source source) const {
 }
 
 HeadersPolicy::HeadersPolicy(const Options& options)
-    : Policy(Parts::response),
-      request_id_(options.request_id),
+    : request_id_(options.request_id),
       request_(options.request),
       response_(options.response),
       makes_id_(request_id_ || request_.uses(Template::Source::request_id) ||

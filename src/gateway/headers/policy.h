@@ -24,7 +24,7 @@ namespace sluice::gateway::headers {
 // One core's [policy.NAME] of type "headers": changes the header of the request for the filters and the handler after
 // it, and the header of the answer. Answers 403 if a claim or a value of the path is not
 // a valid field value.
-class HeadersPolicy final : public Policy {
+class HeadersPolicy final : public PolicyOf<HeadersPolicy> {
  public:
   explicit HeadersPolicy(const Options& options);
 

@@ -15,8 +15,7 @@ core::IpRanges ranges_of(const std::vector<Located<std::string>>& texts) {
 
 }  // namespace
 
-IpPolicy::IpPolicy(const Options& options)
-    : Policy(Parts::before), allow_(ranges_of(options.allow)), deny_(ranges_of(options.deny)) {}
+IpPolicy::IpPolicy(const Options& options) : allow_(ranges_of(options.allow)), deny_(ranges_of(options.deny)) {}
 
 core::Async<std::optional<http::Response>> IpPolicy::before(http::Exchange& exchange, http::Slot&) {
   const auto ip = core::Ip::parse(exchange.request.peer);

@@ -11,7 +11,7 @@ namespace sluice::gateway::ip {
 
 // One core's [policy.NAME] of type "ip": admits clients by their address, and answers the others with 403. A client of
 // a unix socket has no address and is refused.
-class IpPolicy final : public Policy {
+class IpPolicy final : public PolicyOf<IpPolicy> {
  public:
   explicit IpPolicy(const Options& options);
 

@@ -155,8 +155,7 @@ bool may_have_query_token(const http::Request& request) {
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
                      std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked,
                      std::shared_ptr<const Revocations> revocations)
-    : Policy(Parts::before),
-      reactor_(reactor),
+    : reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
       origins_(options.origins),

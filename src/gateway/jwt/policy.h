@@ -29,7 +29,7 @@ namespace sluice::gateway::jwt {
 // claims. Other requests are answered with 401 and the challenge of RFC 6750, 3; with 400 if there are several tokens,
 // and with 403 if the token is valid but does not permit the request, or is in a cookie that a page of another origin
 // uses.
-class JwtPolicy final : public Policy {
+class JwtPolicy final : public PolicyOf<JwtPolicy> {
  public:
   // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked` and `revocations`: the table and
   // the file that the options name, else null.

@@ -15,7 +15,7 @@ namespace sluice::gateway::limits {
 // One core's [policy.NAME] of type "concurrency". While as many requests run as are allowed, further requests wait in a
 // queue. A request is answered with 503 if the queue is full or if no running request ends in time. A request runs
 // until its answer has been sent, a WebSocket until it has ended.
-class ConcurrencyPolicy final : public Policy {
+class ConcurrencyPolicy final : public PolicyOf<ConcurrencyPolicy> {
  public:
   ConcurrencyPolicy(const ConcurrencyOptions& options, const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
                     core::MeshPort& port, bool dry_run = false);

@@ -63,8 +63,7 @@ Rate rate_of(const WrittenRate& written, std::optional<std::uint32_t> burst) {
 
 RateLimitPolicy::RateLimitPolicy(const RateLimitOptions& options, std::string_view name,
                                  const std::shared_ptr<Shared>& shared, core::Reactor& reactor, core::MeshPort& port)
-    : Policy(options.tell == Tell::always ? Parts::response : Parts::before),
-      rate_(rate_of(*parse_rate(options.rate), options.burst)),
+    : rate_(rate_of(*parse_rate(options.rate), options.burst)),
       burst_(options.burst),
       claim_(options.rate_claim),
       tells_always_(options.tell == Tell::always),

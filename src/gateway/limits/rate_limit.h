@@ -17,7 +17,7 @@ namespace sluice::gateway::limits {
 [[nodiscard]] Rate rate_of(const WrittenRate& written, std::optional<std::uint32_t> burst);
 
 // One core's [policy.NAME] of type "rate-limit": answers 429 if a key has no token left.
-class RateLimitPolicy final : public Policy {
+class RateLimitPolicy final : public PolicyOf<RateLimitPolicy> {
  public:
   RateLimitPolicy(const RateLimitOptions& options, std::string_view name, const std::shared_ptr<Shared>& shared,
                   core::Reactor& reactor, core::MeshPort& port);

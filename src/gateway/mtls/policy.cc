@@ -7,8 +7,7 @@
 
 namespace sluice::gateway::mtls {
 
-MtlsPolicy::MtlsPolicy(const Options& options)
-    : Policy(Parts::before), admits_all_(options.subject.empty() && options.san.empty()) {
+MtlsPolicy::MtlsPolicy(const Options& options) : admits_all_(options.subject.empty() && options.san.empty()) {
   for (const auto& subject : options.subject) subjects_.insert(subject.value);
   for (const auto& name : options.san) {
     const std::string& text = name.value;

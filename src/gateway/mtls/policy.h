@@ -14,7 +14,7 @@ namespace sluice::gateway::mtls {
 
 // One core's [policy.NAME] of type "mtls": admits requests on connections whose client has shown a verified
 // certificate with one of the names, and answers the others with 403.
-class MtlsPolicy final : public Policy {
+class MtlsPolicy final : public PolicyOf<MtlsPolicy> {
  public:
   explicit MtlsPolicy(const Options& options);
 

@@ -19,7 +19,7 @@ std::vector<Template> Options::templates() const {
   return all;
 }
 
-QueryPolicy::QueryPolicy(const Options& options) : Policy(Parts::before) {
+QueryPolicy::QueryPolicy(const Options& options) {
   for (const auto& name : options.remove) removed_.push_back(name.value);
   for (const auto& parameter : options.set) removed_.push_back(parameter.name.value);
   for (const auto* parameters : {&options.set, &options.add}) {

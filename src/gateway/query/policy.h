@@ -16,7 +16,7 @@ namespace sluice::gateway::query {
 
 // One core's [policy.NAME] of type "query": changes the query string of the request for the filters and the handler
 // after it. Answers 403 if a claim or a value of the path has a control character.
-class QueryPolicy final : public Policy {
+class QueryPolicy final : public PolicyOf<QueryPolicy> {
  public:
   explicit QueryPolicy(const Options& options);
 

@@ -108,8 +108,7 @@ struct Compression::Findings {
 
 Compression::Compression(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
-    : Filter(Parts::response),
-      options_(options),
+    : options_(options),
       types_(options.types),
       encoders_(options),
       turnstile_(reactor),

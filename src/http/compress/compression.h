@@ -34,7 +34,7 @@ namespace sluice::http::compress {
 //   - unlisted media types and bodies shorter than the minimum, if the client accepts them uncompressed.
 //
 // Bytes in memory, up to `whole_bytes`, are compressed at once and have a length; everything else is streamed.
-class Compression final : public Filter {
+class Compression final : public FilterOf<Compression> {
  public:
   static constexpr std::size_t whole_bytes = 64 * 1024;
 
