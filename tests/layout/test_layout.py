@@ -28,6 +28,33 @@ def relative(path):
     return str(path.relative_to(SRC))
 
 
+def circles(graph):
+    """The strongly connected components of more than one node (Tarjan)."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in order:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return [circle for circle in found if len(circle) > 1]
+
+
+def test_circles_are_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}) == [["b", "c"], ["e", "f"]]
+
+
 def test_there_is_something_to_look_at():
     assert len(SOURCES) > 10
     assert any(includes(path) for path in SOURCES)
@@ -46,6 +73,19 @@ def test_a_module_includes_only_itself_and_what_is_to_its_left():
             elif other != module and rank[other] >= rank[module]:
                 wrong.append(f'{relative(path)}: {module} must not include "{include}"')
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_folders_of_the_gateway_form_no_circle():
+    """The files directly in gateway/ count as one folder. Tests and benchmarks may include what they need."""
+    gateway = SRC / "gateway"
+    graph = {}
+    for path in SOURCES:
+        if gateway not in path.parents or re.search("_(test|bench|for_tests)$", path.stem):
+            continue
+        others = {os.path.dirname(include) for include in includes(path) if include.startswith("gateway/")}
+        graph.setdefault(relative(path.parent), set()).update(others)
+    assert len(graph) > 10
+    assert circles(graph) == []
 
 
 def test_the_readme_lists_the_folders_that_exist():
