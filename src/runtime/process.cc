@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <deque>
 #include <exception>
 #include <thread>
 
