@@ -88,6 +88,26 @@ def test_the_folders_of_the_gateway_form_no_circle():
     assert circles(graph) == []
 
 
+MOST_UNITS = {"api": 8, "http": 5, "sql": 6}  # they may shrink
+
+
+def test_circles_of_units_are_small():
+    """A unit is a header and its source."""
+    graph = {}
+    for path in SOURCES:
+        if re.search("_(test|bench|for_tests|for_benches)$", path.stem):
+            continue
+        unit = relative(path.with_suffix(""))
+        same_module = {include.removesuffix(".h") for include in includes(path) if include.split("/")[0] == unit.split("/")[0]}
+        graph.setdefault(unit, set()).update(same_module - {unit})
+    wrong = [circle for circle in circles(graph) if len(circle) > MOST_UNITS.get(circle[0].split("/")[0], 3)]
+    assert len(graph) > 500 and wrong == []
+
+
+def test_app_has_few_loose_files():
+    assert len([path for path in (SRC / "app").iterdir() if path.is_file() and path.suffix in (".h", ".cc")]) <= 15
+
+
 def test_the_readme_lists_the_folders_that_exist():
     listed = re.findall(r"^\| `(\w+)/` \|", README, re.M)
     exist = sorted(path.name for path in SRC.iterdir() if path.is_dir())
