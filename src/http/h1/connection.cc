@@ -394,11 +394,13 @@ core::Task<Connection::Sent> Connection::answer_with_body(const Parsed& parsed) 
     co_return Sent::no;
   }
   if (keep && !body.done()) {
-    EarlyBytes sent(stream_, work_->output.view());
-    drops_body_ = true;
-    keep = co_await body.drop(most_dropped, stream_.reactor().now() + dropping_time);
-    drops_body_ = false;
-    work_->output.consume(sent.end());
+    {
+      EarlyBytes sent(stream_, work_->output.view());
+      drops_body_ = true;
+      keep = co_await body.drop(most_dropped, stream_.reactor().now() + dropping_time);
+      drops_body_ = false;
+      work_->output.consume(sent.end());
+    }
     if (stream_.has_unsent() && !co_await flush()) co_return Sent::no;
   }
   body.finish();
