@@ -176,7 +176,9 @@ std::string Cluster::tcp_url(std::string_view user, std::string_view password) c
 }
 
 std::string Cluster::psql(const std::string& sql) const {
-  return run(binaries_ + "/psql -XAtq -v ON_ERROR_STOP=1 -h " + directory_ + " -p " + std::to_string(port_) +
+  // A lock that a session of the waiting test holds would never be released: an error says which statement waited.
+  return run("PGOPTIONS='-c lock_timeout=30s -c statement_timeout=120s' " + binaries_ +
+             "/psql -XAtq -v ON_ERROR_STOP=1 -h " + directory_ + " -p " + std::to_string(port_) +
              " -U postgres -d postgres -c " + quoted(sql) + " 2>&1");
 }
 

@@ -204,7 +204,7 @@ TEST_F(ListenerTest, AServerThatFallsSilentOrTalksNonsenseIsLeft) {
   };
   // The server refuses LISTEN with an error.
   const std::string refused = message('E', "SERROR\0VERROR\0C25006\0Mcannot LISTEN\0\0"s) + message('Z', "I");
-  while (server.accepted < 3) {
+  for (const Instant end = reactor->now() + 20s; server.accepted < 3 && reactor->now() < end;) {
     reactor->turn(reactor->now() + 1ms);
     server.serve(serving, {started, set, refused});
   }
