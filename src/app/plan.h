@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "api/batch/batch.h"
-#include "api/openapi/document.h"
 #include "app/components/components.h"
 #include "app/log/request_log.h"
 #include "app/options.h"
 #include "app/prepare/io.h"
+#include "app/routes/route.h"
 #include "base/contains.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/proxy/upstream.h"
@@ -21,37 +20,7 @@
 
 namespace sluice::app {
 
-class Site;
 struct Recording;
-
-// One route, or several that belong together, made ready by a kind of route. Immutable, shared by all cores. It owns
-// its options, because bindings keep it alive longer than its plan.
-class Route : public std::enable_shared_from_this<Route> {
- public:
-  // The parts that [openapi] publishes.
-  struct Described {
-    std::vector<api::openapi::Resource> resources;
-    std::vector<api::openapi::ResidentResource> residents;
-    std::optional<api::openapi::BatchResource> batch;
-  };
-  using Id = std::uint16_t;
-  // Identifies a route across reloads as long as it does not change.
-  struct Instance {};
-
-  virtual ~Route() = default;
-  // Adds the handlers to the site of one core. Throws if the route cannot be served.
-  virtual void build(Site& site) const = 0;
-  virtual void describe(Described&) const {}
-  // Adds the routes that a batch on this database may call, and returns true, if there are any. `database`: index in
-  // options.databases.
-  virtual bool add_call(std::size_t /*database*/, std::vector<api::batch::Plan::Route>&) const { return false; }
-
-  // Routes of two plans can only be the same if they have the same id.
-  [[nodiscard]] virtual Id id() const = 0;
-  // Whether clients of `before`, a route of an earlier plan, are served as before. If so, the route gets its instance.
-  [[nodiscard]] virtual bool is_same(const Route& before) const = 0;
-  std::shared_ptr<const Instance> instance = std::make_shared<const Instance>();  // set before the plan is served
-};
 
 // A configuration made ready to serve: paths are parsed, and databases have described the statements. Shared by all
 // cores. Immutable once the cores have it; the shared parts of databases and the first rows of tables are set before.

@@ -36,19 +36,16 @@ std::string url_of(const core::Address& address, bool secure = false) {
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Listening>& addresses,
                   const std::optional<core::Address>& admin, Logs& logs) {
-  const auto count = [](std::size_t number, const char* what) {
-    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-  };
   const Options& options = plan.options;
   // If the access log is on standard output, only its lines may be written there.
   LogWriter& out = options.server.access_log == AccessLogTarget::standard_output ? logs.errors() : logs.output();
-  const std::size_t folders = options.files.size();
-  std::string text =
-      fmt::format("sluice {}: {}, {} of files, {}{}\n", SLUICE_VERSION, count(options.endpoints.size(), "endpoint"),
-                  count(folders, "folder"),
-                  (options.websockets.empty() ? "" : count(options.websockets.size(), "websocket") + ", ") +
-                      (options.routes.empty() ? "" : count(options.routes.size(), "route") + ", "),
-                  count(cores, "core"));
+  std::string text = fmt::format("sluice {}: ", SLUICE_VERSION);
+  for_each_route_kind([&]<class Kind> {
+    std::size_t tables = 0;
+    for_each_table<Kind>(options, [&](const auto&) { ++tables; });
+    if (tables > 0) text += fmt::format("{} {}, ", tables, tables == 1 ? Kind::nouns.one : Kind::nouns.many);
+  });
+  text += fmt::format("{} {}\n", cores, cores == 1 ? "core" : "cores");
   for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
   if (admin) text += fmt::format("  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
   text += fmt::format("  io       {}\n", name_of(plan.io.back_end));

@@ -1,5 +1,6 @@
 #include "app/site.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
@@ -82,12 +83,17 @@ http::Binding::Filters Site::filters(const std::vector<Located<std::string>>& us
   return filters;
 }
 
-Site::Builder::Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
-                       const std::vector<Located<std::string>>& use)
+Site::Builder::Builder(Site& site, const Route& route, const Shape& shape)
     : site_(site),
-      binding_(std::make_shared<Binding>(site.released_, site.generation_, id, std::move(route), site.everywhere(),
-                                         site.filters(use), site.answer_fields_)),
-      use_(use) {}
+      shape_(shape),
+      binding_(std::make_shared<Binding>(site.released_, site.generation_, shape.id, route.shared_from_this(),
+                                         site.everywhere(), site.filters(shape.use), site.answer_fields_)) {
+  const auto name = &Located<std::string>::value;
+  for (const auto& [method, use] : shape.of_methods) {
+    if (std::ranges::equal(use, shape.use, {}, name, name)) continue;
+    binding_->set_filters(method, site.everywhere(), site.filters(use));
+  }
+}
 
 std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& upstream,
                                                        std::shared_ptr<const Plan::Proxied> route,
@@ -109,19 +115,18 @@ std::unique_ptr<http::Handler> Site::Builder::proxy_to(const UpstreamComponent& 
                                           std::move(options));
 }
 
-void Site::Builder::add(http::Router::Route route) {
-  const Plan::RouteId id = binding_->id();
-  const auto tell = [&](const std::vector<Located<std::string>>& use) {
+void Site::Builder::add(const std::function<http::Handler*(http::Method)>& handler_of) {
+  const auto tell = [&](const Shape::Use& use) {
     for (const auto& name : use) {
       const auto& policy = site_.plan_->policies[*site_.plan_->options.find_policy(name.value)];
-      site_.parts_.find(policy.get())->used_by(id, route.pattern);
+      site_.parts_.find(policy.get())->used_by(shape_.id, shape_.pattern);
     }
   };
-  tell(use_);
-  for (const auto* use : of_methods_) tell(*use);
-  route.id = id;
+  tell(shape_.use);
+  for (const auto& [method, use] : shape_.of_methods) tell(use);
+  http::Router::Route route = shape_.route(handler_of);
   route.binding = binding_;
-  if (!site_.router_.add(route)) throw std::runtime_error("two routes for the path " + site_.plan_->names[id]);
+  if (!site_.router_.add(route)) throw std::runtime_error("two routes for the path " + site_.plan_->names[shape_.id]);
   site_.bindings_.push_back(binding_);
 }
 

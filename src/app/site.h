@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -46,9 +46,8 @@ class Site {
   // Adds one route while the site is built. The parts that it returns live as long as the route's binding.
   class Builder {
    public:
-    // `use`: the policies of the route.
-    Builder(Site& site, Plan::RouteId id, std::shared_ptr<const Route> route,
-            const std::vector<Located<std::string>>& use);
+    // `shape`: one of the route's.
+    Builder(Site& site, const Route& route, const Shape& shape);
     [[nodiscard]] core::Reactor& reactor() { return site_.here_.reactor; }
     // Precondition: the plan has the component.
     template <class C, class P>
@@ -65,24 +64,20 @@ class Site {
     [[nodiscard]] http::Binding::Filters filters(const std::vector<Located<std::string>>& use) {
       return site_.filters(use);
     }
-    // The policies of a method's requests, instead of those of the route.
-    void use(http::Method method, const std::vector<Located<std::string>>& use) {
-      const auto name = &Located<std::string>::value;
-      if (std::ranges::equal(use, use_, {}, name, name)) return;
-      binding_->set_filters(method, site_.everywhere(), site_.filters(use));
-      of_methods_.push_back(&use);
-    }
     [[nodiscard]] http::Handler* own(std::unique_ptr<http::Handler> handler) {
       return binding_->own(std::move(handler));
     }
-    // Throws if another route has the path.
-    void add(http::Router::Route route);
+    // `handler_of`: called for each method of the shape; never null. Throws if another route has the path.
+    void add(const std::function<http::Handler*(http::Method)>& handler_of);
+    // The same handler for all methods of the shape.
+    void add(http::Handler* handler) {
+      add([=](http::Method) { return handler; });
+    }
 
    private:
     Site& site_;
+    const Shape& shape_;
     const std::shared_ptr<Binding> binding_;
-    const std::vector<Located<std::string>>& use_;
-    std::vector<const std::vector<Located<std::string>>*> of_methods_;  // those of use()
   };
 
   [[nodiscard]] const std::shared_ptr<RunningRequestLog>& request_log() const { return request_log_; }  // null: off

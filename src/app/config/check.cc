@@ -13,8 +13,8 @@
 #include "app/config/check_upstreams.h"
 #include "app/config/checks.h"
 #include "app/config/listen.h"
-#include "app/routes/claims.h"
 #include "app/routes/endpoint/check_endpoint.h"
+#include "app/routes/shapes.h"
 #include "core/address.h"
 #include "gateway/policy_checks.h"
 
@@ -108,11 +108,11 @@ void check(Options& options, const Source& source, const Environment& environmen
   check_stores(checks);
   check_upstreams(checks);
   for_each_route_kind([&]<class Kind> { Kind::check(checks); });
-  const std::vector<Claim> claims = claims_of(options);
-  check_claims(claims, checks.complain);
+  const std::vector<Shape> shapes = shapes_of(options);
+  check_shapes(shapes, checks.complain);
   if (auto& log = options.request_log) checks.choose_database(log->database, log->position, "[request_log]");
   const auto is_list = [](std::string_view kind) { return kind.starts_with("[["); };  // the others need one
-  if (std::ranges::any_of(claims, is_list, &Claim::kind) || checks.has_errors()) return;
+  if (std::ranges::any_of(shapes, is_list, &Shape::kind) || checks.has_errors()) return;
   std::string names;
   for_each_route_kind([&]<class Kind> {
     if (is_list(Kind::name)) names += fmt::format("{}{}", names.empty() ? "" : ", ", Kind::name);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "app/routes/endpoint/check_endpoint.h"
+#include "app/routes/kinds.h"
 
 namespace sluice::app::config {
 namespace {
@@ -17,7 +17,7 @@ class Defaults {
   Defaults(const Names& names, std::vector<Diagnostic>& errors) : names_(names), errors_(errors) {}
 
   template <class Table>
-  void apply(Table& table, bool has_path = true) {
+  void apply(Table& table, bool has_path) {
     if (table.is_public.position.line != 0 && !has_path) {
       errors_.push_back({table.is_public.position, "\"public\" is for tables that have a path"});
     }
@@ -44,17 +44,16 @@ class Defaults {
 
 void apply_defaults(Options& options, std::vector<Diagnostic>& errors) {
   Defaults defaults(options.defaults.use, errors);
-  for (auto& endpoint : options.endpoints) {
-    defaults.apply(endpoint);
-    for (const auto& [method, writing] : endpoint.writing_methods()) Defaults::inherit(*writing, endpoint.use);
-    if (endpoint.formats.empty() && answers_with_rows(endpoint)) endpoint.formats = options.defaults.formats;
-  }
-  for (auto& resident : options.residents) defaults.apply(resident, resident.serve.value);
-  for (auto& files : options.files) defaults.apply(files);
-  for (auto& websocket : options.websockets) defaults.apply(websocket);
-  for (auto& route : options.routes) defaults.apply(route);
-  if (options.batch) defaults.apply(*options.batch);
-  if (options.openapi) defaults.apply(*options.openapi);
+  for_each_route_kind([&]<class Kind> {
+    for_each_table<Kind>(options, [&](auto& table) {
+      bool has_path = true;
+      if constexpr (requires { table.serve.value; }) has_path = table.serve.value;
+      defaults.apply(table, has_path);
+      if constexpr (requires { table.writing_methods(); }) {
+        for (const auto& [method, writing] : table.writing_methods()) Defaults::inherit(*writing, table.use);
+      }
+    });
+  });
 }
 
 }  // namespace sluice::app::config

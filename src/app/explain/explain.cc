@@ -13,13 +13,10 @@
 #include "app/explain/answer.h"
 #include "app/log/redaction.h"
 #include "app/prepare/loop.h"
-#include "app/routes/claims.h"
 #include "base/contains.h"
 #include "core/mesh.h"
 #include "gateway/policies/make_policy.h"
 #include "gateway/policy.h"
-#include "gateway/proxy/redirect.h"
-#include "gateway/proxy/respond.h"
 #include "http/binding.h"
 #include "http/h1/parser.h"
 #include "http/identity.h"
@@ -37,47 +34,15 @@ struct UnknownBody final : http::BodyReader {
   core::Task<Result<std::string_view>> read() override { co_return std::string_view(); }
 };
 
-// A claim as its route takes it.
+// A shape, and the route whose it is.
 struct Candidate {
-  const Claim* claim = nullptr;
-  std::vector<Method> methods;  // empty: all
-  bool formats = false;
+  const Route* route = nullptr;
+  const Shape* shape = nullptr;
 
-  [[nodiscard]] http::Router::Route route(http::Handler& handler) const {
-    http::Router::Route route{.pattern = claim->pattern,
-                              .host = claim->host,
-                              .conditions = claim->conditions,
-                              .other_methods = claim->other_methods,
-                              .formats = formats,
-                              .upgrades = claim->kind == WebSocketTables::name,
-                              .folder = claim->folder,
-                              .passes_on = claim->passes_on};
-    for (std::size_t i = 0; i < http::method_count; ++i) {
-      const auto method = static_cast<Method>(i);
-      const bool is_taken =
-          methods.empty() ? method != Method::head && method != Method::trace : contains(methods, method);
-      if (is_taken) route.handlers[i] = &handler;
-    }
-    return route;
-  }
   [[nodiscard]] Explanation::Route described(std::string why_not = {}) const {
-    return {std::string(claim->kind), claim->host + claim->path, claim->position, std::move(why_not)};
+    return {std::string(shape->kind), shape->host + shape->path, shape->position, std::move(why_not)};
   }
 };
-
-Candidate candidate_of(const Options& options, const Claim& claim) {
-  Candidate candidate{.claim = &claim, .methods = {Method::get}};
-  if (claim.kind == GatewayTables::name) candidate.methods = claim.methods;
-  if (claim.kind == WebSocketTables::name) candidate.methods = {Method::get, Method::connect};
-  if (claim.kind == BatchTable::name) candidate.methods = {Method::post};
-  if (claim.kind == ResidentTables::name) candidate.formats = true;
-  if (claim.endpoint != nullptr) {
-    candidate.formats = claim.endpoint->returns != api::Returns::file;
-    if (claim.endpoint->get.value.empty()) candidate.methods.clear();
-    for (const auto& [method, writing] : claim.endpoint->writing_methods()) candidate.methods.push_back(method);
-  }
-  return candidate;
-}
 
 // Answers in place of a route. The answers that need nothing but the configuration are the route's own.
 struct Stand final : http::Handler {
@@ -212,25 +177,30 @@ class Explainer {
  public:
   Explainer(const Plan& plan, const PolicyKeys::Keys& keys, const ExplainedRequest& request)
       : plan_(plan), options_(plan.options), keys_(keys), asked_(request), redaction_(options_.names_of_keys()) {
-    for (const Claim& claim : claims_) candidates_.push_back(candidate_of(options_, claim));
-    stands_.resize(claims_.size());
+    for (const auto& route : plan.routes) {
+      for (const Shape& shape : route->shapes()) candidates_.push_back({route.get(), &shape});
+    }
+    stands_.resize(candidates_.size());
   }
 
   Explanation run();
 
  private:
-  [[nodiscard]] std::uint16_t id_of(const Claim& claim) const {
-    return static_cast<std::uint16_t>(&claim - claims_.data() + 1);
+  [[nodiscard]] std::uint16_t id_of(const Candidate& candidate) const {
+    return static_cast<std::uint16_t>(&candidate - candidates_.data() + 1);
   }
-  using Use = std::vector<Located<std::string>>;
-  // The policies in front of a request. Null: none.
-  [[nodiscard]] static const Use* use_of(const Claim& claim, const http::Request& request);
-  [[nodiscard]] http::Binding::Filters filters_of(const Claim& claim, const http::Request& request);
+  // The policies in front of a request.
+  [[nodiscard]] static const Shape::Use& use_of(const Shape& shape, const http::Request& request) {
+    return shape.use_of(http::is_preflight(request) ? http::parse_method(request.field("access-control-request-method"))
+                                                    : request.method);
+  }
+  [[nodiscard]] http::Binding::Filters filters_of(const Candidate& candidate, const http::Request& request);
   void add_routes(http::Router& router, const http::Request& request);
-  void add_policies(const Claim& claim, const http::Request& request);
-  void add_values(const Claim& claim, const http::Request& request);
-  // Whether the claim has the path of the request, whatever its method and, if `any`, its host and conditions.
-  [[nodiscard]] bool matches(Candidate candidate, const http::Request& request, bool any_host, bool any_condition);
+  void add_policies(const Candidate& candidate, const http::Request& request);
+  void add_values(const Shape& shape, const http::Request& request);
+  // Whether the shape has the path of the request, whatever its method and, if `any`, its host and conditions.
+  [[nodiscard]] static bool matches(const Shape& shape, const http::Request& request, bool any_host,
+                                    bool any_condition);
   // `found`: null if no route matches.
   [[nodiscard]] std::string why_not(const Candidate& candidate, const Candidate* found, const http::Request& request);
   void add_others(const Candidate* found, const http::Request& request);
@@ -245,25 +215,16 @@ class Explainer {
   Loop loop_;
   core::Mesh mesh_{1};
   core::MeshPort port_{mesh_, 0, *loop_.reactor};
-  const std::vector<Claim> claims_ = claims_of(options_);
   std::vector<Candidate> candidates_;
-  std::vector<Stand> stands_;                                        // by claim
+  std::vector<Stand> stands_;                                        // by candidate
   std::vector<std::pair<std::string, std::shared_ptr<Asked>>> all_;  // the policies of routes, by name
   bool lacks_claims_ = false;
   Explanation into_;
 };
 
-const Explainer::Use* Explainer::use_of(const Claim& claim, const http::Request& request) {
-  if (claim.endpoint == nullptr) return claim.use;
-  if (!http::is_preflight(request)) return &claim.endpoint->use_of(request.method);
-  return &claim.endpoint->use_of(http::parse_method(request.field("access-control-request-method")));
-}
-
-http::Binding::Filters Explainer::filters_of(const Claim& claim, const http::Request& request) {
+http::Binding::Filters Explainer::filters_of(const Candidate& candidate, const http::Request& request) {
   http::Binding::Filters filters;
-  const Use* const use = use_of(claim, request);
-  if (use == nullptr) return filters;
-  for (const auto& name : *use) {
+  for (const auto& name : use_of(*candidate.shape, request)) {
     const std::size_t index = *options_.find_policy(name.value);
     const auto& policy = options_.policies[index];
     auto found = std::ranges::find(all_, name.value, [](const auto& one) { return one.first; });
@@ -289,36 +250,29 @@ http::Binding::Filters Explainer::filters_of(const Claim& claim, const http::Req
       all_.emplace_back(name.value, std::make_shared<Asked>(policy, std::move(made), std::move(reason), lacks_claims_));
       found = all_.end() - 1;
     }
-    found->second->used_by(id_of(claim), claim.pattern);
+    found->second->used_by(id_of(candidate), candidate.shape->pattern);
     filters.insert(policy.value.kind().is_first ? filters.begin() : filters.end(), found->second);
   }
   return filters;
 }
 
 void Explainer::add_routes(http::Router& router, const http::Request& request) {
-  for (std::size_t i = 0; i < claims_.size(); ++i) {
-    const Claim& claim = claims_[i];
-    for (const gateway::RouteOptions& route : options_.routes) {
-      if (&route.use != claim.use) continue;
-      if (route.respond) stands_[i].own = std::make_unique<gateway::Respond>(*route.respond);
-      if (!route.redirect) continue;
-      stands_[i].own =
-          std::make_unique<gateway::Redirect>(*gateway::Redirect::make(*route.redirect, claim.pattern.names()));
-    }
-    http::Router::Route route = candidates_[i].route(stands_[i]);
-    route.id = id_of(claim);
-    route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_of(claim, request));
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate& candidate = candidates_[i];
+    stands_[i].own = candidate.route->answer_of_configuration();
+    http::Router::Route route = candidate.shape->route([&](Method) { return &stands_[i]; });
+    route.id = id_of(candidate);
+    route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_of(candidate, request));
     (void)router.add(route);  // the configuration has been checked
   }
 }
 
-void Explainer::add_policies(const Claim& claim, const http::Request& request) {
-  const Use* const all = use_of(claim, request);
-  if (all == nullptr) return;
-  for (const auto& filter : filters_of(claim, request)) {
+void Explainer::add_policies(const Candidate& candidate, const http::Request& request) {
+  const Shape::Use& all = use_of(*candidate.shape, request);
+  for (const auto& filter : filters_of(candidate, request)) {
     const auto found = std::ranges::find(all_, filter, [](const auto& one) { return one.second; });
     const auto& policy = options_.policies[*options_.find_policy(found->first)];
-    const auto& use = *std::ranges::find(*all, found->first, &Located<std::string>::value);
+    const auto& use = *std::ranges::find(all, found->first, &Located<std::string>::value);
     auto& added =
         into_.policies.emplace_back(policy.name.value, std::string(policy.value.kind().name), policy.name.position);
     added.is_dry_run = policy.value.dry_run.value;
@@ -328,19 +282,22 @@ void Explainer::add_policies(const Claim& claim, const http::Request& request) {
   }
 }
 
-void Explainer::add_values(const Claim& claim, const http::Request& request) {
-  const auto names = claim.pattern.names();
+void Explainer::add_values(const Shape& shape, const http::Request& request) {
+  const auto names = shape.pattern.names();
   for (std::size_t i = 0; i < names.size(); ++i) {
     into_.path_values.push_back(
         {names[i], std::string(redaction_.hides(names[i]) ? Redaction::hidden : request.path_values[i])});
   }
-  for (const auto& condition : claim.conditions) into_.conditions.push_back(text_of(condition, redaction_));
+  for (const auto& condition : shape.conditions) into_.conditions.push_back(text_of(condition, redaction_));
 }
 
-bool Explainer::matches(Candidate candidate, const http::Request& request, bool any_host, bool any_condition) {
+bool Explainer::matches(const Shape& shape, const http::Request& request, bool any_host, bool any_condition) {
   Stand nothing;
-  candidate.methods.clear();
-  http::Router::Route route = candidate.route(nothing);
+  http::Router::Route route = shape.route([&](Method) { return &nothing; });
+  for (std::size_t i = 0; i < http::method_count; ++i) {
+    const auto method = static_cast<Method>(i);
+    if (method != Method::head && method != Method::trace) route.handlers[i] = &nothing;
+  }
   route.other_methods.clear();
   if (any_host) route.host.clear();
   if (any_condition) route.conditions.clear();
@@ -355,33 +312,32 @@ bool Explainer::matches(Candidate candidate, const http::Request& request, bool 
 }
 
 std::string Explainer::why_not(const Candidate& candidate, const Candidate* found, const http::Request& request) {
-  const Claim& claim = *candidate.claim;
-  if (!matches(candidate, request, false, true)) return "it is for the host " + claim.host;
+  const Shape& shape = *candidate.shape;
+  if (!matches(shape, request, false, true)) return "it is for the host " + shape.host;
   std::string missing;
-  for (const auto& condition : claim.conditions) {
+  for (const auto& condition : shape.conditions) {
     if (!condition.holds(request)) missing += (missing.empty() ? "it needs " : ", ") + text_of(condition, redaction_);
   }
   if (!missing.empty() || found == nullptr) return missing;
-  const Claim& winner = *found->claim;
-  if (claim.host != winner.host) return "the routes of " + winner.host + " come first";
-  const auto shape_of = [](const Claim& one) {
-    std::vector<std::pair<http::Pattern::Kind, std::string>> shape;
+  const Shape& winner = *found->shape;
+  if (shape.host != winner.host) return "the routes of " + winner.host + " come first";
+  const auto form_of = [](const Shape& one) {
+    std::vector<std::pair<http::Pattern::Kind, std::string>> form;
     for (const auto& [kind, text] : one.pattern.segments) {
-      shape.emplace_back(kind, kind == http::Pattern::Kind::literal ? text : "");
+      form.emplace_back(kind, kind == http::Pattern::Kind::literal ? text : "");
     }
-    return shape;
+    return form;
   };
-  if (shape_of(claim) != shape_of(winner)) return "its path is less specific";
+  if (form_of(shape) != form_of(winner)) return "its path is less specific";
   const Method method = request.method == Method::head ? Method::get : request.method;
-  const bool takes =
-      (candidate.methods.empty() || contains(candidate.methods, method)) &&
-      (method != Method::other || claim.other_methods.empty() || contains(claim.other_methods, request.method_text));
+  const bool takes = contains(shape.methods, method) && (method != Method::other || shape.other_methods.empty() ||
+                                                         contains(shape.other_methods, request.method_text));
   return takes ? "it has fewer conditions" : "it does not take " + std::string(request.method_text);
 }
 
 void Explainer::add_others(const Candidate* found, const http::Request& request) {
   for (const Candidate& candidate : candidates_) {
-    if (&candidate == found || !matches(candidate, request, true, true)) continue;
+    if (&candidate == found || !matches(*candidate.shape, request, true, true)) continue;
     into_.others.push_back(candidate.described(why_not(candidate, found, request)));
   }
 }
@@ -398,11 +354,11 @@ void Explainer::add_nearest(const http::Request& request) {
   }
   std::vector<std::string> texts;
   for (const Candidate& candidate : candidates_) {
-    const Claim& claim = *candidate.claim;
+    const Shape& shape = *candidate.shape;
     std::string& text = texts.emplace_back();
-    if (matches(candidate, request, true, true)) continue;  // it is one of the others
-    for (std::size_t i = 0; i < claim.pattern.segments.size(); ++i) {
-      const auto& [kind, literal] = claim.pattern.segments[i];
+    if (matches(shape, request, true, true)) continue;  // it is one of the others
+    for (std::size_t i = 0; i < shape.pattern.segments.size(); ++i) {
+      const auto& [kind, literal] = shape.pattern.segments[i];
       const bool is_rest = kind == http::Pattern::Kind::rest;
       if (kind == http::Pattern::Kind::literal) text.append("/").append(literal);
       if (kind == http::Pattern::Kind::literal || i >= segments.size()) continue;
@@ -414,7 +370,7 @@ void Explainer::add_nearest(const http::Request& request) {
     const std::string_view nearest = config::nearest(request.path, left);
     if (nearest.empty()) return;
     const auto at = static_cast<std::size_t>(std::ranges::find(left, nearest) - left.begin());
-    const std::string path = claims_[at].host + claims_[at].path;
+    const std::string path = candidates_[at].shape->host + candidates_[at].shape->path;
     if (!contains(into_.nearest, path)) into_.nearest.push_back(path);
     left[at] = {};
   }
@@ -487,9 +443,9 @@ Explanation Explainer::run() {
     return std::move(into_);
   }
   into_.route = found->described();
-  add_values(*found->claim, request);
+  add_values(*found->shape, request);
   add_others(found, received);
-  add_policies(*found->claim, received);
+  add_policies(*found, received);
   const Stand& stand = stands_[request.route - 1u];
   if (!stand.is_reached || stand.own != nullptr) answer.take(response);
   into_.is_answered = stand.is_reached || response.status < 400;  // a policy may answer, as CORS does
@@ -497,8 +453,8 @@ Explanation Explainer::run() {
     return policy.verdict == Verdict::undecided &&
            options_.policies[*options_.find_policy(policy.name)].value.kind().gives_claims;
   });
-  const bool knows_claims = !may_get_claims || http::claims_of(exchange) != nullptr;
-  if (stand.is_reached) answer.explain(*found->claim, exchange, knows_claims);
+  answer.knows_claims = !may_get_claims || http::claims_of(exchange) != nullptr;
+  if (stand.is_reached && stand.own == nullptr) found->route->explain(answer, *found->shape, exchange);
   return std::move(into_);
 }
 

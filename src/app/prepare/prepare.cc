@@ -17,7 +17,7 @@
 #include "app/prepare/loop.h"
 #include "app/prepare/opened_database.h"
 #include "app/prepare/recorded_database.h"
-#include "app/routes/claims.h"
+#include "app/routes/shapes.h"
 #include "app/routes/preparation.h"
 #include "base/log.h"
 #include "core/reactor.h"

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <expected>
+#include <string_view>
 #include <vector>
 
 // A kind of route, as the rest of the program knows it, is a struct that Options (app/options.h) derives from:
 //
 //   struct PingTables {                               // [[ping]]
 //     static constexpr std::string_view name = "[[ping]]";
+//     static constexpr Nouns nouns = {"ping", "pings"};  // for the line that the server writes when it starts
 //     std::vector<PingOptions> pings;                  // what the file says
 //
 //     template <class Visitor>
@@ -15,8 +17,8 @@
 //     }
 //     // Reports wrong combinations of keys. May set defaults that depend on other tables.
 //     static void check(config::Checks& checks);
-//     // Adds the paths that its routes serve. It is called after all checks.
-//     static void claim(const Options& options, std::vector<Claim>& claims);
+//     // The paths that one of its routes serves, and for which requests. Called after all checks.
+//     static std::vector<Shape> shapes(const PingOptions& options);
 //     // Makes its routes and adds them to plan.routes. Reports errors that only a database or a file can reveal.
 //     static std::expected<void, Away> prepare(Preparation& preparation);
 //   };
@@ -25,9 +27,14 @@
 namespace sluice::app {
 
 struct Away;
-struct Claim;
 struct Options;
 struct Preparation;
+struct Shape;
+
+struct Nouns {
+  std::string_view one;
+  std::string_view many;
+};
 
 namespace config {
 class Checks;

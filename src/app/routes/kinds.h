@@ -27,6 +27,22 @@ void for_each_route_kind(Fn fn) {
 }
 
 namespace detail {
+template <class Tables, class Fn>
+struct EachTable {
+  Tables& tables;
+  Fn& fn;
+
+  template <class Kind, class T>
+  void field(std::string_view, T Kind::* member, std::string_view, const Rules& = {}) {
+    auto& of_kind = tables.*member;
+    if constexpr (requires { of_kind.has_value(); }) {
+      if (of_kind) fn(*of_kind);
+    } else {
+      for (auto& table : of_kind) fn(table);
+    }
+  }
+};
+
 // Passes the members of a base of `Self` to a visitor of `Self`.
 template <class Self, class Visitor>
 struct AsMembersOf {
@@ -52,6 +68,13 @@ struct TablesOf<std::tuple<Kinds...>> : Kinds... {
   }
 };
 }  // namespace detail
+
+// Calls fn(table) for each table of the kind. `options`: Options, or const Options.
+template <class Kind, class Tables, class Fn>
+void for_each_table(Tables& options, Fn fn) {
+  detail::EachTable<Tables, Fn> visitor{options, fn};
+  Kind::declare(visitor);
+}
 
 using RouteTables = detail::TablesOf<RouteKinds>;
 

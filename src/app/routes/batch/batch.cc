@@ -9,9 +9,10 @@
 #include "api/batch/own_fields.h"
 #include "app/config/checks.h"
 #include "app/config/difference.h"
+#include "app/explain/answer.h"
 #include "app/routes/batch/tables.h"
-#include "app/routes/claims.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
 #include "base/ascii.h"
 
@@ -21,16 +22,16 @@ namespace {
 class BatchRoute final : public Route {
  public:
   // `called`: the routes that `plan` refers to.
-  BatchRoute(api::batch::Plan plan, std::vector<std::shared_ptr<const Route>> called, Plan::RouteId id,
+  BatchRoute(Plan& plan, api::batch::Plan batch, std::vector<std::shared_ptr<const Route>> called,
              std::shared_ptr<Plan::Database> database, std::vector<api::openapi::Security> security)
-      : plan_(std::move(plan)),
+      : Route(plan, shapes_of<BatchTable>(batch.options)),
+        plan_(std::move(batch)),
         called_(std::move(called)),
-        id_(id),
         database_(std::move(database)),
         security_(std::move(security)) {}
 
   void build(Site& site) const override {
-    Site::Builder builder(site, id_, shared_from_this(), plan_.options.use);
+    Site::Builder builder(site, *this, shapes().front());
     std::vector<api::batch::Batch::Filters> filters;
     for (const auto& called : plan_.routes) {
       auto& its = filters.emplace_back(builder.filters(called.options->use));
@@ -38,14 +39,15 @@ class BatchRoute final : public Route {
         its.of_methods.emplace_back(method, builder.filters(writing->use));
       }
     }
-    http::Router::Route route{.pattern = *http::Pattern::parse(plan_.options.path.value)};
-    route.handlers[static_cast<std::size_t>(http::Method::post)] = builder.own(
-        std::make_unique<api::batch::Batch>(plan_, builder.part(*database_), std::move(filters), builder.reactor(),
-                                            &database_->trouble, &database_->write_trouble));
-    builder.add(std::move(route));
+    builder.add(builder.own(std::make_unique<api::batch::Batch>(plan_, builder.part(*database_), std::move(filters),
+                                                                builder.reactor(), &database_->trouble,
+                                                                &database_->write_trouble)));
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
+    into.add("batch", "the calls in the body, in one transaction");
+    into.add("database", plan_.options.database.value);
   }
 
-  Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const BatchRoute*>(&before);
     const auto instance_of = [](const std::shared_ptr<const Route>& route) { return route->instance; };
@@ -60,7 +62,6 @@ class BatchRoute final : public Route {
  private:
   const api::batch::Plan plan_;
   const std::vector<std::shared_ptr<const Route>> called_;
-  const Plan::RouteId id_;
   const std::shared_ptr<Plan::Database> database_;
   const std::vector<api::openapi::Security> security_;
 };
@@ -133,8 +134,8 @@ std::expected<void, Away> BatchTable::prepare(Preparation& preparation) {
                          .own_fields = fields_of_batch(options, role.get(), called),
                          .body_limit = options.server.body_limit,
                          .errors = api::ErrorMap::make({}, options.errors)};
-  plan.routes.push_back(std::make_shared<BatchRoute>(std::move(batch), std::move(called_routes),
-                                                     plan.add_name(options.batch->path.value), plan.databases[database],
+  plan.routes.push_back(std::make_shared<BatchRoute>(plan, std::move(batch), std::move(called_routes),
+                                                     plan.databases[database],
                                                      preparation.security(options.batch->use)));
   return {};
 }
@@ -162,11 +163,12 @@ void BatchTable::check(config::Checks& checks) {
   }
 }
 
-void BatchTable::claim(const Options& options, std::vector<Claim>& claims) {
-  if (!options.batch) return;
-  const auto& [path, position] = options.batch->path;
-  claims.push_back(
-      {.path = path, .position = position.line == 0 ? options.batch->position : position, .use = &options.batch->use});
+std::vector<Shape> BatchTable::shapes(const api::batch::Options& options) {
+  const auto& [path, position] = options.path;
+  return {{.path = path,
+           .position = position.line == 0 ? options.position : position,
+           .use = options.use,
+           .methods = {http::Method::post}}};
 }
 
 }  // namespace sluice::app

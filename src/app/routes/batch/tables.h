@@ -14,6 +14,7 @@ namespace sluice::app {
 // The kind of route [batch], and its tables.
 struct BatchTable {
   static constexpr std::string_view name = "[batch]";
+  static constexpr Nouns nouns = {"batch", "batches"};
   std::optional<api::batch::Options> batch;
 
   template <class Visitor>
@@ -22,7 +23,7 @@ struct BatchTable {
             "Lets clients send several calls of endpoints as one request, which runs in one transaction.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const api::batch::Options& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

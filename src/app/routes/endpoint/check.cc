@@ -9,10 +9,10 @@
 #include "api/require.h"
 #include "api/source.h"
 #include "app/config/checks.h"
-#include "app/routes/claims.h"
 #include "app/routes/endpoint/check_endpoint.h"
 #include "app/routes/endpoint/choose_store.h"
 #include "app/routes/endpoint/tables.h"
+#include "app/routes/shape.h"
 #include "base/contains.h"
 #include "sql/parameters.h"
 
@@ -275,23 +275,35 @@ class EndpointCheck {
 }  // namespace
 
 void EndpointTables::check(config::Checks& checks) {
-  for (auto& endpoint : checks.options.endpoints) EndpointCheck(checks, endpoint).run();
+  for (auto& endpoint : checks.options.endpoints) {
+    if (endpoint.formats.empty() && config::answers_with_rows(endpoint)) {
+      endpoint.formats = checks.options.defaults.formats;
+    }
+    EndpointCheck(checks, endpoint).run();
+  }
 }
 
-void EndpointTables::claim(const Options& options, std::vector<Claim>& claims) {
-  for (const auto& endpoint : options.endpoints) {
-    const std::string& path = endpoint.path.value;
-    claims.push_back({.path = path,
-                      .host = endpoint.host.value,
-                      .position = endpoint.path.position,
-                      .use = &endpoint.use,
-                      .endpoint = &endpoint});
-    if (!endpoint.changes) continue;
-    claims.push_back({.path = path + "/changes",
-                      .host = endpoint.host.value,
-                      .position = endpoint.changes->position,
-                      .use = &endpoint.use});
+std::vector<Shape> EndpointTables::shapes(const api::EndpointOptions& options) {
+  std::vector<Shape> shapes;
+  Shape methods{.path = options.path.value,
+                .host = options.host.value,
+                .position = options.path.position,
+                .use = options.use,
+                .methods = {},
+                .formats = options.returns != api::Returns::file};
+  if (!options.get.value.empty()) methods.methods.push_back(http::Method::get);
+  for (const auto& [method, writing] : options.writing_methods()) {
+    methods.methods.push_back(method);
+    methods.of_methods.emplace_back(method, writing->use);
   }
+  if (!methods.methods.empty()) shapes.push_back(std::move(methods));
+  if (options.changes) {
+    shapes.push_back({.path = (options.path.value == "/" ? "" : options.path.value) + "/changes",
+                      .host = options.host.value,
+                      .position = options.changes->position,
+                      .use = options.use});
+  }
+  return shapes;
 }
 
 }  // namespace sluice::app

@@ -11,9 +11,12 @@
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/difference.h"
+#include "app/explain/answer.h"
+#include "app/routes/endpoint/explain.h"
 #include "app/routes/endpoint/prepare_endpoint.h"
 #include "app/routes/endpoint/tables.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
 
 namespace sluice::app {
@@ -23,10 +26,10 @@ using http::Method;
 
 class EndpointRoute final : public Route {
  public:
-  EndpointRoute(const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
-                std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security, Plan& plan,
-                const Plan* previous)
-      : options_(options),
+  EndpointRoute(Plan& plan, const api::EndpointOptions& options, PreparedEndpoint prepared, std::size_t database,
+                std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security, const Plan* previous)
+      : Route(plan, shapes_of<EndpointTables>(options)),
+        options_(options),
         prepared_(std::move(prepared)),
         database_(database),
         shared_(plan.databases[database]),
@@ -36,9 +39,7 @@ class EndpointRoute final : public Route {
     for (const auto& write : prepared_.writes) {
       for (const auto& file : write->uploads.files) upload_stores_[file.store] = plan.store(file.store);
     }
-    if (answers()) id_ = plan.add_name(options.host.value + options.path.value);
     if (!prepared_.changes) return;
-    changes_id_ = plan.add_name(options.host.value + prepared_.changes->path);
     feed_ = plan.add(
         std::make_shared<FeedComponent>(FeedComponent::Options{.path = options.host.value + prepared_.changes->path,
                                                                .boot = Plan::new_boot(),
@@ -50,8 +51,12 @@ class EndpointRoute final : public Route {
   }
 
   void build(Site& site) const override {
-    if (answers()) build_methods(site);
-    if (prepared_.changes) build_changes(site);
+    for (const Shape& shape : shapes()) is_changes(shape) ? build_changes(site, shape) : build_methods(site, shape);
+  }
+  void explain(AnswerExplainer& into, const Shape& shape, http::Exchange& exchange) const override {
+    if (!is_changes(shape)) return explain_endpoint(into, options_, prepared_, exchange);
+    into.add("changes", "a stream of the changes of " + options_.path.value);
+    into.add("database", options_.database.value);
   }
 
   void describe(Described& into) const override {
@@ -75,11 +80,10 @@ class EndpointRoute final : public Route {
                     .writes = prepared_.writes,
                     .sets = prepared_.sets,
                     .options = &options_,
-                    .id = id_});
+                    .id = id()});
     return true;
   }
 
-  Id id() const override { return answers() ? id_ : changes_id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const EndpointRoute*>(&before);
     const auto id_of = [](const auto& plan) { return plan != nullptr ? plan->statement.id : sql::StatementId{}; };
@@ -91,9 +95,7 @@ class EndpointRoute final : public Route {
   }
 
  private:
-  [[nodiscard]] bool answers() const {
-    return prepared_.get != nullptr || !prepared_.writes.empty() || !prepared_.sets.empty();
-  }
+  [[nodiscard]] bool is_changes(const Shape& shape) const { return shape.path != options_.path.value; }
 
   // The policies of the endpoint, then those of each method that writes.
   static Policies all_policies(const api::EndpointOptions& options, const Plan& plan) {
@@ -104,17 +106,16 @@ class EndpointRoute final : public Route {
     return all;
   }
 
-  void build_methods(Site& site) const {
+  void build_methods(Site& site, const Shape& shape) const {
     const bool is_file = options_.returns == api::Returns::file;
-    http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value, .formats = !is_file};
-    Site::Builder builder(site, id_, shared_from_this(), options_.use);
-    for (const auto& [method, writing] : options_.writing_methods()) builder.use(method, writing->use);
+    Site::Builder builder(site, *this, shape);
     core::Reactor& reactor = builder.reactor();
     sql::Database& database = builder.part(*shared_);
     TroubleLog* const trouble = &shared_->trouble;
     TroubleLog* const write_trouble = &shared_->write_trouble;
+    std::map<Method, http::Handler*> handlers;
     const auto add = [&](Method method, std::unique_ptr<http::Handler> handler) {
-      route.handlers[static_cast<std::size_t>(method)] = builder.own(std::move(handler));
+      handlers[method] = builder.own(std::move(handler));
     };
     if (prepared_.get && is_file) {
       add(Method::get,
@@ -133,16 +134,13 @@ class EndpointRoute final : public Route {
     for (const auto& set : prepared_.sets) {
       add(set->method, std::make_unique<api::SetEndpoint>(set, database, reactor, write_trouble));
     }
-    builder.add(std::move(route));
+    builder.add([&](Method method) { return handlers.at(method); });
   }
 
-  void build_changes(Site& site) const {
-    http::Router::Route route{.pattern = prepared_.pattern, .host = options_.host.value};
-    route.pattern.segments.push_back({http::Pattern::Kind::literal, "changes"});
-    Site::Builder builder(site, changes_id_, shared_from_this(), options_.use);
-    route.handlers[static_cast<std::size_t>(Method::get)] = builder.own(std::make_unique<api::changes::Handler>(
-        prepared_.changes, builder.part(*feed_), builder.part(*shared_), builder.reactor(), &shared_->trouble));
-    builder.add(std::move(route));
+  void build_changes(Site& site, const Shape& shape) const {
+    Site::Builder builder(site, *this, shape);
+    builder.add(builder.own(std::make_unique<api::changes::Handler>(
+        prepared_.changes, builder.part(*feed_), builder.part(*shared_), builder.reactor(), &shared_->trouble)));
   }
 
   const api::EndpointOptions options_;
@@ -153,9 +151,7 @@ class EndpointRoute final : public Route {
   std::map<std::string, std::shared_ptr<const StoreComponent>> upload_stores_;  // by name
   const Policies policies_;
   const std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security_;  // GET is always there
-  Plan::RouteId id_ = 0;
-  Plan::RouteId changes_id_ = 0;
-  std::shared_ptr<const FeedComponent> feed_;  // null: it publishes no changes
+  std::shared_ptr<const FeedComponent> feed_;                                           // null: it publishes no changes
 };
 
 // The longest body that the endpoint accepts: by its own limit, or by the sizes of its files and fields.
@@ -189,8 +185,8 @@ std::expected<void, Away> EndpointTables::prepare(Preparation& preparation) {
     if (!made) return std::unexpected(Away{database, std::move(made.error())});
     if (!*made) continue;
     plan.most_body = std::max(plan.most_body, most_body(**made, plan.options));
-    plan.routes.push_back(std::make_shared<EndpointRoute>(options, std::move(**made), database, std::move(security),
-                                                          plan, preparation.previous));
+    plan.routes.push_back(std::make_shared<EndpointRoute>(plan, options, std::move(**made), database,
+                                                          std::move(security), preparation.previous));
   }
   return {};
 }

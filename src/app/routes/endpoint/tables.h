@@ -13,6 +13,7 @@ namespace sluice::app {
 // The kind of route [[endpoint]], and its tables.
 struct EndpointTables {
   static constexpr std::string_view name = "[[endpoint]]";
+  static constexpr Nouns nouns = {"endpoint", "endpoints"};
   std::vector<api::EndpointOptions> endpoints;
 
   template <class Visitor>
@@ -20,7 +21,7 @@ struct EndpointTables {
     v.field("endpoint", &EndpointTables::endpoints, "A resource whose requests are answered by SQL statements.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const api::EndpointOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

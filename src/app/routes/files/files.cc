@@ -1,13 +1,16 @@
 // [[files]]
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/claims.h"
+#include "app/explain/answer.h"
 #include "app/routes/files/tables.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
 #include "base/contains.h"
 
@@ -15,12 +18,12 @@ namespace sluice::app {
 namespace {
 
 // The paths of everything else on the same host, up to their first parameter.
-std::vector<std::string> api_paths(const std::vector<Claim>& claims, std::string_view host) {
+std::vector<std::string> api_paths(const std::vector<Shape>& shapes, std::string_view host) {
   std::vector<std::string> paths;
-  for (const Claim& claim : claims) {
-    if (claim.folder || (!claim.host.empty() && claim.host != host)) continue;
+  for (const Shape& shape : shapes) {
+    if (shape.folder || (!shape.host.empty() && shape.host != host)) continue;
     std::string literals;
-    for (const auto& segment : claim.pattern.segments) {
+    for (const auto& segment : shape.pattern.segments) {
       if (segment.kind != http::Pattern::Kind::literal) break;
       literals += "/" + segment.text;
     }
@@ -31,19 +34,23 @@ std::vector<std::string> api_paths(const std::vector<Claim>& claims, std::string
 
 class FilesRoute final : public Route {
  public:
-  FilesRoute(const files::FilesOptions& options, Plan::RouteId id, std::shared_ptr<const FilesComponent> files)
-      : options_(options), id_(id), files_(std::move(files)) {}
+  FilesRoute(Plan& plan, const files::FilesOptions& options, std::shared_ptr<const FilesComponent> files)
+      : Route(plan, shapes_of<FilesTables>(options)), options_(options), files_(std::move(files)) {}
 
   void build(Site& site) const override {
-    Site::Builder builder(site, id_, shared_from_this(), options_.use);
-    http::Router::Route route{.pattern = *http::Pattern::parse(pattern_below(options_.path.value)),
-                              .host = options_.host.value,
-                              .folder = true};
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = &builder.part(*files_);
-    builder.add(std::move(route));
+    Site::Builder builder(site, *this, shapes().front());
+    builder.add(&builder.part(*files_));
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange& exchange) const override {
+    std::string file = options_.root.value;
+    if (!file.ends_with('/')) file += '/';
+    file += exchange.request.path_values[0];
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) file += ", which does not exist";
+    into.add("file", std::move(file));
+    if (options_.fallback) into.add("fallback", options_.fallback->value);
   }
 
-  Id id() const override { return id_; }
   // The paths of APIs only concern the fallback of new requests.
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const FilesRoute*>(&before);
@@ -52,7 +59,6 @@ class FilesRoute final : public Route {
 
  private:
   const files::FilesOptions options_;
-  const Plan::RouteId id_;
   const std::shared_ptr<const FilesComponent> files_;
 };
 
@@ -60,12 +66,12 @@ class FilesRoute final : public Route {
 
 std::expected<void, Away> FilesTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
-  const std::vector<Claim> claims = claims_of(plan.options);
+  const std::vector<Shape> all = shapes_of(plan.options);
   for (const files::FilesOptions& options : plan.options.files) {
     (void)preparation.security(options.use);
-    auto files = std::make_shared<FilesComponent>(options, api_paths(claims, options.host.value));
-    plan.routes.push_back(std::make_shared<FilesRoute>(options, plan.add_name(options.host.value + options.path.value),
-                                                       plan.add(std::move(files), preparation.previous)));
+    auto files = std::make_shared<FilesComponent>(options, api_paths(all, options.host.value));
+    plan.routes.push_back(
+        std::make_shared<FilesRoute>(plan, options, plan.add(std::move(files), preparation.previous)));
   }
   return {};
 }
@@ -82,14 +88,12 @@ void FilesTables::check(config::Checks& checks) {
   }
 }
 
-void FilesTables::claim(const Options& options, std::vector<Claim>& claims) {
-  for (const files::FilesOptions& files : options.files) {
-    claims.push_back({.path = files.path.value,
-                      .host = files.host.value,
-                      .position = files.path.position,
-                      .use = &files.use,
-                      .folder = true});
-  }
+std::vector<Shape> FilesTables::shapes(const files::FilesOptions& options) {
+  return {{.path = options.path.value,
+           .host = options.host.value,
+           .position = options.path.position,
+           .use = options.use,
+           .folder = true}};
 }
 
 }  // namespace sluice::app

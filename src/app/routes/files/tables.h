@@ -13,6 +13,7 @@ namespace sluice::app {
 // The kind of route [[files]], and its tables.
 struct FilesTables {
   static constexpr std::string_view name = "[[files]]";
+  static constexpr Nouns nouns = {"folder of files", "folders of files"};
   std::vector<files::FilesOptions> files;
 
   template <class Visitor>
@@ -20,7 +21,7 @@ struct FilesTables {
     v.field("files", &FilesTables::files, "A folder of files that is served.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const files::FilesOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

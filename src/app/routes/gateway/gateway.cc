@@ -1,14 +1,20 @@
 // [[route]]
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "app/components/upstream/prepare.h"
 #include "app/config/checks.h"
-#include "app/routes/claims.h"
+#include "app/explain/answer.h"
 #include "app/routes/gateway/check_route.h"
 #include "app/routes/gateway/tables.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
+#include "gateway/proxy/fields.h"
+#include "gateway/proxy/path_change.h"
 #include "gateway/proxy/proxy.h"
 #include "gateway/proxy/redirect.h"
 #include "gateway/proxy/respond.h"
@@ -20,44 +26,68 @@ namespace {
 class GatewayRoute final : public Route {
  public:
   // `upstreams`: `upstream`, or those of `split` in their order.
-  GatewayRoute(std::shared_ptr<const Plan::Proxied> plan,
-               std::vector<std::shared_ptr<const UpstreamComponent>> upstreams, Plan::RouteId id)
-      : plan_(std::move(plan)),
+  GatewayRoute(Plan& plan, std::shared_ptr<const Plan::Proxied> proxied,
+               std::vector<std::shared_ptr<const UpstreamComponent>> upstreams)
+      : Route(plan, shapes_of<GatewayTables>(proxied->options)),
+        proxied_(std::move(proxied)),
         upstreams_(std::move(upstreams)),
-        id_(id),
-        change_(std::move(*gateway::PathChange::make(plan_->options))) {}
+        change_(std::move(*gateway::PathChange::make(proxied_->options))) {}
 
   void build(Site& site) const override {
-    const gateway::RouteOptions& options = plan_->options;
-    http::Router::Route route{.pattern = *http::Pattern::parse(options.path.value),
-                              .host = options.host.value,
-                              .conditions = options.conditions(),
-                              .other_methods = options.other_methods(),
-                              .passes_on = options.passes_on(),
-                              .keeps_slashes = options.slashes.value == gateway::Slashes::keep};
-    Site::Builder builder(site, id_, shared_from_this(), options.use);
-    http::Handler* const handler = builder.own(make_handler(builder, route.pattern));
-    for (const http::Method method : options.taken_methods()) {
-      route.handlers[static_cast<std::size_t>(method)] = handler;
-    }
-    builder.add(std::move(route));
+    Site::Builder builder(site, *this, shapes().front());
+    auto answer = answer_of_configuration();
+    builder.add(builder.own(answer ? std::move(answer) : make_proxy(builder)));
   }
 
-  Id id() const override { return id_; }
+  std::unique_ptr<http::Handler> answer_of_configuration() const override {
+    const gateway::RouteOptions& options = proxied_->options;
+    if (options.respond) return std::make_unique<gateway::Respond>(*options.respond);
+    if (!options.redirect) return nullptr;
+    return std::make_unique<gateway::Redirect>(
+        *gateway::Redirect::make(*options.redirect, shapes().front().pattern.names()));
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange& exchange) const override {
+    const gateway::RouteOptions& options = proxied_->options;
+    gateway::ForwardedRequest forwarded;
+    const auto* const head = forwarded.make(exchange.request, "",
+                                            {.change = change_.get(),
+                                             .preserve_host = options.preserve_host.value,
+                                             .keeps_slashes = options.slashes.value == gateway::Slashes::keep});
+    if (head == nullptr) return into.refuse(http::problem(400, "This path is not passed on to a server."));
+    if (options.upstream) explain(into, *upstreams_.front(), "");
+    std::uint64_t sum = 0;
+    for (const auto& [name, weight] : options.split) sum += weight;
+    for (std::size_t i = 0; i < options.split.size(); ++i) {
+      explain(into, *upstreams_[i], fmt::format(", {} of {}", options.split[i].value, sum));
+    }
+    if (options.split_by) into.add("split_by", options.split_by->value);
+    into.add_address("target", head->target);
+    into.add("sent_host", options.preserve_host.value ? into.host() : "that of the server's URL");
+  }
+
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const GatewayRoute*>(&before);
-    return other != nullptr && plan_ == other->plan_ && upstreams_ == other->upstreams_;
+    return other != nullptr && proxied_ == other->proxied_ && upstreams_ == other->upstreams_;
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<http::Handler> make_handler(Site::Builder& builder,
-                                                            const http::Pattern& pattern) const {
-    const gateway::RouteOptions& options = plan_->options;
-    if (options.respond) return std::make_unique<gateway::Respond>(*options.respond);
-    if (options.redirect) {
-      return std::make_unique<gateway::Redirect>(*gateway::Redirect::make(*options.redirect, pattern.names()));
+  static void explain(AnswerExplainer& into, const UpstreamComponent& upstream, const std::string& share) {
+    const gateway::UpstreamOptions& options = upstream.shared->options;
+    const auto names = gateway::names_of(gateway::Balance{});
+    const auto balance = std::ranges::find(names, options.balance.value, [](const auto& one) { return one.second; });
+    into.add("upstream", fmt::format("{}, balance {}{}", options.name.value, balance->first, share));
+    std::vector<std::string> servers;
+    for (const auto& server : options.servers) {
+      std::string& text = servers.emplace_back(into.shown_address(server.url.value));
+      if (server.weight != 1) text += fmt::format(", weight {}", server.weight);
+      if (server.backup) text += ", backup";
     }
-    const auto proxy = [&](std::size_t index) { return builder.proxy_to(*upstreams_[index], plan_, change_.get()); };
+    into.add_list("servers", std::move(servers));
+  }
+
+  [[nodiscard]] std::unique_ptr<http::Handler> make_proxy(Site::Builder& builder) const {
+    const gateway::RouteOptions& options = proxied_->options;
+    const auto proxy = [&](std::size_t index) { return builder.proxy_to(*upstreams_[index], proxied_, change_.get()); };
     if (options.upstream) return proxy(0);
     auto split = std::make_unique<gateway::Split>(options.split_by ? gateway::HashKey::parse(options.split_by->value)
                                                                    : std::nullopt);
@@ -67,9 +97,8 @@ class GatewayRoute final : public Route {
     return split;
   }
 
-  const std::shared_ptr<const Plan::Proxied> plan_;
+  const std::shared_ptr<const Plan::Proxied> proxied_;
   const std::vector<std::shared_ptr<const UpstreamComponent>> upstreams_;
-  const Plan::RouteId id_;
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
 
@@ -100,8 +129,8 @@ std::expected<void, Away> GatewayTables::prepare(Preparation& preparation) {
     if (options.upstream) upstreams.push_back(plan.upstream(options.upstream->value));
     for (const auto& [name, weight] : options.split) upstreams.push_back(plan.upstream(name.value));
     plan.routes.push_back(std::make_shared<GatewayRoute>(
-        plan.add_proxied({.options = options, .policies = plan.policies_of(options.use)}, preparation.previous),
-        std::move(upstreams), plan.add_name(options.host.value + options.path.value)));
+        plan, plan.add_proxied({.options = options, .policies = plan.policies_of(options.use)}, preparation.previous),
+        std::move(upstreams)));
   }
   return {};
 }
@@ -113,22 +142,21 @@ void GatewayTables::check(config::Checks& checks) {
   }
 }
 
-void GatewayTables::claim(const Options& options, std::vector<Claim>& claims) {
-  for (const gateway::RouteOptions& route : options.routes) {
-    claims.push_back({.path = route.path.value,
-                      .host = route.host.value,
-                      .position = route.path.position,
-                      .use = &route.use,
-                      .methods = route.taken_methods(),
-                      .other_methods = route.other_methods(),
-                      .conditions = route.conditions(),
-                      .apart = "\"methods\", \"headers\" or \"query\"",
-                      .passes_on = route.passes_on(),
-                      .upstream = route.upstream ? std::string_view(route.upstream->value) : "",
-                      .strip = route.rewrite ? std::nullopt
-                               : route.strip ? std::optional<std::string_view>(route.strip->value)
-                                             : ""});
-  }
+std::vector<Shape> GatewayTables::shapes(const gateway::RouteOptions& options) {
+  return {{.path = options.path.value,
+           .host = options.host.value,
+           .position = options.path.position,
+           .use = options.use,
+           .methods = options.taken_methods(),
+           .other_methods = options.other_methods(),
+           .conditions = options.conditions(),
+           .apart = "\"methods\", \"headers\" or \"query\"",
+           .passes_on = options.passes_on(),
+           .keeps_slashes = options.slashes.value == gateway::Slashes::keep,
+           .upstream = options.upstream ? options.upstream->value : "",
+           .strip = options.rewrite ? std::nullopt
+                    : options.strip ? std::optional(options.strip->value)
+                                    : ""}};
 }
 
 }  // namespace sluice::app

@@ -13,6 +13,7 @@ namespace sluice::app {
 // The kind of route [[route]], and its tables.
 struct GatewayTables {
   static constexpr std::string_view name = "[[route]]";
+  static constexpr Nouns nouns = {"route", "routes"};
   std::vector<gateway::RouteOptions> routes;
 
   template <class Visitor>
@@ -21,7 +22,7 @@ struct GatewayTables {
             "A path whose requests are passed on to an upstream, redirected, or answered with a fixed response.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const gateway::RouteOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

@@ -4,9 +4,10 @@
 #include "api/openapi/handler.h"
 #include "app/config/checks.h"
 #include "app/config/difference.h"
-#include "app/routes/claims.h"
+#include "app/explain/answer.h"
 #include "app/routes/openapi/tables.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
 
 namespace sluice::app {
@@ -14,18 +15,19 @@ namespace {
 
 class OpenApiRoute final : public Route {
  public:
-  OpenApiRoute(const api::openapi::Options& options, Plan::RouteId id, std::string document)
-      : options_(options), id_(id), document_(std::make_shared<const api::openapi::Published>(std::move(document))) {}
+  OpenApiRoute(Plan& plan, const api::openapi::Options& options, std::string document)
+      : Route(plan, shapes_of<OpenApiTable>(options)),
+        options_(options),
+        document_(std::make_shared<const api::openapi::Published>(std::move(document))) {}
 
   void build(Site& site) const override {
-    http::Router::Route route{.pattern = *http::Pattern::parse(options_.path.value)};
-    Site::Builder builder(site, id_, shared_from_this(), options_.use);
-    route.handlers[static_cast<std::size_t>(http::Method::get)] =
-        builder.own(std::make_unique<api::openapi::DocumentHandler>(document_));
-    builder.add(std::move(route));
+    Site::Builder builder(site, *this, shapes().front());
+    builder.add(builder.own(std::make_unique<api::openapi::DocumentHandler>(document_)));
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
+    into.add("openapi", "the description of the endpoints");
   }
 
-  Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const OpenApiRoute*>(&before);
     return other != nullptr && config::same(options_, other->options_);
@@ -33,7 +35,6 @@ class OpenApiRoute final : public Route {
 
  private:
   const api::openapi::Options options_;
-  const Plan::RouteId id_;
   const std::shared_ptr<const api::openapi::Published> document_;
 };
 
@@ -49,8 +50,7 @@ std::expected<void, Away> OpenApiTable::prepare(Preparation& preparation) {
   auto document = api::openapi::make_document(options, described.resources, described.residents,
                                               described.batch ? &*described.batch : nullptr);
   std::ranges::move(document.warnings, std::back_inserter(plan.warnings));
-  plan.routes.push_back(
-      std::make_shared<OpenApiRoute>(options, plan.add_name(options.path.value), std::move(document.text)));
+  plan.routes.push_back(std::make_shared<OpenApiRoute>(plan, options, std::move(document.text)));
   return {};
 }
 
@@ -64,12 +64,9 @@ void OpenApiTable::check(config::Checks& checks) {
   }
 }
 
-void OpenApiTable::claim(const Options& options, std::vector<Claim>& claims) {
-  if (!options.openapi) return;
-  const auto& [path, position] = options.openapi->path;
-  claims.push_back({.path = path,
-                    .position = position.line == 0 ? options.openapi->position : position,
-                    .use = &options.openapi->use});
+std::vector<Shape> OpenApiTable::shapes(const api::openapi::Options& options) {
+  const auto& [path, position] = options.path;
+  return {{.path = path, .position = position.line == 0 ? options.position : position, .use = options.use}};
 }
 
 }  // namespace sluice::app

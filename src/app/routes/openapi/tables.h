@@ -14,6 +14,7 @@ namespace sluice::app {
 // The kind of route [openapi], and its tables.
 struct OpenApiTable {
   static constexpr std::string_view name = "[openapi]";
+  static constexpr Nouns nouns = {"description", "descriptions"};
   std::optional<api::openapi::Options> openapi;
 
   template <class Visitor>
@@ -22,7 +23,7 @@ struct OpenApiTable {
             "Serves a description of the endpoints as OpenAPI 3.1, for clients and their tools.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const api::openapi::Options& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

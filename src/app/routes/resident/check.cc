@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "app/config/checks.h"
-#include "app/routes/claims.h"
 #include "app/routes/resident/check_resident.h"
 #include "app/routes/resident/tables.h"
+#include "app/routes/shape.h"
 
 namespace sluice::app {
 namespace {
@@ -42,18 +42,19 @@ void ResidentTables::check(config::Checks& checks) {
   }
 }
 
-void ResidentTables::claim(const Options& options, std::vector<Claim>& claims) {
-  for (const auto& resident : options.residents) {
-    if (!resident.serve.value) continue;
-    const std::string path = "/" + resident.name.value;
-    claims.push_back(
-        {.path = path, .host = resident.host.value, .position = resident.name.position, .use = &resident.use});
-    if (resident.key.value.empty()) continue;
-    claims.push_back({.path = path + "/{key}",
-                      .host = resident.host.value,
-                      .position = resident.name.position,
-                      .use = &resident.use});
-  }
+std::vector<Shape> ResidentTables::shapes(const api::resident::ResidentOptions& options) {
+  if (!options.serve.value) return {};
+  std::vector<Shape> shapes;
+  const auto add = [&](std::string path) {
+    shapes.push_back({.path = std::move(path),
+                      .host = options.host.value,
+                      .position = options.name.position,
+                      .use = options.use,
+                      .formats = true});
+  };
+  add("/" + options.name.value);
+  if (!options.key.value.empty()) add("/" + options.name.value + "/{key}");
+  return shapes;
 }
 
 }  // namespace sluice::app

@@ -11,8 +11,10 @@
 #include "app/config/difference.h"
 #include "app/config/near_name.h"
 #include "app/config/statement.h"
+#include "app/explain/answer.h"
 #include "app/routes/preparation.h"
 #include "app/routes/resident/tables.h"
+#include "app/routes/shapes.h"
 #include "app/site.h"
 #include "sql/plain_columns.h"
 #include "sql/reading.h"
@@ -22,43 +24,37 @@ namespace {
 
 class ResidentRoute final : public Route {
  public:
-  ResidentRoute(const api::resident::ResidentOptions& options, std::shared_ptr<const ResidentComponent> table,
-                std::vector<sql::ColumnFacts> facts, std::shared_ptr<const std::vector<sql::EnumType>> enums,
-                std::vector<api::openapi::Security> security, Plan& plan)
-      : options_(options),
+  ResidentRoute(Plan& plan, const api::resident::ResidentOptions& options,
+                std::shared_ptr<const ResidentComponent> table, std::vector<sql::ColumnFacts> facts,
+                std::shared_ptr<const std::vector<sql::EnumType>> enums, std::vector<api::openapi::Security> security)
+      : Route(plan, shapes_of<ResidentTables>(options)),
+        options_(options),
         table_(std::move(table)),
         facts_(std::move(facts)),
         enums_(std::move(enums)),
-        security_(std::move(security)),
-        pattern_(*http::Pattern::parse("/" + options.name.value)),
-        id_(plan.add_name(options.host.value + "/" + options.name.value)) {
-    if (table_->plan->shape.key.empty()) return;
-    key_pattern_ = pattern_;
-    key_pattern_->segments.push_back({http::Pattern::Kind::segment, "key"});
-    key_id_ = plan.add_name(options.host.value + "/" + options.name.value + "/{key}");
-  }
+        security_(std::move(security)) {}
 
   void build(Site& site) const override {
-    const auto add = [&]<class Handler>(Plan::RouteId id, const http::Pattern& pattern, std::type_identity<Handler>) {
-      Site::Builder builder(site, id, shared_from_this(), options_.use);
-      http::Router::Route route{.pattern = pattern, .host = options_.host.value, .formats = true};
-      route.handlers[static_cast<std::size_t>(http::Method::get)] =
-          builder.own(std::make_unique<Handler>(builder.part(*table_)));
-      builder.add(std::move(route));
+    const auto add = [&]<class Handler>(const Shape& shape, std::type_identity<Handler>) {
+      Site::Builder builder(site, *this, shape);
+      builder.add(builder.own(std::make_unique<Handler>(builder.part(*table_))));
     };
-    add(id_, pattern_, std::type_identity<api::resident::ListHandler>());
-    if (key_pattern_) add(key_id_, *key_pattern_, std::type_identity<api::resident::FindHandler>());
+    add(shapes().front(), std::type_identity<api::resident::ListHandler>());
+    if (has_key()) add(shapes().back(), std::type_identity<api::resident::FindHandler>());
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
+    into.add("table", options_.name.value + ", in memory");
+    into.add("query", options_.query.value);
   }
 
-  Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const ResidentRoute*>(&before);
     return other != nullptr && table_ == other->table_ && config::same(options_.use, other->options_.use);
   }
 
   void describe(Described& into) const override {
-    into.residents.push_back({.pattern = pattern_,
-                              .key_pattern = key_pattern_,
+    into.residents.push_back({.pattern = shapes().front().pattern,
+                              .key_pattern = has_key() ? std::optional(shapes().back().pattern) : std::nullopt,
                               .plan = table_->plan.get(),
                               .facts = facts_,
                               .enums = *enums_,
@@ -66,15 +62,13 @@ class ResidentRoute final : public Route {
   }
 
  private:
+  [[nodiscard]] bool has_key() const { return shapes().size() > 1; }
+
   const api::resident::ResidentOptions options_;
   const std::shared_ptr<const ResidentComponent> table_;
   const std::vector<sql::ColumnFacts> facts_;  // for [openapi], by column
   const std::shared_ptr<const std::vector<sql::EnumType>> enums_;
   const std::vector<api::openapi::Security> security_;
-  const http::Pattern pattern_;
-  std::optional<http::Pattern> key_pattern_;  // nothing: the table has no key
-  const Plan::RouteId id_;
-  Plan::RouteId key_id_ = 0;
 };
 
 // Has the database describe the statements of a resident table. Errors in them, in its key or in its index are reported
@@ -190,8 +184,8 @@ std::expected<void, Away> ResidentTables::prepare(Preparation& preparation) {
                                                      table->plan->statement.columns));
     }
     if (!options.serve.value) continue;
-    plan.routes.push_back(std::make_shared<ResidentRoute>(options, table, std::move(facts), preparation.enums_of(index),
-                                                          std::move(security), plan));
+    plan.routes.push_back(std::make_shared<ResidentRoute>(plan, options, table, std::move(facts),
+                                                          preparation.enums_of(index), std::move(security)));
   }
   return {};
 }

@@ -13,6 +13,7 @@ namespace sluice::app {
 // The kind of route [[resident]], and its tables.
 struct ResidentTables {
   static constexpr std::string_view name = "[[resident]]";
+  static constexpr Nouns nouns = {"resident table", "resident tables"};
   std::vector<api::resident::ResidentOptions> residents;
 
   template <class Visitor>
@@ -20,7 +21,7 @@ struct ResidentTables {
     v.field("resident", &ResidentTables::residents, "The rows of a query, kept in memory.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const api::resident::ResidentOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

@@ -13,6 +13,7 @@ namespace sluice::app {
 // The kind of route [[websocket]], and its tables.
 struct WebSocketTables {
   static constexpr std::string_view name = "[[websocket]]";
+  static constexpr Nouns nouns = {"websocket", "websockets"};
   std::vector<ws::WebSocketOptions> websockets;
 
   template <class Visitor>
@@ -20,7 +21,7 @@ struct WebSocketTables {
     v.field("websocket", &WebSocketTables::websockets, "A path where WebSocket clients connect.");
   }
   static void check(config::Checks& checks);
-  static void claim(const Options& options, std::vector<Claim>& claims);
+  static std::vector<Shape> shapes(const ws::WebSocketOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };
 

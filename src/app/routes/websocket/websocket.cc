@@ -2,8 +2,9 @@
 #include <utility>
 
 #include "app/config/checks.h"
-#include "app/routes/claims.h"
+#include "app/explain/answer.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "app/routes/websocket/tables.h"
 #include "app/site.h"
 #include "http/websocket/endpoint.h"
@@ -13,28 +14,24 @@ namespace {
 
 class WebSocketRoute final : public Route {
  public:
-  WebSocketRoute(std::shared_ptr<const WebSocketComponent> plan, Plan::RouteId id) : plan_(std::move(plan)), id_(id) {}
+  WebSocketRoute(Plan& plan, std::shared_ptr<const WebSocketComponent> component)
+      : Route(plan, shapes_of<WebSocketTables>(component->options)), component_(std::move(component)) {}
 
   void build(Site& site) const override {
-    http::Router::Route route{.pattern = *http::Pattern::parse(plan_->options.path.value),
-                              .host = plan_->options.host.value,
-                              .upgrades = true};
-    Site::Builder builder(site, id_, shared_from_this(), plan_->options.use);
-    http::Handler* const handler = &builder.part(*plan_);
-    route.handlers[static_cast<std::size_t>(http::Method::get)] = handler;
-    route.handlers[static_cast<std::size_t>(http::Method::connect)] = handler;  // over HTTP/2 (RFC 8441)
-    builder.add(std::move(route));
+    Site::Builder builder(site, *this, shapes().front());
+    builder.add(&builder.part(*component_));
+  }
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
+    into.add("websocket", "an echo of each message");
   }
 
-  Id id() const override { return id_; }
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const WebSocketRoute*>(&before);
-    return other != nullptr && plan_ == other->plan_;
+    return other != nullptr && component_ == other->component_;
   }
 
  private:
-  const std::shared_ptr<const WebSocketComponent> plan_;
-  const Plan::RouteId id_;
+  const std::shared_ptr<const WebSocketComponent> component_;
 };
 
 }  // namespace
@@ -48,9 +45,8 @@ std::expected<void, Away> WebSocketTables::prepare(Preparation& preparation) {
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
     (void)preparation.security(options.use);
     plan.routes.push_back(std::make_shared<WebSocketRoute>(
-        plan.add(std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use), channels),
-                 preparation.previous),
-        plan.add_name(options.host.value + options.path.value)));
+        plan, plan.add(std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use), channels),
+                       preparation.previous)));
   }
   return {};
 }
@@ -69,13 +65,13 @@ void WebSocketTables::check(config::Checks& checks) {
   }
 }
 
-void WebSocketTables::claim(const Options& options, std::vector<Claim>& claims) {
-  for (const ws::WebSocketOptions& websocket : options.websockets) {
-    claims.push_back({.path = websocket.path.value,
-                      .host = websocket.host.value,
-                      .position = websocket.path.position,
-                      .use = &websocket.use});
-  }
+std::vector<Shape> WebSocketTables::shapes(const ws::WebSocketOptions& options) {
+  return {{.path = options.path.value,
+           .host = options.host.value,
+           .position = options.path.position,
+           .use = options.use,
+           .methods = {http::Method::get, http::Method::connect},  // CONNECT: over HTTP/2 (RFC 8441)
+           .upgrades = true}};
 }
 
 }  // namespace sluice::app

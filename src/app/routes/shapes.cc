@@ -1,4 +1,4 @@
-#include "app/routes/claims.h"
+#include "app/routes/shapes.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,44 +15,34 @@
 namespace sluice::app {
 namespace {
 
-constexpr http::Method all_methods[] = {http::Method::get,     http::Method::post,    http::Method::put,
-                                        http::Method::patch,   http::Method::delete_, http::Method::options,
-                                        http::Method::connect, http::Method::other};
-
-std::span<const http::Method> methods_of(const Claim& claim) {
-  if (claim.methods.empty()) return all_methods;
-  return claim.methods;
-}
-
-// Two claims have the same shape if they match the same paths of the same host.
-std::string shape_of(const Claim& claim) {
-  std::string shape = claim.host;
-  for (const auto& segment : claim.pattern.segments) {
+// Two shapes have the same form if they match the same paths of the same host.
+std::string form_of(const Shape& shape) {
+  std::string form = shape.host;
+  for (const auto& segment : shape.pattern.segments) {
     switch (segment.kind) {
       case http::Pattern::Kind::literal:
-        shape += "/" + segment.text;
+        form += "/" + segment.text;
         break;
       case http::Pattern::Kind::integer:
-        shape += "/{:int}";
+        form += "/{:int}";
         break;
       case http::Pattern::Kind::segment:
-        shape += "/{}";
+        form += "/{}";
         break;
       case http::Pattern::Kind::rest:
-        shape += "/{...}";
+        form += "/{...}";
         break;
     }
   }
-  return shape;
+  return form;
 }
 
-// Whether two claims of the same shape can match the same request, and neither of them is more specific.
-bool are_alike(const Claim& one, const Claim& other) {
-  if (one.kind != other.kind) return true;
+// Whether two shapes of the same form can match the same request, and neither of them is more specific.
+bool are_alike(const Shape& one, const Shape& other) {
+  if (one.kind != other.kind || one.apart.empty()) return true;
   if (one.conditions.size() != other.conditions.size()) return false;
-  const auto methods = methods_of(other);
-  const bool have_common = std::ranges::any_of(methods_of(one), [&](http::Method method) {
-    if (!contains(methods, method)) return false;
+  const bool have_common = std::ranges::any_of(one.methods, [&](http::Method method) {
+    if (!contains(other.methods, method)) return false;
     return method != http::Method::other || http::have_common_method(one.other_methods, other.other_methods);
   });
   if (!have_common) return false;
@@ -67,35 +57,27 @@ std::string_view article_of(std::string_view kind) {
   return std::string_view("aeio").contains(kind[first]) ? "an" : "a";
 }
 
-// Finds the claim of a path as the server will find its route.
+// Finds the shape of a path as the server will find its route.
 class Finder {
  public:
-  explicit Finder(const std::vector<Claim>& claims) : claims_(claims) {
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      const Claim& claim = claims[i];
-      http::Router::Route route{.pattern = claim.pattern,
-                                .host = claim.host,
-                                .conditions = claim.conditions,
-                                .other_methods = claim.other_methods,
-                                .folder = claim.folder};
+  explicit Finder(const std::vector<Shape>& shapes) : shapes_(shapes) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      http::Router::Route route = shapes[i].route([&](http::Method) { return &nothing_; });
       route.id = static_cast<std::uint16_t>(i + 1);
-      for (const http::Method method : methods_of(claim)) {
-        route.handlers[static_cast<std::size_t>(method)] = &nothing_;
-      }
       (void)router_.add(route);
     }
   }
 
-  // The claim that has `path` for the first method of `claim`. Null if nothing serves the path.
-  [[nodiscard]] const Claim* find(std::string_view host, const std::string& path, const Claim& claim) {
+  // The shape that has `path` for the first method of `shape`. Null if nothing serves the path.
+  [[nodiscard]] const Shape* find(std::string_view host, const std::string& path, const Shape& shape) {
     http::Exchange exchange;
-    exchange.request.method = methods_of(claim).front();
-    if (!claim.other_methods.empty()) exchange.request.method_text = claim.other_methods.front();
+    exchange.request.method = shape.methods.front();
+    if (!shape.other_methods.empty()) exchange.request.method_text = shape.other_methods.front();
     exchange.request.authority = host;
     exchange.request.path = exchange.request.segments = path;
     (void)router_.handle(exchange).take();
     const std::size_t id = exchange.request.route;
-    return id == 0 ? nullptr : &claims_[id - 1];
+    return id == 0 ? nullptr : &shapes_[id - 1];
   }
 
  private:
@@ -103,7 +85,7 @@ class Finder {
     core::Async<http::Response> handle(http::Exchange&) override { return http::Response{}; }
   };
 
-  const std::vector<Claim>& claims_;
+  const std::vector<Shape>& shapes_;
   Nothing nothing_;
   http::Router router_;
 };
@@ -117,27 +99,27 @@ bool is_guarded(const Options& options, const std::vector<Located<std::string>>&
 }
 
 // A path that the pattern matches, without its rest.
-std::string sample_of(const Claim& claim) {
+std::string sample_of(const Shape& shape) {
   std::string sample;
-  for (const auto& segment : claim.pattern.segments) {
+  for (const auto& segment : shape.pattern.segments) {
     if (segment.kind == http::Pattern::Kind::rest) break;
     sample += "/" + (segment.kind == http::Pattern::Kind::literal ? segment.text : "1");
   }
   return sample;
 }
 
-bool has_rest(const Claim& claim) {
-  return !claim.pattern.segments.empty() && claim.pattern.segments.back().kind == http::Pattern::Kind::rest;
+bool has_rest(const Shape& shape) {
+  return !shape.pattern.segments.empty() && shape.pattern.segments.back().kind == http::Pattern::Kind::rest;
 }
 
-std::string sample_host(const Claim& claim) {
-  return claim.host.starts_with("*.") ? "a" + claim.host.substr(1) : claim.host;
+std::string sample_host(const Shape& shape) {
+  return shape.host.starts_with("*.") ? "a" + shape.host.substr(1) : shape.host;
 }
 
-// Warns if requests of the open claim reach the path of the guarded claim at its upstream.
-void warn_of_reach(const Claim& open, const Claim& guarded, Finder& finder, std::vector<std::string>& warnings) {
+// Warns if requests of the open shape reach the path of the guarded shape at its upstream.
+void warn_of_reach(const Shape& open, const Shape& guarded, Finder& finder, std::vector<std::string>& warnings) {
   if (open.upstream.empty() || open.upstream != guarded.upstream || !open.strip || !guarded.strip) return;
-  if (shape_of(open) == shape_of(guarded)) return;  // has a warning of its own
+  if (form_of(open) == form_of(guarded)) return;  // has a warning of its own
   const std::string sample = sample_of(guarded);
   std::string sent = sample.substr(std::min(guarded.strip->size(), sample.size()));
   if (has_rest(guarded) || sent.empty()) sent += has_rest(guarded) ? "/1" : "/";
@@ -161,40 +143,41 @@ std::string pattern_below(std::string_view folder) {
   return fmt::format("{}{}{{file...}}", folder, folder.ends_with('/') ? "" : "/");
 }
 
-std::vector<Claim> claims_of(const Options& options) {
-  std::vector<Claim> claims;
-  for_each_route_kind([&]<class Kind> {
-    std::vector<Claim> own;
-    Kind::claim(options, own);
-    for (Claim& claim : own) {
-      auto pattern = http::Pattern::parse(claim.folder ? pattern_below(claim.path) : claim.path);
-      if (!pattern) continue;  // reported by the kind's checks
-      claim.kind = Kind::name;
-      claim.pattern = std::move(*pattern);
-      claims.push_back(std::move(claim));
-    }
-  });
-  return claims;
+bool complete(Shape& shape, std::string_view kind) {
+  auto pattern = http::Pattern::parse(shape.folder ? pattern_below(shape.path) : shape.path);
+  if (!pattern) return false;
+  shape.kind = kind;
+  shape.pattern = std::move(*pattern);
+  return true;
 }
 
-void check_claims(const std::vector<Claim>& claims, const config::Complain& complain) {
-  std::map<std::string, std::vector<const Claim*>> by_shape;
-  for (const Claim& claim : claims) {
-    auto& before = by_shape[shape_of(claim)];
-    for (const Claim* other : before) {
-      if (!are_alike(*other, claim)) continue;
-      const auto [first, second] = std::minmax(other->position, claim.position);
-      const Claim& holder = first == other->position ? *other : claim;
+std::vector<Shape> shapes_of(const Options& options) {
+  std::vector<Shape> all;
+  for_each_route_kind([&]<class Kind> {
+    for_each_table<Kind>(
+        options, [&](const auto& table) { std::ranges::move(shapes_of<Kind>(table), std::back_inserter(all)); });
+  });
+  return all;
+}
+
+void check_shapes(const std::vector<Shape>& shapes, const config::Complain& complain) {
+  std::map<std::string, std::vector<const Shape*>> by_form;
+  for (const Shape& shape : shapes) {
+    auto& before = by_form[form_of(shape)];
+    for (const Shape* other : before) {
+      if (!are_alike(*other, shape)) continue;
+      const auto [first, second] = std::minmax(other->position, shape.position);
+      const Shape& holder = first == other->position ? *other : shape;
       std::string hint = config::again(first);
-      if (other->kind == claim.kind && !claim.apart.empty())
-        hint += fmt::format("; {} can tell them apart", claim.apart);
+      if (other->kind == shape.kind && !shape.apart.empty())
+        hint += fmt::format("; {} can tell them apart", shape.apart);
       complain(second,
-               fmt::format("{} {} has the path \"{}\"", other->kind == claim.kind ? "another" : article_of(holder.kind),
+               fmt::format("{} {} has the path \"{}\"", other->kind == shape.kind ? "another" : article_of(holder.kind),
                            holder.kind, holder.path),
                std::move(hint));
       break;
     }
-    before.push_back(&claim);
+    before.push_back(&shape);
   }
 }
 
@@ -230,49 +213,47 @@ std::vector<std::string> warn_of_open_writes(const Options& options) {
 }
 
 std::vector<std::string> warn_of_guards_beside(const Options& options) {
-  const auto is_guarded = [&](const Claim& claim) {
-    return claim.use != nullptr && app::is_guarded(options, *claim.use);
-  };
-  const std::vector<Claim> claims = claims_of(options);
-  Finder finder(claims);
+  const auto is_guarded = [&](const Shape& shape) { return app::is_guarded(options, shape.use); };
+  const std::vector<Shape> shapes = shapes_of(options);
+  Finder finder(shapes);
   std::vector<std::string> warnings;
-  std::map<std::string, std::vector<const Claim*>> by_shape;
-  for (const Claim& claim : claims) {
-    if (claim.passes_on) by_shape[shape_of(claim)].push_back(&claim);
+  std::map<std::string, std::vector<const Shape*>> by_form;
+  for (const Shape& shape : shapes) {
+    if (shape.passes_on) by_form[form_of(shape)].push_back(&shape);
   }
-  for (const auto& [shape, same] : by_shape) {
-    const auto guarded = std::ranges::find_if(same, [&](const Claim* claim) { return is_guarded(*claim); });
-    const auto open = std::ranges::find_if_not(same, [&](const Claim* claim) { return is_guarded(*claim); });
+  for (const auto& [form, same] : by_form) {
+    const auto guarded = std::ranges::find_if(same, [&](const Shape* shape) { return is_guarded(*shape); });
+    const auto open = std::ranges::find_if_not(same, [&](const Shape* shape) { return is_guarded(*shape); });
     if (guarded == same.end() || open == same.end()) continue;
     warnings.push_back(fmt::format(
         "\"{}\": the route in line {} has a policy that checks the client, and the one with the same path in line {} "
         "has none",
         (*open)->path, (*guarded)->position.line, (*open)->position.line));
   }
-  for (const Claim& claim : claims) {
-    if (!claim.passes_on || claim.pattern.segments.empty()) continue;
-    const bool has_rest = app::has_rest(claim);
-    std::string sample = sample_of(claim);
-    if (has_rest ? sample.empty() : claim.upstream.empty() || claim.path.ends_with('/')) continue;
+  for (const Shape& shape : shapes) {
+    if (!shape.passes_on || shape.pattern.segments.empty()) continue;
+    const bool has_rest = app::has_rest(shape);
+    std::string sample = sample_of(shape);
+    if (has_rest ? sample.empty() : shape.upstream.empty() || shape.path.ends_with('/')) continue;
     if (!has_rest) sample += '/';
-    const std::string host = sample_host(claim);
-    const Claim* const other = finder.find(host, sample, claim);
-    if (other == nullptr || !other->passes_on || is_guarded(claim) == is_guarded(*other)) continue;
+    const std::string host = sample_host(shape);
+    const Shape* const other = finder.find(host, sample, shape);
+    if (other == nullptr || !other->passes_on || is_guarded(shape) == is_guarded(*other)) continue;
     if (!has_rest) {
       // A route for `/a/{rest...}` itself gets its own warning.
-      const bool is_catch_all = other->pattern.segments.size() <= claim.pattern.segments.size();
-      if (!is_guarded(claim) || !is_catch_all || other->upstream != claim.upstream) continue;
+      const bool is_catch_all = other->pattern.segments.size() <= shape.pattern.segments.size();
+      if (!is_guarded(shape) || !is_catch_all || other->upstream != shape.upstream) continue;
     }
-    const std::string_view path = claim.path;
+    const std::string_view path = shape.path;
     warnings.push_back(fmt::format(
         "requests for \"{}\" go to the route \"{}\", those for \"{}\" to a route of its own: only \"{}\" has a policy "
         "that checks the client",
-        has_rest ? std::string(path.substr(0, path.rfind('/'))) : claim.path + "/", other->path, path,
-        (is_guarded(claim) ? claim : *other).path));
+        has_rest ? std::string(path.substr(0, path.rfind('/'))) : shape.path + "/", other->path, path,
+        (is_guarded(shape) ? shape : *other).path));
   }
-  for (const Claim& guarded : claims) {
+  for (const Shape& guarded : shapes) {
     if (!is_guarded(guarded)) continue;
-    for (const Claim& open : claims) {
+    for (const Shape& open : shapes) {
       if (open.passes_on && !is_guarded(open)) warn_of_reach(open, guarded, finder, warnings);
     }
   }

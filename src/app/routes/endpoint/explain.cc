@@ -1,0 +1,134 @@
+#include "app/routes/endpoint/explain.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/endpoint.h"
+#include "api/query_names.h"
+#include "api/require.h"
+#include "api/source.h"
+#include "api/write_endpoint.h"
+#include "app/prepare/opened_database.h"
+
+namespace sluice::app {
+namespace {
+
+// As in the configuration: "path.id".
+std::string name_of(const api::Source& source) {
+  constexpr std::string_view names[] = {"path", "query",   "header", "cookie", "claim",
+                                        "env",  "request", "body",   "upload"};
+  std::string name(names[static_cast<std::size_t>(source.from)]);
+  if (!source.key.empty()) name.append(".").append(source.key);
+  return name;
+}
+
+// Reads the last column of each row, which has the text in the plans of both databases.
+core::Task<sql::Result<std::vector<std::string>>> read_plan(sql::Database& database, std::string text,
+                                                            std::vector<sql::Parameter> declared,
+                                                            std::span<const sql::Argument> arguments,
+                                                            sql::QueryOptions options) {
+  const auto statement = co_await database.prepare(text, declared);
+  if (!statement) co_return std::unexpected(statement.error());
+  auto cursor = co_await database.query(*statement, arguments, options);
+  if (!cursor) co_return std::unexpected(cursor.error());
+  std::vector<std::string> lines;
+  for (bool last = false; !last;) {
+    const auto block = co_await (*cursor)->next();
+    if (!block) co_return std::unexpected(block.error());
+    last = block->last;
+    for (std::size_t i = 0; i < block->rows; ++i) lines.emplace_back(block->row(i).back().view());
+  }
+  co_return lines;
+}
+
+void add_plan(AnswerExplainer& into, const api::EndpointOptions& endpoint, const http::Pattern& pattern,
+              const std::string& written, std::span<const sql::Argument> arguments) {
+  const Options& options = into.options();
+  Loop& loop = into.loop();
+  const auto& database = options.databases[options.index_of_database(endpoint.database.value)];
+  const bool is_sqlite = database.value.is_sqlite();
+  auto opened = open_database(loop, options, database);
+  if (!opened) return into.add("plan", "not known: " + describe(opened.error()));
+  auto lines = loop.run(read_plan(*opened->database, (is_sqlite ? "EXPLAIN QUERY PLAN " : "EXPLAIN ") + written,
+                                  api::declared_parameters(endpoint, pattern), arguments,
+                                  {.deadline = loop.reactor->clock() + 10s}));
+  if (!lines) return into.add("plan", "not known: " + describe(lines.error()));
+  into.add_list("plan", std::move(*lines));
+}
+
+// `written`: the statement as in the file.
+void add_statement(AnswerExplainer& into, const api::EndpointOptions& endpoint, const http::Pattern& pattern,
+                   const std::string& written, std::span<const api::Source> sources, const http::Exchange& exchange) {
+  api::Binder binder;
+  std::vector<sql::Argument> arguments;
+  arguments.reserve(sources.size());
+  std::vector<Explanation::Value> values;
+  bool is_whole = true;  // the head of the request has all values
+  for (const api::Source& source : sources) {
+    Explanation::Value& value = values.emplace_back(source.name, std::nullopt, name_of(source));
+    if (source.from == api::From::body || source.from == api::From::upload) {
+      is_whole = false;
+      value.text = "(of the body)";
+      continue;
+    }
+    if (source.from == api::From::claim && !into.knows_claims) {
+      is_whole = false;
+      value.text = "(of the token)";
+      continue;
+    }
+    const auto bound = binder.bind(std::span(&source, 1), exchange, {}, arguments);
+    if (!bound) return into.refuse(api::refuse_value(bound.error()));
+    if (!arguments.back().text) continue;
+    const bool hides = source.from == api::From::cookie || source.from == api::From::environment ||
+                       into.redaction().hides(source.name) || into.redaction().hides(source.key);
+    value.text = hides ? Redaction::hidden : *arguments.back().text;
+  }
+  into.add("sql", written);
+  into.set_parameters(std::move(values));
+  if (is_whole && !endpoint.parallel) add_plan(into, endpoint, pattern, written, arguments);
+}
+
+}  // namespace
+
+void explain_endpoint(AnswerExplainer& into, const api::EndpointOptions& endpoint, const PreparedEndpoint& prepared,
+                      http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
+  const auto answer_without_database = [&](const api::Guards* guards, const api::QueryNames& query) {
+    auto refusal = guards != nullptr && into.knows_claims ? guards->judge(exchange, {}).refusal : std::nullopt;
+    if (!refusal) refusal = query.refuse(request);
+    if (!refusal) return false;
+    into.refuse(*refusal);
+    return true;
+  };
+  const http::Method method = request.method == http::Method::head ? http::Method::get : request.method;
+  if (method == http::Method::get) {
+    const api::EndpointPlan& plan = *prepared.get;
+    if (answer_without_database(plan.guards.get(), plan.query)) return;
+    into.add("database", endpoint.database.value);
+    add_statement(into, endpoint, prepared.pattern, endpoint.get.value, plan.sources, exchange);
+    return;
+  }
+  const auto methods = endpoint.writing_methods();
+  const api::MethodOptions& options =
+      *std::ranges::find(methods, method, [](const auto& one) { return one.first; })->second;
+  const auto write = std::ranges::find(prepared.writes, method, [](const auto& one) { return one->method; });
+  if (write != prepared.writes.end() && answer_without_database((*write)->guards.get(), (*write)->query)) return;
+  into.add("database", endpoint.database.value);
+  if (options.sql.value.empty() || write == prepared.writes.end()) {
+    into.add("table", options.table.value);
+    std::vector<std::string> columns;
+    for (const auto& [name, column] : options.columns) columns.push_back(name.value + (column.key ? ", key" : ""));
+    return into.add_list("columns", std::move(columns));
+  }
+  std::vector<std::string> before;
+  for (const auto& statement : options.before) before.push_back(statement.value);
+  into.add_list("before", std::move(before));
+  add_statement(into, endpoint, prepared.pattern, options.sql.value, (*write)->main.sources, exchange);
+}
+
+}  // namespace sluice::app
