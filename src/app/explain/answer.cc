@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "api/negotiation.h"
 #include "app/suite/json.h"
 #include "http/exchange.h"
 
@@ -35,6 +36,16 @@ void AnswerExplainer::take(const http::Response& response) {
     if (const auto* detail = json->find("detail")) answer.detail = detail->text;
   }
   into_.answer = std::move(answer);
+}
+
+bool AnswerExplainer::add_format(const http::Request& request, sql::FormatSet offered, bool has_rows) {
+  const auto preference = api::preference_of(request, offered);
+  if (!preference) {
+    refuse(api::not_acceptable(offered));
+    return false;
+  }
+  if (has_rows) add("format", std::string(sql::media_type(preference->format, preference->header)));
+  return true;
 }
 
 }  // namespace sluice::app

@@ -8,7 +8,9 @@
 #include "app/explain/explain.h"
 #include "app/log/redaction.h"
 #include "app/prepare/loop.h"
+#include "http/request.h"
 #include "http/response.h"
+#include "sql/encode/format.h"
 
 namespace sluice::app {
 
@@ -34,6 +36,9 @@ class AnswerExplainer {
   void set_parameters(std::vector<Explanation::Value> parameters) { into_.parameters = std::move(parameters); }
   // The route, or Sluice itself, answers with this.
   void take(const http::Response& response);
+  // The format that the request chooses for rows, by its path or by Accept. Refuses it and returns false if it accepts
+  // none. `has_rows`: whether the answer has any; if not, the format is only chosen.
+  bool add_format(const http::Request& request, sql::FormatSet offered, bool has_rows = true);
   // It is refused with this, in place of all that has been added.
   void refuse(const http::Response& response) {
     into_.is_answered = false;

@@ -108,6 +108,8 @@ void explain_endpoint(AnswerExplainer& into, const api::EndpointOptions& endpoin
   const http::Method method = request.method == http::Method::head ? http::Method::get : request.method;
   if (method == http::Method::get) {
     const api::EndpointPlan& plan = *prepared.get;
+    const bool is_file = endpoint.returns == api::Returns::file;
+    if (!is_file && !into.add_format(request, plan.formats)) return;
     if (answer_without_database(plan.guards.get(), plan.query)) return;
     into.add("database", endpoint.database.value);
     add_statement(into, endpoint, prepared.pattern, endpoint.get.value, plan.sources, exchange);
@@ -117,7 +119,10 @@ void explain_endpoint(AnswerExplainer& into, const api::EndpointOptions& endpoin
   const api::MethodOptions& options =
       *std::ranges::find(methods, method, [](const auto& one) { return one.first; })->second;
   const auto write = std::ranges::find(prepared.writes, method, [](const auto& one) { return one->method; });
-  if (write != prepared.writes.end() && answer_without_database((*write)->guards.get(), (*write)->query)) return;
+  if (write != prepared.writes.end()) {
+    if (!into.add_format(request, (*write)->formats, !(*write)->main.statement.columns.empty())) return;
+    if (answer_without_database((*write)->guards.get(), (*write)->query)) return;
+  }
   into.add("database", endpoint.database.value);
   if (options.sql.value.empty() || write == prepared.writes.end()) {
     into.add("table", options.table.value);

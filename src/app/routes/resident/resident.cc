@@ -42,7 +42,8 @@ class ResidentRoute final : public Route {
     add(shapes().front(), std::type_identity<api::resident::ListHandler>());
     if (has_key()) add(shapes().back(), std::type_identity<api::resident::FindHandler>());
   }
-  void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
+  void explain(AnswerExplainer& into, const Shape&, http::Exchange& exchange) const override {
+    if (!into.add_format(exchange.request, {})) return;
     into.add("table", options_.name.value + ", in memory");
     into.add("query", options_.query.value);
   }
