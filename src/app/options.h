@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/options.h"
+#include "app/components/kinds.h"
 #include "app/config/tls_options.h"
 #include "app/log/request_log_options.h"
 #include "app/routes/kinds.h"
@@ -212,13 +213,11 @@ struct DefaultsOptions {
 };
 
 // The whole file. The tables of the routes come from their kinds.
-struct Options : RouteTables {
+struct Options : ComponentTables, RouteTables {
   ServerOptions server;
   AdminOptions admin;
   http::compress::Options compression;
   std::vector<Named<sql::DatabaseOptions>> databases;
-  std::vector<Named<files::StoreOptions>> stores;
-  std::vector<gateway::UpstreamOptions> upstreams;
   std::vector<Named<gateway::PolicyOptions>> policies;
   DefaultsOptions defaults;  // apply_defaults() has put them into the tables of the routes
   std::vector<Named<api::ErrorOptions>> errors;
@@ -306,9 +305,7 @@ struct Options : RouteTables {
             "The listener for operators. It has no authentication: keep it on a loopback address.");
     v.field("compression", &Options::compression, "Compression of answers. It is off unless `codings` is set.");
     v.field("database", &Options::databases, "A database that endpoints use.");
-    v.field("store", &Options::stores,
-            "A folder for files that clients upload. Each file is named by the hash of its content.");
-    v.field("upstream", &Options::upstreams, "A group of servers that requests are passed on to.");
+    ComponentTables::declare<Options>(v);
     RouteTables::declare<Options>(v);
     v.field("request_log", &Options::request_log, "Writes each request as a row of a table, without its credentials.");
     v.field("policy", &Options::policies,

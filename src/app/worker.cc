@@ -154,37 +154,6 @@ void Worker::set_server_options(const Site& site) {
   }
 }
 
-template <class C, class P>
-std::shared_ptr<P> Worker::find(const ComponentOf<C, P>* component) const {
-  if (auto found = site_->parts().find(component)) return found;
-  if (next_) {
-    if (auto found = next_->parts().find(component)) return found;
-  }
-  return Parts::find_in(retired_, component);
-}
-
-std::shared_ptr<sql::Database> Worker::database_of(const Plan::Database* database) const { return find(database); }
-
-void Worker::publish(const Plan::Resident* resident, const api::resident::TableVersion& version) {
-  if (const auto part = find(resident)) part->publish(version);
-}
-
-void Worker::cut_answers_of(const Plan::Resident* resident, const api::resident::Table* table) {
-  if (const auto part = find(resident)) {
-    part->each_owner_of(table, [&](const void* owner) { server_.cut_answers_of(owner); });
-  }
-}
-
-void Worker::deliver(const Deliveries& deliveries) {
-  // A reload may have removed the feed.
-  for (const Delivery& delivery : deliveries) {
-    if (const auto feed = find(delivery.feed)) feed->add(delivery.event);
-  }
-  for (const Delivery& delivery : deliveries) {
-    if (const auto feed = find(delivery.feed)) feed->wake_all();
-  }
-}
-
 void Worker::drain(Duration) noexcept {
   try {
     server_.drain();
@@ -330,44 +299,14 @@ runtime::Snapshot Worker::snapshot() const {
 }
 
 core::Task<runtime::Readiness> Worker::find_readiness(Instant deadline) {
-  const std::shared_ptr<const Plan> plan = site_->plan();
-  for (const auto& component : plan->all<KeySourceComponent>()) {
-    const auto source = find(component.get());
-    if (source->keys() == nullptr) {
-      co_return runtime::Readiness{false, "The keys of " + source->url().name +
-                                              (source->is_stale() ? " are stale." : " have not been fetched yet.")};
-    }
+  const std::vector<Parts::One> parts = site_->parts().all();  // a reload may replace them meanwhile
+  runtime::Readiness all;
+  for (const Parts::One& part : parts) {
+    const runtime::Readiness one = co_await part.readiness(deadline);
+    all.is_ready = all.is_ready && one.is_ready;
+    if (!one.text.empty()) all.text += (all.text.empty() ? "" : "\n") + one.text;
   }
-  runtime::Readiness result;
-  for (const auto& component : plan->all<UpstreamComponent>()) {
-    const auto upstream = find(component.get());
-    if (upstream->has_server()) continue;
-    const auto& options = component->shared->options;
-    if (options.required.value) result.is_ready = false;
-    result.text += (result.text.empty() ? "Upstreams without an available server: " : ", ") + options.name.value;
-  }
-  if (!result.is_ready) co_return result;
-  for (const auto& component : plan->databases) {
-    // A reload may have replaced the database meanwhile.
-    const std::shared_ptr<sql::Database> database = find(component.get());
-    if (database != nullptr && !co_await database->ping(deadline)) {
-      co_return runtime::Readiness{false, "The database \"" + component->options.name.value + "\" does not answer."};
-    }
-  }
-  co_return result;
-}
-
-std::vector<Worker::UpstreamStatus> Worker::upstreams() const {
-  std::vector<UpstreamStatus> all;
-  for (const auto& component : site_->plan()->all<UpstreamComponent>()) {
-    all.push_back({component->shared->options.name.value, find(component.get())->status()});
-  }
-  return all;
-}
-
-bool Worker::drain(std::string_view upstream, const std::string& server, bool is_drained) {
-  const auto component = site_->plan()->upstream(upstream);
-  return component != nullptr && find(component.get())->drain(server, is_drained);
+  co_return all;
 }
 
 void Worker::completed(const http::Completion& completion) {

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "app/components/feed/changes.h"
 #include "app/listeners.h"
 #include "app/log/access_log.h"
 #include "app/plan.h"
@@ -23,7 +22,6 @@
 #include "http/server.h"
 #include "runtime/descriptors.h"
 #include "runtime/per_core.h"
-#include "sql/database.h"
 
 namespace sluice::app {
 
@@ -64,32 +62,24 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   // Names of routes by id, including routes of earlier sites.
   [[nodiscard]] const std::vector<std::string>& route_names() const override { return site_->plan()->names; }
 
-  // This core's connections to a database of the current site or of the next one; null if neither has it.
-  [[nodiscard]] std::shared_ptr<sql::Database> database_of(const Plan::Database* database) const;
-  // Sets the new version of a resident table. Does nothing if no site has the table any more.
-  void publish(const Plan::Resident* resident, const api::resident::TableVersion& version);
-  // Cuts unfinished answers from this version of the table, which the resident no longer serves.
-  void cut_answers_of(const Plan::Resident* resident, const api::resident::Table* table);
-  // Passes changes to the feeds of this core.
-  void deliver(const Deliveries& deliveries);
+  // This core's part: of the current site, of the next one, or a retired one. Null if none has it.
+  template <class C, class P>
+  [[nodiscard]] std::shared_ptr<P> find(const ComponentOf<C, P>* component) const {
+    if (auto found = site_->parts().find(component)) return found;
+    if (next_) {
+      if (auto found = next_->parts().find(component)) return found;
+    }
+    return Parts::find_in(retired_, component);
+  }
+  // Cuts the unfinished answers that refer to this owner.
+  void cut_answers_of(const void* owner) { server_.cut_answers_of(owner); }
 
   void drain(Duration grace) noexcept override;
   [[nodiscard]] bool drained() const override { return server_.drained(); }
   core::Task<void> finish(Instant by) override;
 
-  // This core is not ready if a database does not answer, keys have not been fetched, or a required upstream has no
-  // server.
+  // This core is ready if all its components are.
   core::Task<runtime::Readiness> find_readiness(Instant deadline) override;
-
-  // The upstreams as this core sees them.
-  struct UpstreamStatus {
-    std::string name;
-    std::vector<gateway::Upstream::Status> servers;
-  };
-  [[nodiscard]] std::vector<UpstreamStatus> upstreams() const;
-  // Drains or enables a server on this core. Returns false if this core does not own the upstream, or no server has the
-  // name.
-  [[nodiscard]] bool drain(std::string_view upstream, const std::string& server, bool is_drained);
 
   [[nodiscard]] runtime::Snapshot snapshot() const override;
 
@@ -106,9 +96,6 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   core::Task<void> forget_when_unpinned();
   core::Task<void> give_memory_back();
   void cut_oldest();
-  // The part of the current site, of the next one, or a retired one. Null if none has it.
-  template <class C, class P>
-  [[nodiscard]] std::shared_ptr<P> find(const ComponentOf<C, P>* component) const;
   core::Task<void> keep_for_cancels(std::shared_ptr<const void> part);
   // Runs until all rows are written or cannot be written.
   core::Task<void> end_log(std::shared_ptr<RunningRequestLog> log);

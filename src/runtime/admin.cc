@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "core/next_turn.h"
 #include "http/exchange.h"
 
 namespace sluice::runtime {
@@ -39,6 +40,27 @@ http::Response text_response(std::string_view type, std::string_view text) {
   response.body = std::move(body);
   return response;
 }
+
+// Lets requests through to the pages from the core's first turn on: then all cores run, and have their PerCore.
+class Admin::Front final : public http::Handler {
+ public:
+  explicit Front(http::Router& router) : router_(router) {}
+
+  core::Async<http::Response> handle(http::Exchange& exchange) override {
+    if (runs_) return router_.handle(exchange);
+    http::Response response = http::problem(503, "The server is starting.");
+    response.fields.add("Retry-After", "1");
+    return response;
+  }
+  core::Task<void> wait(core::Reactor& reactor) {
+    co_await core::NextTurn(reactor);
+    runs_ = true;
+  }
+
+ private:
+  http::Router& router_;
+  bool runs_ = false;
+};
 
 class Admin::Live final : public http::Handler {
  public:
@@ -148,7 +170,9 @@ class Admin::NoBrowsers final : public http::FilterOf<NoBrowsers> {
 Admin::Admin(core::Core& core, std::span<PerCore* const> per_core)
     : reads_(std::make_shared<NoBrowsers>(false)),
       acts_(std::make_shared<NoBrowsers>(true)),
-      server_(core.reactor(), router_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
+      core_(core),
+      front_(std::make_unique<Front>(router_)),
+      server_(core.reactor(), *front_, http::ServerOptions{.connections = most_connections, .makes_room = true}) {
   add(http::Method::get, "/livez", Guard::none, std::make_unique<Live>());
   add(http::Method::get, "/readyz", Guard::none, std::make_unique<Ready>(core, per_core));
   add(http::Method::get, "/metrics", Guard::reads, std::make_unique<Metrics>(core, per_core, readings_));
@@ -168,6 +192,7 @@ void Admin::add(http::Method method, std::string_view path, Guard guard, std::un
 }
 
 void Admin::listen(const core::Address& address) {
+  core_.tasks().spawn(front_->wait(core_.reactor()));
   reads_->refuses = address.is_loopback() && address.port() != 0;  // browsers reach no unix socket
   if (const auto bound = server_.listen(address); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());

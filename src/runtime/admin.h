@@ -26,7 +26,8 @@ namespace sluice::runtime {
 // authenticate clients.
 class Admin {
  public:
-  // `per_core` holds one entry for each core, by index, which may be null until all cores are running.
+  // `per_core` holds one entry for each core, by index, which may be null until all cores are running. The core's run()
+  // ends before this is destroyed.
   Admin(core::Core& core, std::span<PerCore* const> per_core);
   ~Admin();
 
@@ -39,10 +40,11 @@ class Admin {
   // Adds readings of the process to /metrics.
   void add_readings(std::function<Readings()> readings) { readings_.push_back(std::move(readings)); }
 
-  // Throws std::system_error if the address cannot be bound.
+  // Throws std::system_error if the address cannot be bound. Requests that come before the core runs are answered 503.
   void listen(const core::Address& address);
 
  private:
+  class Front;
   class Live;
   class Ready;
   class Metrics;
@@ -52,7 +54,9 @@ class Admin {
   std::shared_ptr<NoBrowsers> acts_;
   std::vector<std::function<Readings()>> readings_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;
+  core::Core& core_;
   http::Router router_;
+  const std::unique_ptr<Front> front_;
   http::Server server_;
 };
 

@@ -15,12 +15,31 @@ namespace {
 
 constexpr Duration answer_wait = 5s;
 
-using Statuses = std::vector<Worker::UpstreamStatus>;
+// One upstream as one core sees it, or all.
+struct UpstreamStatus {
+  std::string name;
+  std::vector<gateway::Upstream::Status> servers;
+};
+using Statuses = std::vector<UpstreamStatus>;
+
+Statuses statuses_of(const Worker& worker) {
+  Statuses all;
+  for (const auto& component : worker.plan().all<UpstreamComponent>()) {
+    all.push_back({component->shared->options.name.value, worker.find(component.get())->status()});
+  }
+  return all;
+}
+
+// Returns false if this core does not own the upstream, or no server has the name.
+bool drain(const Worker& worker, std::string_view name, const std::string& server, bool is_drained) {
+  const auto component = worker.plan().upstream(name);
+  return component != nullptr && worker.find(component.get())->drain(server, is_drained);
+}
 
 // Adds the numbers of another core. A core that is one reload ahead or behind may have other servers.
 void add(Statuses& all, const Statuses& of_core) {
   for (const auto& upstream : of_core) {
-    const auto same = std::ranges::find(all, upstream.name, &Worker::UpstreamStatus::name);
+    const auto same = std::ranges::find(all, upstream.name, &UpstreamStatus::name);
     if (same == all.end()) continue;
     for (const auto& server : upstream.servers) {
       const auto found = std::ranges::find(same->servers, server.name, &gateway::Upstream::Status::name);
@@ -55,7 +74,7 @@ core::Task<http::Response> AdminUpstreams::gather() {
   Statuses all;
   for (unsigned i = 0; i < workers_.size(); ++i) {
     const auto of_core =
-        co_await core_.mesh().call(i, deadline, [worker = workers_[i]] { return worker->upstreams(); });
+        co_await core_.mesh().call(i, deadline, [worker = workers_[i]] { return statuses_of(*worker); });
     if (!of_core) co_return http::problem(503, "Core " + std::to_string(i) + " does not answer.");
     if (i == 0) {
       all = *of_core;
@@ -82,9 +101,10 @@ core::Task<http::Response> AdminDrain::set(std::string upstream, std::string ser
   // Every core is asked, because only the upstream's owner knows that it is.
   bool is_known = false;
   for (unsigned i = 0; i < workers_.size(); ++i) {
-    const auto done = co_await core_.mesh().call(
-        i, deadline,
-        [worker = workers_[i], upstream, server, drains = drains_] { return worker->drain(upstream, server, drains); });
+    const auto done =
+        co_await core_.mesh().call(i, deadline, [worker = workers_[i], upstream, server, drains = drains_] {
+          return drain(*worker, upstream, server, drains);
+        });
     if (!done) co_return http::problem(503, "Core " + std::to_string(i) + " does not answer.");
     is_known = is_known || *done;
   }

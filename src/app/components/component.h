@@ -9,6 +9,8 @@
 #include "base/contains.h"
 #include "base/reading.h"
 #include "core/here.h"
+#include "core/task.h"
+#include "runtime/per_core.h"
 
 namespace sluice::app {
 
@@ -33,6 +35,7 @@ class Component {
   virtual void retire_any(void* part) const = 0;
   virtual void drain_any(void* part) const = 0;
   [[nodiscard]] virtual Readings readings_of_any(void* part) const = 0;
+  [[nodiscard]] virtual core::Task<runtime::Readiness> readiness_of_any(void* part, Instant deadline) const = 0;
 };
 
 // The base of a component `C` whose parts are of type `P`. Each part belongs to one core.
@@ -50,6 +53,10 @@ class ComponentOf : public Component {
   // Called at shutdown: ends answers that have no end of their own.
   virtual void drain(P& /*part*/) const {}
   [[nodiscard]] virtual Readings readings_of(P& /*part*/) const { return {}; }
+  // Whether a core with this part can answer requests.
+  [[nodiscard]] virtual core::Task<runtime::Readiness> readiness_of(P& /*part*/, Instant /*deadline*/) const {
+    co_return runtime::Readiness{};
+  }
   // Whether a replaced part is kept a little longer after its last use, for requests that it cancels.
   [[nodiscard]] bool lingers() const override { return false; }
 
@@ -63,6 +70,9 @@ class ComponentOf : public Component {
   void retire_any(void* part) const final { retire(*static_cast<P*>(part)); }
   void drain_any(void* part) const final { drain(*static_cast<P*>(part)); }
   Readings readings_of_any(void* part) const final { return readings_of(*static_cast<P*>(part)); }
+  core::Task<runtime::Readiness> readiness_of_any(void* part, Instant deadline) const final {
+    return readiness_of(*static_cast<P*>(part), deadline);
+  }
 };
 
 // Adds a label to all readings.
@@ -96,6 +106,9 @@ class Parts {
 
     [[nodiscard]] Readings readings() const { return component->readings_of_any(object.get()); }
     void retire() const { component->retire_any(object.get()); }
+    [[nodiscard]] core::Task<runtime::Readiness> readiness(Instant deadline) const {
+      return component->readiness_of_any(object.get(), deadline);
+    }
   };
 
   // Makes the parts of the components in their order, or takes them from `previous`, which may be null. Throws if one

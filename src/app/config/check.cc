@@ -10,7 +10,6 @@
 
 #include "app/config/check_database.h"
 #include "app/config/check_server.h"
-#include "app/config/check_upstreams.h"
 #include "app/config/checks.h"
 #include "app/config/listen.h"
 #include "app/routes/endpoint/check_endpoint.h"
@@ -86,16 +85,6 @@ void check_policies(const Checks& checks) {
   }
 }
 
-void check_stores(Checks& checks) {
-  for (auto& [name, store] : checks.options.stores) {
-    if (!store.database.value.empty() && store.used.value.empty()) {
-      checks.complain(store.database.position, "\"database\" is for \"used\", which is not there");
-    } else if (!store.used.value.empty()) {
-      checks.choose_database(store.database, store.used.position, "the statement of \"used\"");
-    }
-  }
-}
-
 }  // namespace
 
 void check(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors) {
@@ -105,8 +94,7 @@ void check(Options& options, const Source& source, const Environment& environmen
   for (auto& database : options.databases) check_database(database.value, environment, checks.complain);
   check_policies(checks);
   check_errors(options.errors, checks.complain);
-  check_stores(checks);
-  check_upstreams(checks);
+  for_each_kind<ComponentKinds>([&]<class Kind> { Kind::check(checks); });
   for_each_route_kind([&]<class Kind> { Kind::check(checks); });
   const std::vector<Shape> shapes = shapes_of(options);
   check_shapes(shapes, checks.complain);

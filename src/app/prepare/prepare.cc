@@ -10,15 +10,14 @@
 #include "app/commands/exit_code.h"
 #include "app/components/key_source/prepare.h"
 #include "app/components/policy/prepare.h"
-#include "app/components/upstream/prepare.h"
 #include "app/config/difference.h"
 #include "app/config/near_name.h"
 #include "app/config/tls_context.h"
 #include "app/prepare/loop.h"
 #include "app/prepare/opened_database.h"
 #include "app/prepare/recorded_database.h"
-#include "app/routes/shapes.h"
 #include "app/routes/preparation.h"
+#include "app/routes/shapes.h"
 #include "base/log.h"
 #include "core/reactor.h"
 #include "core/sleep.h"
@@ -109,10 +108,6 @@ bool is_silent(const sql::Error& error) {
   return error.failure != sql::Failure::statement && (error.sqlstate.empty() || error.sqlstate.starts_with("57P"));
 }
 
-bool is_away(const sql::Error& error) {
-  return error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost;
-}
-
 std::expected<void, Away> prepare_request_log(Preparation& preparation) {
   if (!preparation.options().request_log) return {};
   const RequestLogOptions& options = *preparation.options().request_log;
@@ -148,31 +143,6 @@ std::expected<void, Away> prepare_request_log(Preparation& preparation) {
       before->databases[before->options.index_of_database(options.database.value)] == preparation.plan.databases[index];
   preparation.plan.request_log =
       is_same ? before->request_log : std::make_shared<const RequestLogPlan>(std::move(plan));
-  return {};
-}
-
-// Checks that the query `used` of each store returns hashes of files.
-std::expected<void, Away> check_stores(Preparation& preparation) {
-  for (const auto& store : preparation.options().stores) {
-    const Located<std::string>& used = store.value.used;
-    if (used.value.empty()) continue;
-    const std::size_t index = preparation.options().index_of_database(store.value.database.value);
-    sql::Database* const database = preparation.databases[index].database.get();
-    if (database == nullptr) continue;
-    auto prepared = preparation.loop.run(database->prepare(used.value, {}));
-    if (prepared) {
-      const auto reads = preparation.loop.run(
-          sql::check_reading(*database, preparation.options().databases[index].value, used.value, {}));
-      if (!reads) prepared = std::unexpected(reads.error());
-    }
-    if (prepared && prepared->columns.size() == 1 && prepared->parameters.empty()) continue;
-    if (!prepared && is_away(prepared.error())) return std::unexpected(Away{index, prepared.error()});
-    preparation.errors.push_back(
-        {.position = used.position,
-         .message = "store \"" + store.name.value + "\": " +
-                    (prepared ? "\"used\" returns one column, the hashes, and has no parameters"
-                              : describe(prepared.error()))});
-  }
   return {};
 }
 
@@ -350,10 +320,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
   }
 
-  for (const auto& store : options.stores) {
-    (void)plan->add(std::make_shared<StoreComponent>(store, !options.files.empty()), previous);
-  }
   std::expected<void, Away> prepared;
+  for_each_kind<ComponentKinds>([&]<class Kind> {
+    if (prepared) prepared = Kind::prepare(preparation);
+  });
   for_each_route_kind([&]<class Kind> {
     if (prepared) prepared = Kind::prepare(preparation);
   });
@@ -363,7 +333,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     return std::unexpected(Refusal{"sluice: 65,535 paths have been served since the start: restart to serve others\n",
                                    exit_configuration});
   }
-  if (auto checked = check_stores(preparation); !checked) return unreachable(checked.error());
   if (auto done = prepare_request_log(preparation); !done) return unreachable(done.error());
   if (!errors.list.empty()) {
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);

@@ -23,6 +23,11 @@ struct Away {
   sql::Error error;
 };
 
+// Whether the database cannot be reached now.
+[[nodiscard]] inline bool is_away(const sql::Error& error) {
+  return error.failure == sql::Failure::unavailable || error.failure == sql::Failure::lost;
+}
+
 // The input when a kind prepares its routes: the options of the whole file and its databases, opened. Errors are
 // collected with their places in the file.
 struct Preparation {

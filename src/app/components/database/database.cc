@@ -26,4 +26,9 @@ Readings DatabaseComponent::readings_of(sql::Database& database) const {
   return all;
 }
 
+core::Task<runtime::Readiness> DatabaseComponent::readiness_of(sql::Database& database, Instant deadline) const {
+  if (co_await database.ping(deadline)) co_return runtime::Readiness{};
+  co_return runtime::Readiness{false, "The database \"" + options.name.value + "\" does not answer."};
+}
+
 }  // namespace sluice::app

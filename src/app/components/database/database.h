@@ -39,6 +39,7 @@ class DatabaseComponent final : public ComponentOf<DatabaseComponent, sql::Datab
   void retire(sql::Database& database) const override { database.retire(); }
   [[nodiscard]] bool lingers() const override { return true; }
   Readings readings_of(sql::Database& database) const override;
+  core::Task<runtime::Readiness> readiness_of(sql::Database& database, Instant deadline) const override;
 };
 
 }  // namespace sluice::app

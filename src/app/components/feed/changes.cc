@@ -4,11 +4,22 @@
 #include <stdexcept>
 #include <utility>
 
+#include "api/changes/event.h"
 #include "app/worker.h"
 #include "base/contains.h"
 #include "runtime/metrics.h"
 
 namespace sluice::app {
+namespace {
+
+// An event on its way to the feeds of all cores.
+struct Delivery {
+  const Plan::Feed* feed = nullptr;
+  std::shared_ptr<const api::changes::Event> event;
+};
+using Deliveries = std::vector<Delivery>;
+
+}  // namespace
 
 // The listener for one database.
 class Changes::Source final : public sql::ChangeSink {
@@ -104,15 +115,24 @@ class Changes::Source final : public sql::ChangeSink {
                    label("http_route", feed.plan->options.path));
   }
 
+  static void deliver_to(const Worker& worker, const Deliveries& deliveries) {
+    // A reload may have removed the feed.
+    for (const Delivery& delivery : deliveries) {
+      if (const auto feed = worker.find(delivery.feed)) feed->add(delivery.event);
+    }
+    for (const Delivery& delivery : deliveries) {
+      if (const auto feed = worker.find(delivery.feed)) feed->wake_all();
+    }
+  }
   // No deadline: the listener reads no more changes until this is done, and a core that missed some would leave a gap
   // that its clients do not see.
   core::Task<void> deliver(std::shared_ptr<const Deliveries> deliveries) {
     for (unsigned i = 0; i < workers_.size(); ++i) {
       if (i == core_.index()) {
-        workers_[i]->deliver(*deliveries);
+        deliver_to(*workers_[i], *deliveries);
         continue;
       }
-      auto take = [worker = workers_[i], deliveries] { worker->deliver(*deliveries); };
+      auto take = [worker = workers_[i], deliveries] { deliver_to(*worker, *deliveries); };
       (void)co_await core_.mesh().post(i, never, std::move(take));  // fails only if that core is ending: no clients
     }
   }

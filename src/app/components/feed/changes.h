@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "api/changes/event.h"
 #include "app/plan.h"
 #include "base/reading.h"
 #include "core/core.h"
@@ -16,13 +15,6 @@
 namespace sluice::app {
 
 class Worker;
-
-// An event on its way to the feeds of all cores.
-struct Delivery {
-  const Plan::Feed* feed = nullptr;
-  std::shared_ptr<const api::changes::Event> event;
-};
-using Deliveries = std::vector<Delivery>;
 
 // Runs on one core and listens to each database that has endpoints which publish changes. It numbers the events and
 // passes them to the feeds of all cores, in order. A slow core delays the listener; meanwhile the database keeps the

@@ -19,6 +19,7 @@ class KeySourceComponent final : public ComponentOf<KeySourceComponent, gateway:
  private:
   std::shared_ptr<gateway::jwt::KeySource> make(const core::Here& here, const Parts& parts) const override;
   Readings readings_of(gateway::jwt::KeySource& source) const override;
+  core::Task<runtime::Readiness> readiness_of(gateway::jwt::KeySource& source, Instant deadline) const override;
 };
 
 }  // namespace sluice::app

@@ -196,7 +196,7 @@ void Residents::follow(const Plan& plan) {
     const auto& refresh = resident->options.refresh;
     auto kept = std::make_unique<Kept>();
     kept->resident = resident;
-    kept->database = workers_[core_.index()]->database_of(resident->database.get());
+    kept->database = workers_[core_.index()]->find(resident->database.get());
     kept->refresher = std::make_unique<Refresher>(
         Refresher::Surroundings{.reactor = core_.reactor(),
                                 .mailbox = core_.mailbox(),
@@ -207,12 +207,18 @@ void Residents::follow(const Plan& plan) {
         Refresher::Cores{
             .publish =
                 [this, handle](const TableVersion& version) {
-                  return tell(core_, workers_, [handle, version](Worker& worker) { worker.publish(handle, version); });
+                  return tell(core_, workers_, [handle, version](Worker& worker) {
+                    // A reload may have removed the table.
+                    if (const auto part = worker.find(handle)) part->publish(version);
+                  });
                 },
             .cut =
                 [this, handle](const Table* table) {
-                  return tell(core_, workers_,
-                              [handle, table](Worker& worker) { worker.cut_answers_of(handle, table); });
+                  return tell(core_, workers_, [handle, table](Worker& worker) {
+                    if (const auto part = worker.find(handle)) {
+                      part->each_owner_of(table, [&](const void* owner) { worker.cut_answers_of(owner); });
+                    }
+                  });
                 },
         });
     kept_.push_back(std::move(kept));

@@ -1,14 +1,32 @@
-#include "app/components/upstream/prepare.h"
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/components/upstream/tables.h"
 #include "app/config/difference.h"
+#include "app/routes/preparation.h"
+#include "gateway/proxy/upstream.h"
 
 namespace sluice::app {
+namespace {
 
+// Probes without a host have the one that requests have, if a route determines it.
+gateway::UpstreamOptions with_probed_host(gateway::UpstreamOptions upstream, const Options& options) {
+  if (!upstream.health || !upstream.health->host.value.empty()) return upstream;
+  for (const gateway::RouteOptions& route : options.routes) {
+    const std::string& host = route.host.value;
+    if (host.empty() || host.starts_with("*.") || !route.preserve_host.value) continue;
+    if (!route.passes_to(upstream.name.value)) continue;
+    upstream.health->host.value = host;
+    break;
+  }
+  return upstream;
+}
+
+// Adds an upstream to the plan. One with the same options and the same `tls` files as one of `before`, which may be
+// null, keeps its connection pools and state. If only its servers or their balancing differ, the servers that stay keep
+// theirs.
 std::expected<void, gateway::TlsProblem> add_upstream(Plan& plan, const gateway::UpstreamOptions& upstream,
                                                       const Plan* before) {
   std::shared_ptr<const net::tls::ClientContext> context;
@@ -41,6 +59,17 @@ std::expected<void, gateway::TlsProblem> add_upstream(Plan& plan, const gateway:
   auto shared = std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context));
   if (drains != nullptr) shared->drains = std::move(drains);
   plan.components.push_back(std::make_shared<UpstreamComponent>(std::move(shared)));
+  return {};
+}
+
+}  // namespace
+
+std::expected<void, Away> UpstreamTables::prepare(Preparation& preparation) {
+  for (const auto& upstream : preparation.options().upstreams) {
+    const auto added =
+        add_upstream(preparation.plan, with_probed_host(upstream, preparation.options()), preparation.previous);
+    if (!added) preparation.errors.push_back({.position = added.error().position, .message = added.error().text});
+  }
   return {};
 }
 

@@ -20,6 +20,7 @@ class UpstreamComponent final : public ComponentOf<UpstreamComponent, gateway::U
   bool adopts(const UpstreamComponent& before) const override;
   void serve(gateway::Upstream& upstream) const override { upstream.serve(shared); }
   Readings readings_of(gateway::Upstream& upstream) const override { return upstream.readings(); }
+  core::Task<runtime::Readiness> readiness_of(gateway::Upstream& upstream, Instant deadline) const override;
 };
 
 }  // namespace sluice::app

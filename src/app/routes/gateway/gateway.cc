@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "app/components/upstream/prepare.h"
 #include "app/config/checks.h"
 #include "app/explain/answer.h"
 #include "app/routes/gateway/check_route.h"
@@ -102,27 +101,10 @@ class GatewayRoute final : public Route {
   const std::unique_ptr<const gateway::PathChange> change_;  // null: the path is unchanged
 };
 
-// Probes without a host have the one that requests have, if a route determines it.
-gateway::UpstreamOptions with_probed_host(gateway::UpstreamOptions upstream, const Options& options) {
-  if (!upstream.health || !upstream.health->host.value.empty()) return upstream;
-  for (const gateway::RouteOptions& route : options.routes) {
-    const std::string& host = route.host.value;
-    if (host.empty() || host.starts_with("*.") || !route.preserve_host.value) continue;
-    if (!route.passes_to(upstream.name.value)) continue;
-    upstream.health->host.value = host;
-    break;
-  }
-  return upstream;
-}
-
 }  // namespace
 
 std::expected<void, Away> GatewayTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
-  for (const auto& upstream : preparation.options().upstreams) {
-    const auto added = add_upstream(plan, with_probed_host(upstream, preparation.options()), preparation.previous);
-    if (!added) preparation.errors.push_back({.position = added.error().position, .message = added.error().text});
-  }
   for (const gateway::RouteOptions& options : preparation.options().routes) {
     (void)preparation.security(options.use);
     std::vector<std::shared_ptr<const UpstreamComponent>> upstreams;

@@ -1,16 +1,18 @@
-#include "app/config/check_upstreams.h"
-
 #include <map>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "app/components/upstream/tables.h"
+#include "app/config/checks.h"
 #include "app/config/text.h"
 #include "gateway/proxy/upstream.h"
 
-namespace sluice::app::config {
+namespace sluice::app {
 namespace {
+
+using config::Checks;
 
 void check_balance(const Checks& checks, const gateway::UpstreamOptions& upstream) {
   const bool is_hash = upstream.balance.value == gateway::Balance::hash;
@@ -82,11 +84,11 @@ void check_health(const Checks& checks, const gateway::UpstreamOptions& upstream
 
 }  // namespace
 
-void check_upstreams(const Checks& checks) {
+void UpstreamTables::check(Checks& checks) {
   std::map<std::string_view, Position> names;
   for (const auto& upstream : checks.options.upstreams) {
     if (auto [other, is_new] = names.emplace(upstream.name.value, upstream.name.position); !is_new) {
-      checks.complain(upstream.name.position, "another upstream has the same name", again(other->second));
+      checks.complain(upstream.name.position, "another upstream has the same name", config::again(other->second));
     }
     std::map<std::string, Position> servers;
     for (const auto& [url, weight, backup] : upstream.servers) {
@@ -94,7 +96,7 @@ void check_upstreams(const Checks& checks) {
       if (!origin) continue;
       const std::string server = gateway::SharedUpstream::name_of(*origin);
       if (auto [other, is_new] = servers.emplace(server, url.position); !is_new) {
-        checks.complain(url.position, "this server comes twice", again(other->second));
+        checks.complain(url.position, "this server comes twice", config::again(other->second));
       }
     }
     if (upstream.tls) check_upstream_tls(checks, upstream, *upstream.tls);
@@ -115,9 +117,9 @@ void check_upstreams(const Checks& checks) {
     }
     if (upstream.eject.time.value > upstream.eject.longest) {
       checks.complain(upstream.eject.time.position, "an ejection would last longer than \"longest\" allows",
-                      fmt::format("\"longest\" is {}", format_duration(upstream.eject.longest)));
+                      fmt::format("\"longest\" is {}", config::format_duration(upstream.eject.longest)));
     }
   }
 }
 
-}  // namespace sluice::app::config
+}  // namespace sluice::app

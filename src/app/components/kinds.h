@@ -1,0 +1,33 @@
+#pragma once
+
+#include <tuple>
+
+#include "app/components/store/tables.h"
+#include "app/components/upstream/tables.h"
+#include "app/config/tables.h"
+
+// A kind of component, as the rest of the program knows it, is a struct that Options (app/options.h) derives from:
+//
+//   struct TickTables {                                // [tick.NAME]
+//     std::vector<Named<TickOptions>> ticks;           // what the file says
+//
+//     template <class Visitor>
+//     static void declare(Visitor& v) {
+//       v.field("tick", &TickTables::ticks, "Something that ticks.");
+//     }
+//     // Reports wrong combinations of keys. May set defaults that depend on other tables.
+//     static void check(config::Checks& checks);
+//     // Adds its components with plan.add(), after the databases and before the routes. Reports errors that only a
+//     // database or a file can reveal.
+//     static std::expected<void, Away> prepare(Preparation& preparation);
+//   };
+//
+// To add one, add its struct to the list. Databases, policies, compression and the request log are not in it yet.
+namespace sluice::app {
+
+// In the order of the reference, in which they are also checked and prepared.
+using ComponentKinds = std::tuple<StoreTables, UpstreamTables>;
+
+using ComponentTables = TablesOf<ComponentKinds>;
+
+}  // namespace sluice::app

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <expected>
+#include <vector>
+
+#include "app/routes/kind.h"
+#include "base/declare.h"
+#include "gateway/proxy/options.h"
+
+namespace sluice::app {
+
+// The tables of [[upstream]].
+struct UpstreamTables {
+  std::vector<gateway::UpstreamOptions> upstreams;
+
+  template <class Visitor>
+  static void declare(Visitor& v) {
+    v.field("upstream", &UpstreamTables::upstreams, "A group of servers that requests are passed on to.");
+  }
+  static void check(config::Checks& checks);
+  static std::expected<void, Away> prepare(Preparation& preparation);
+};
+
+}  // namespace sluice::app
