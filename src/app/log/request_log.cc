@@ -27,6 +27,121 @@ constexpr std::array<std::pair<std::string_view, Item>, 20> names{
      {"broken", Item::broken},   {"upstream", Item::upstream},  {"server", Item::server},
      {"tries", Item::tries},     {"server_us", Item::server_us}}};
 
+// The JSON object of a row.
+class Row {
+ public:
+  // Adds the name; the value follows.
+  std::string& add(Item item) {
+    return text_ += (text_.size() == 1 ? "\"" : ",\"") + std::string(RequestLogPlan::name_of(item)) + "\":";
+  }
+  void text(Item item, std::string_view value) {
+    std::string without_nul;  // a text in PostgreSQL cannot contain NUL
+    if (value.contains('\0')) {
+      std::ranges::replace_copy(value, std::back_inserter(without_nul), '\0', '?');
+      value = without_nul;
+    }
+    append_log_string(add(item), value);
+  }
+  void number(Item item, auto value) { add(item) += std::to_string(value); }
+  void microseconds(Item item, Duration time) {
+    number(item, std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+  }
+  [[nodiscard]] std::string take() { return std::move(text_ += '}'); }
+
+ private:
+  std::string text_ = "{";
+};
+
+// Adds an item that is known without a request. Returns false if it is not one of these.
+bool add_of_answer(Row& row, Item item, const http::Completion& completion, std::int64_t now) {
+  switch (item) {
+    case Item::time: {
+      std::string& text = row.add(item) += '"';
+      append_log_time(text, now);
+      text += '"';
+      return true;
+    }
+    case Item::client:
+      row.text(item, completion.peer);
+      return true;
+    case Item::status:
+      row.number(item, completion.status);
+      return true;
+    case Item::bytes:
+      row.number(item, completion.body_bytes);
+      return true;
+    case Item::duration_us:
+      row.microseconds(item, completion.duration);
+      return true;
+    case Item::broken:
+      row.add(item) += completion.broken ? "true" : "false";
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Adds an item about the server that a request was passed on to; null: to none. Returns false if it is not one of
+// these.
+bool add_of_server(Row& row, Item item, const gateway::PassedOn* passed_on) {
+  switch (item) {
+    case Item::upstream:
+      if (passed_on != nullptr) row.text(item, passed_on->server().upstream);
+      return true;
+    case Item::server:
+      if (passed_on != nullptr) row.text(item, passed_on->server().address);
+      return true;
+    case Item::tries:
+      if (passed_on != nullptr) row.number(item, passed_on->tries);
+      return true;
+    case Item::server_us:
+      if (passed_on != nullptr) row.microseconds(item, passed_on->to_head);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void add_of_request(Row& row, Item item, const http::Exchange& exchange, const Redaction& redaction,
+                    std::span<const std::string> routes) {
+  const http::Request& request = exchange.request;
+  std::string shown;
+  switch (item) {
+    case Item::method:
+      return row.text(item, request.method_text);
+    case Item::target:
+      redaction.append_address(shown, request.target);
+      return row.text(item, shown);
+    case Item::path:
+      redaction.append_address(shown, request.path);
+      return row.text(item, shown);
+    case Item::query:
+      if (request.query.empty()) return;
+      redaction.append_query(shown, request.query);
+      return row.text(item, shown);
+    case Item::route:
+      if (request.route != 0 && request.route < routes.size()) row.text(item, routes[request.route]);
+      return;
+    case Item::host:
+      return row.text(item, request.authority);
+    case Item::user_agent:
+      if (!request.has_field("user-agent")) return;
+      redaction.append_address(shown, request.field("user-agent"));
+      return row.text(item, shown);
+    case Item::headers:
+      // As a string, because the column may have any type that accepts JSON.
+      return redaction.append_fields(row.add(item), request.fields);
+    case Item::subject:
+      if (const auto subject = http::subject_of(exchange); !subject.empty()) row.text(item, subject);
+      return;
+    case Item::request_id:
+      if (const auto id = http::request_id_of(exchange); !id.empty()) row.text(item, id);
+      return;
+    default:
+      return;
+  }
+}
+
 }  // namespace
 
 std::string_view RequestLogPlan::name_of(Item item) {
@@ -73,114 +188,14 @@ RequestLog::~RequestLog() {
 }
 
 std::string RequestLog::row_of(const http::Completion& completion) const {
-  std::string row = "{";
-  const http::Request* const request = completion.exchange != nullptr ? &completion.exchange->request : nullptr;
+  Row row;
   for (const Item item : plan_.items) {
-    const auto name = [&] {
-      row += (row.size() == 1 ? "\"" : ",\"") + std::string(RequestLogPlan::name_of(item)) + "\":";
-    };
-    const auto text = [&](std::string_view value) {
-      name();
-      std::string without_nul;  // a text in PostgreSQL cannot contain NUL
-      if (value.contains('\0')) {
-        std::ranges::replace_copy(value, std::back_inserter(without_nul), '\0', '?');
-        value = without_nul;
-      }
-      append_log_string(row, value);
-    };
-    switch (item) {
-      case Item::time:
-        name();
-        row += '"';
-        append_log_time(row, reactor_.wall_clock_ns());
-        row += '"';
-        continue;
-      case Item::client:
-        text(completion.peer);
-        continue;
-      case Item::status:
-        name();
-        row += std::to_string(completion.status);
-        continue;
-      case Item::bytes:
-        name();
-        row += std::to_string(completion.body_bytes);
-        continue;
-      case Item::duration_us:
-        name();
-        row += std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(completion.duration).count());
-        continue;
-      case Item::broken:
-        name();
-        row += completion.broken ? "true" : "false";
-        continue;
-      default:
-        break;
-    }
-    if (request == nullptr) continue;  // the received bytes were not a valid request
-    const auto* const passed_on = completion.exchange->attributes.find<gateway::PassedOn>();
-    std::string shown;
-    switch (item) {
-      case Item::method:
-        text(request->method_text);
-        break;
-      case Item::target:
-        redaction_.append_address(shown, request->target);
-        text(shown);
-        break;
-      case Item::path:
-        redaction_.append_address(shown, request->path);
-        text(shown);
-        break;
-      case Item::query:
-        if (request->query.empty()) break;
-        redaction_.append_query(shown, request->query);
-        text(shown);
-        break;
-      case Item::route:
-        if (request->route != 0 && request->route < routes_.size()) text(routes_[request->route]);
-        break;
-      case Item::host:
-        text(request->authority);
-        break;
-      case Item::user_agent:
-        if (!request->has_field("user-agent")) break;
-        redaction_.append_address(shown, request->field("user-agent"));
-        text(shown);
-        break;
-      case Item::headers: {
-        // As a string, because the column may have any type that accepts JSON.
-        name();
-        redaction_.append_fields(row, request->fields);
-        break;
-      }
-      case Item::subject:
-        if (const auto subject = http::subject_of(*completion.exchange); !subject.empty()) text(subject);
-        break;
-      case Item::upstream:
-        if (passed_on != nullptr) text(passed_on->server().upstream);
-        break;
-      case Item::server:
-        if (passed_on != nullptr) text(passed_on->server().address);
-        break;
-      case Item::tries:
-        if (passed_on == nullptr) break;
-        name();
-        row += std::to_string(passed_on->tries);
-        break;
-      case Item::server_us:
-        if (passed_on == nullptr) break;
-        name();
-        row += std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(passed_on->to_head).count());
-        break;
-      case Item::request_id:
-        if (const auto id = http::request_id_of(*completion.exchange); !id.empty()) text(id);
-        break;
-      default:
-        break;
-    }
+    if (add_of_answer(row, item, completion, reactor_.wall_clock_ns())) continue;
+    if (completion.exchange == nullptr) continue;  // the received bytes were not a valid request
+    if (add_of_server(row, item, completion.exchange->attributes.find<gateway::PassedOn>())) continue;
+    add_of_request(row, item, *completion.exchange, redaction_, routes_);
   }
-  return row += '}';
+  return row.take();
 }
 
 void RequestLog::add(const http::Completion& completion) {
