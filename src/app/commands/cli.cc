@@ -50,22 +50,13 @@ std::string check_claim(const std::string& text) {
   return equals != 0 && equals != text.npos ? "" : "\"" + text + "\" must be NAME=VALUE: role=admin, level=3";
 }
 
-}  // namespace
+void add_file(CLI::App& app, Command& command) {
+  app.add_option("FILE", command.file, "The configuration file")
+      ->capture_default_str()
+      ->option_text("[FILE]  (default: sluice.toml)");
+}
 
-Command parse_command_line(int argc, const char* const* argv) {
-  Command command;
-  CLI::App app("Puts a database, files and services behind one fast HTTP endpoint.", "sluice");
-  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
-  app.get_option("--version")->description("Print the version and exit");
-  app.set_help_flag("-h,--help", "Print this help and exit");
-  app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
-  app.footer(
-      "Exit codes: 0 success; 1 the command could not run, or a test failed; 2 the command line is wrong; 3 the "
-      "configuration is wrong.");
-
-  CLI::App* serve = app.add_subcommand("serve", "Run the server that the configuration describes, until SIGTERM");
-  CLI::App* check = app.add_subcommand("check", "Report the errors in the configuration, and exit");
+void add_explain(CLI::App& app, Command& command) {
   CLI::App* explain =
       app.add_subcommand("explain", "Print how the configuration answers a request, without sending it");
   explain->add_option("METHOD", command.explain.method, "The method, such as GET")->required()->check(check_method);
@@ -91,6 +82,9 @@ Command parse_command_line(int argc, const char* const* argv) {
       "Exit codes: 0 a route answers the request; 1 it would be refused, or no route matches it; 2 the command line is "
       "wrong; 3 the configuration is wrong.");
   explain->callback([&] { command.action = Command::Action::explain; });
+}
+
+void add_reload(CLI::App& app, Command& command) {
   CLI::App* reload = app.add_subcommand("reload", "Make a running server read its configuration again");
   reload
       ->add_option(
@@ -101,6 +95,10 @@ Command parse_command_line(int argc, const char* const* argv) {
       "Exit codes: 0 the server uses the new configuration; 1 the server cannot be reached, or refuses; 2 the "
       "command line is wrong; 3 the configuration is wrong, and nothing has changed.");
   reload->callback([&] { command.action = Command::Action::reload; });
+  add_file(*reload, command);
+}
+
+void add_proxy(CLI::App& app, Command& command) {
   CLI::App* proxy = app.add_subcommand("proxy", "Pass all requests on to servers, without a configuration file");
   proxy->add_option("SERVER", command.proxy.servers, "Servers: localhost:3000, https://HOST, unix:PATH")->required();
   proxy->add_option("--listen", command.proxy.listen, "Where clients connect")
@@ -108,11 +106,16 @@ Command parse_command_line(int argc, const char* const* argv) {
       ->option_text("ADDRESS  (default: 127.0.0.1:8080)");
   proxy->add_flag("--print", command.proxy.print, "Print an equivalent configuration file, and exit");
   proxy->callback([&] { command.action = Command::Action::proxy; });
-  CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
+}
+
+void add_hash_password(CLI::App& app, Command& command) {
   CLI::App* hash_password =
       app.add_subcommand("hash-password", "Print the hash of a password, for the users of a policy of type \"basic\"");
   hash_password->footer("The password is the first line of standard input. On a terminal, the command prompts for it.");
   hash_password->callback([&] { command.action = Command::Action::hash_password; });
+}
+
+void add_keys(CLI::App& app, Command& command) {
   CLI::App* keys = app.add_subcommand("keys", "Make a key for tokens, and print the policy of type \"jwt\" for it");
   keys->add_option_function<std::string>(
           "--alg", [&](const std::string& name) { command.keys.algorithm = *gateway::jwt::parse_algorithm(name); },
@@ -129,6 +132,9 @@ Command parse_command_line(int argc, const char* const* argv) {
       "Writes ID.key.pem, ID.pub.pem and ID.jwks.json, or ID.secret for HS256, HS384 and HS512. Existing files are "
       "not overwritten.");
   keys->callback([&] { command.action = Command::Action::keys; });
+}
+
+void add_token(CLI::App& app, Command& command) {
   CLI::App* token = app.add_subcommand("token", "Sign a token for a policy of type \"jwt\", for development and tests");
   token->add_option("--key", command.token.key, "A PEM private key, or a file with a secret")
       ->option_text("FILE")
@@ -158,6 +164,9 @@ Command parse_command_line(int argc, const char* const* argv) {
       ->check(check_claim)
       ->allow_extra_args(false);
   token->callback([&] { command.action = Command::Action::token; });
+}
+
+void add_store(CLI::App& app, Command& command) {
   CLI::App* store = app.add_subcommand("store", "Maintain the files of [store.NAME]");
   store->require_subcommand(1);
   CLI::App* gc = store->add_subcommand("gc", "Remove unused files, as defined by `used` and `grace`");
@@ -168,11 +177,10 @@ Command parse_command_line(int argc, const char* const* argv) {
       ->option_text("URL")
       ->check([](const std::string& text) { return sql::DatabaseOptions::check_url(text); });
   gc->callback([&] { command.action = Command::Action::store_gc; });
-  for (CLI::App* with_file : {serve, check, gc, reload}) {
-    with_file->add_option("FILE", command.file, "The configuration file")
-        ->capture_default_str()
-        ->option_text("[FILE]  (default: sluice.toml)");
-  }
+  add_file(*gc, command);
+}
+
+void add_test(CLI::App& app, Command& command) {
   CLI::App* test = app.add_subcommand("test", "Run test files, each on a new database, and print TAP");
   test->add_option("FILE", command.suites.files, "Test files (.sluicetest)")->required();
   test->add_option(
@@ -190,6 +198,9 @@ Command parse_command_line(int argc, const char* const* argv) {
       "Exit codes: 0 all tests passed; 1 some tests failed; 2 the command line is wrong; 3 a file or the configuration "
       "is wrong.");
   test->callback([&] { command.action = Command::Action::test; });
+}
+
+void add_import(CLI::App& app, Command& command) {
   CLI::App* import_ =
       app.add_subcommand("import", "Write the rows of a file into a table, in batches; a repeated run resumes");
   import_->add_option("TABLE", command.import_options.table, "The table, or schema.table")->required();
@@ -222,9 +233,39 @@ Command parse_command_line(int argc, const char* const* argv) {
   import_->add_flag("--restart", command.import_options.restart,
                     "Start with the first row, even if an earlier run can be resumed");
   import_->callback([&] { command.action = Command::Action::import_; });
+}
+
+}  // namespace
+
+Command parse_command_line(int argc, const char* const* argv) {
+  Command command;
+  CLI::App app("Puts a database, files and services behind one fast HTTP endpoint.", "sluice");
+  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.get_option("--version")->description("Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer(
+      "Exit codes: 0 success; 1 the command could not run, or a test failed; 2 the command line is wrong; 3 the "
+      "configuration is wrong.");
+
+  CLI::App* serve = app.add_subcommand("serve", "Run the server that the configuration describes, until SIGTERM");
   serve->callback([&] { command.action = Command::Action::serve; });
+  add_file(*serve, command);
+  CLI::App* check = app.add_subcommand("check", "Report the errors in the configuration, and exit");
   check->callback([&] { command.action = Command::Action::check; });
+  add_file(*check, command);
+  add_explain(app, command);
+  add_reload(app, command);
+  add_proxy(app, command);
+  CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
   reference->callback([&] { command.action = Command::Action::reference; });
+  add_hash_password(app, command);
+  add_keys(app, command);
+  add_token(app, command);
+  add_store(app, command);
+  add_test(app, command);
+  add_import(app, command);
 
   std::string_view first = argc > 1 ? argv[1] : "";
   if (!first.empty() && first[0] != '-' && std::ranges::find(commands, first) == commands.end()) {

@@ -15,6 +15,8 @@
 //     static void declare(Visitor& v) {
 //       v.field("tick", &TickTables::ticks, "Something that ticks.");
 //     }
+//     // Only if the file names paths: makes them absolute, and reports what is wrong about them.
+//     static void resolve(Options& options, const config::Paths& paths);
 //     // Reports wrong combinations of keys. May set defaults that depend on other tables.
 //     static void check(config::Checks& checks);
 //     // Adds its components with plan.add(), after the databases and before the routes. Reports errors that only a

@@ -15,6 +15,8 @@
 //     static void declare(Visitor& v) {
 //       v.field("ping", &PingTables::pings, "A path that answers ...");
 //     }
+//     // Only if the file names paths: makes them absolute, and reports what is wrong about them.
+//     static void resolve(Options& options, const config::Paths& paths);
 //     // Reports wrong combinations of keys. May set defaults that depend on other tables.
 //     static void check(config::Checks& checks);
 //     // The paths that one of its routes serves, and for which requests. Called after all checks.
@@ -38,6 +40,7 @@ struct Nouns {
 
 namespace config {
 class Checks;
-}
+struct Paths;
+}  // namespace config
 
 }  // namespace sluice::app

@@ -1,10 +1,14 @@
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "app/components/store/store.h"
 #include "app/components/store/tables.h"
 #include "app/config/checks.h"
+#include "app/config/paths.h"
 #include "app/prepare/opened_database.h"
 #include "app/routes/preparation.h"
 #include "sql/reading.h"
@@ -34,6 +38,29 @@ std::expected<void, Away> check_used(Preparation& preparation, const Named<files
 }
 
 }  // namespace
+
+void StoreTables::resolve(Options& options, const config::Paths& paths) {
+  for (auto& store : options.stores) {
+    if (store.value.path.value.empty()) continue;
+    paths.resolve(store.value.path.value);
+    std::error_code error;
+    if (std::filesystem::exists(store.value.path.value, error) &&
+        !std::filesystem::is_directory(store.value.path.value, error)) {
+      paths.errors.push_back(
+          {store.value.path.position, "this is no folder", fmt::format("it would be {}", store.value.path.value)});
+    }
+  }
+  for (std::size_t i = 0; i < options.stores.size(); ++i) {
+    const auto& path = options.stores[i].value.path;
+    const std::string own = config::real_path(path.value);
+    for (std::size_t k = 0; k < i; ++k) {
+      const std::string other = config::real_path(options.stores[k].value.path.value);
+      if (!config::is_within(own, other) && !config::is_within(other, own)) continue;
+      paths.errors.push_back(
+          {path.position, fmt::format("[store.{}] lies in the same folder", options.stores[k].name.value)});
+    }
+  }
+}
 
 void StoreTables::check(config::Checks& checks) {
   for (auto& [name, store] : checks.options.stores) {

@@ -18,6 +18,7 @@ struct StoreTables {
     v.field("store", &StoreTables::stores,
             "A folder for files that clients upload. Each file is named by the hash of its content.");
   }
+  static void resolve(Options& options, const config::Paths& paths);
   static void check(config::Checks& checks);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };

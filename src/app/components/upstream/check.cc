@@ -6,6 +6,7 @@
 
 #include "app/components/upstream/tables.h"
 #include "app/config/checks.h"
+#include "app/config/paths.h"
 #include "app/config/text.h"
 #include "gateway/proxy/upstream.h"
 
@@ -83,6 +84,15 @@ void check_health(const Checks& checks, const gateway::UpstreamOptions& upstream
 }
 
 }  // namespace
+
+void UpstreamTables::resolve(Options& options, const config::Paths& paths) {
+  for (auto& upstream : options.upstreams) {
+    if (!upstream.tls) continue;
+    for (std::string* path : {&upstream.tls->ca.value, &upstream.tls->cert.value, &upstream.tls->key.value}) {
+      paths.resolve(*path);
+    }
+  }
+}
 
 void UpstreamTables::check(Checks& checks) {
   std::map<std::string_view, Position> names;

@@ -17,6 +17,7 @@ struct UpstreamTables {
   static void declare(Visitor& v) {
     v.field("upstream", &UpstreamTables::upstreams, "A group of servers that requests are passed on to.");
   }
+  static void resolve(Options& options, const config::Paths& paths);
   static void check(config::Checks& checks);
   static std::expected<void, Away> prepare(Preparation& preparation);
 };

@@ -7,13 +7,16 @@
 #include <fmt/format.h>
 
 #include "api/require.h"
+#include "api/schema/schema.h"
 #include "api/source.h"
 #include "app/config/checks.h"
+#include "app/config/paths.h"
 #include "app/routes/endpoint/check_endpoint.h"
 #include "app/routes/endpoint/choose_store.h"
 #include "app/routes/endpoint/tables.h"
 #include "app/routes/shape.h"
 #include "base/contains.h"
+#include "core/whole_file.h"
 #include "sql/parameters.h"
 
 namespace sluice::app {
@@ -272,7 +275,36 @@ class EndpointCheck {
   const http::Pattern pattern_;  // empty if the path is invalid
 };
 
+void read_schema(const api::EndpointOptions& endpoint, Located<JsonOrFile>& schema, const config::Paths& paths) {
+  auto& [json, file] = schema.value;
+  if (!file.empty()) {
+    const std::string path = paths.of(file);
+    auto text = core::read_whole_file(path, config::largest_file);
+    if (!text) {
+      paths.errors.push_back(
+          {schema.position, fmt::format("the schema {}", text.error()), fmt::format("it would be {}", path)});
+      return;
+    }
+    json = std::move(*text);
+  }
+  const auto parsed = api::schema::Schema::parse(json);
+  if (parsed) return;
+  for (const auto& [pointer, reason] : parsed.error()) {
+    paths.errors.push_back(
+        {schema.position, fmt::format("endpoint \"{}\": the schema{}{}{}{}: {}", endpoint.path.value,
+                                      file.empty() ? "" : " ", file, pointer.empty() ? "" : ", at ", pointer, reason)});
+  }
+}
+
 }  // namespace
+
+void EndpointTables::resolve(Options& options, const config::Paths& paths) {
+  for (auto& endpoint : options.endpoints) {
+    for (const auto& [method, writing] : endpoint.writing_methods()) {
+      if (writing->schema) read_schema(endpoint, *writing->schema, paths);
+    }
+  }
+}
 
 void EndpointTables::check(config::Checks& checks) {
   for (auto& endpoint : checks.options.endpoints) {

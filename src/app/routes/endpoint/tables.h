@@ -20,6 +20,7 @@ struct EndpointTables {
   static void declare(Visitor& v) {
     v.field("endpoint", &EndpointTables::endpoints, "A resource whose requests are answered by SQL statements.");
   }
+  static void resolve(Options& options, const config::Paths& paths);
   static void check(config::Checks& checks);
   static std::vector<Shape> shapes(const api::EndpointOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);

@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "app/config/checks.h"
 #include "app/config/difference.h"
+#include "app/config/paths.h"
 #include "app/explain/answer.h"
 #include "app/routes/files/tables.h"
 #include "app/routes/preparation.h"
@@ -62,7 +65,80 @@ class FilesRoute final : public Route {
   const std::shared_ptr<const FilesComponent> files_;
 };
 
+// The policies of a folder protect nothing if other [[files]] serve the same folder at another path without them. (At
+// the same path the more specific route wins, so "/" and "/private" may serve nested folders.)
+void check_ways_around(const Options& options, std::vector<config::Diagnostic>& errors) {
+  const std::vector<files::FilesOptions>& all = options.files;
+  std::vector<std::string> roots;
+  for (const auto& files : all) {
+    std::error_code error;
+    roots.push_back(std::filesystem::canonical(files.root.value, error).string());
+    if (error) return;  // already reported
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto obeys = [&](const files::FilesOptions& other) {
+      return std::ranges::all_of(all[i].use, [&](const auto& policy) {
+        const auto index = options.find_policy(policy.value);
+        if (index && !options.policies[*index].value.kind().is_guard) return true;
+        return std::ranges::find(other.use, policy.value, &Located<std::string>::value) != other.use.end();
+      });
+    };
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (obeys(all[k]) || !config::is_within(roots[i], roots[k])) continue;
+      const std::string below = roots[i].substr(roots[k].ends_with('/') ? roots[k].size() - 1 : roots[k].size());
+      const std::string path = (all[k].path.value == "/" ? "" : all[k].path.value) + below;
+      if (std::ranges::any_of(all, [&](const auto& one) {
+            return obeys(one) && one.host.value == all[k].host.value && config::is_within(path, one.path.value);
+          })) {
+        continue;
+      }
+      errors.push_back(
+          {all[i].root.position,
+           fmt::format("the files in line {} serve this folder too, at {}, without the policies that stand here",
+                       all[k].root.position.line, path.empty() ? "/" : path),
+           "move it out of theirs"});
+    }
+  }
+}
+
+// [[files]] must not serve the files that clients upload to a store: it would not apply the store's policies, and would
+// derive media types from file names.
+void check_stores(const Options& options, std::vector<config::Diagnostic>& errors) {
+  for (const auto& store : options.stores) {
+    const auto& path = store.value.path;
+    const std::string own = config::real_path(path.value);
+    for (const auto& files : options.files) {
+      if (!config::is_within(own, config::real_path(files.root.value))) continue;
+      errors.push_back({path.position, fmt::format("the files in line {} serve this folder", files.root.position.line),
+                        "move it out of theirs"});
+    }
+  }
+}
+
 }  // namespace
+
+void FilesTables::resolve(Options& options, const config::Paths& paths) {
+  for (auto& files : options.files) {
+    if (files.root.value.empty()) continue;
+    paths.resolve(files.root.value);
+    std::error_code error;
+    if (std::filesystem::is_directory(files.root.value, error)) {
+      if (!files.fallback || files.fallback->value.empty()) continue;
+      const std::string fallback = files.root.value + "/" + files.fallback->value;
+      if (!std::filesystem::is_regular_file(fallback, error)) {
+        paths.errors.push_back(
+            {files.fallback->position, "there is no such file", fmt::format("it would be {}", fallback)});
+      }
+      continue;
+    }
+    paths.errors.push_back(
+        {files.root.position,
+         fmt::format("the folder cannot be served: {}", error ? error.message() : "it is not a folder"),
+         fmt::format("it would be {}", files.root.value)});
+  }
+  check_ways_around(options, paths.errors);
+  check_stores(options, paths.errors);
+}
 
 std::expected<void, Away> FilesTables::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;

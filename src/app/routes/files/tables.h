@@ -20,6 +20,7 @@ struct FilesTables {
   static void declare(Visitor& v) {
     v.field("files", &FilesTables::files, "A folder of files that is served.");
   }
+  static void resolve(Options& options, const config::Paths& paths);
   static void check(config::Checks& checks);
   static std::vector<Shape> shapes(const files::FilesOptions& options);
   static std::expected<void, Away> prepare(Preparation& preparation);
