@@ -9,7 +9,7 @@ from conftest import database_with
 # Statements that read `slow` or write `slow_notes` exceed statement_timeout; preparing them does not. No call waits for a
 # connection.
 SCHEMA = {
-    "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 5000000) "
+    "sqlite": ["CREATE VIEW slow AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 2000000) "
                "SELECT count(*) AS n FROM c",
                "CREATE TABLE slow_notes (id integer PRIMARY KEY, text text)",
                "CREATE TRIGGER slowly AFTER INSERT ON slow_notes BEGIN SELECT n FROM slow; END"],
@@ -63,7 +63,7 @@ CALLS = [("GET", "/rows", None), ("GET", "/row", None), ("POST", "/notes", {"id"
 @pytest.fixture(params=["sqlite", "postgres"])
 def slow(request, sluice, tmp_path):
     url = database_with(request, tmp_path, SCHEMA[request.param])
-    statement_timeout = "250ms" if request.param == "sqlite" else "400ms"
+    statement_timeout = "100ms" if request.param == "sqlite" else "400ms"
     return lambda timeout, behind="": sluice(
         CONFIG.format(url=url, statement_timeout=statement_timeout, timeout=timeout) + behind)
 
