@@ -62,6 +62,7 @@ struct ServerOptions {
   Duration write_timeout = 30s;
   ByteSize slowest_client = 240_B;
   Located<std::uint32_t> connections = {16384};
+  Duration drain_delay{};
   Duration grace = 10s;
   AccessLogTarget access_log = AccessLogTarget::off;
   Located<std::string> server_header{"sluice"};
@@ -138,6 +139,10 @@ struct ServerOptions {
     v.field("connections", &ServerOptions::connections,
             "The most connections on each core. Further connections are answered 503 and closed.",
             {.min = 1, .max = 10'000'000});
+    v.field("drain_delay", &ServerOptions::drain_delay,
+            "How long the server still accepts connections and requests after SIGTERM. Meanwhile `/readyz` is answered "
+            "503, so that load balancers stop sending requests before `grace` begins.",
+            {.max = 1h});
     v.field("grace", &ServerOptions::grace, "How long requests in progress may continue after SIGTERM.",
             {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log,

@@ -114,7 +114,8 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   });
   // The cores run: from here on nothing allocates memory or throws.
   reloader.end();
-  process.end(end, reloader.served()->options.server.grace);
+  const std::shared_ptr<const Plan> last = reloader.served();
+  process.end(end, {.delay = last->options.server.drain_delay, .grace = last->options.server.grace});
   if (reloader.is_running()) {  // it waits for a database; do not wait for it
     process.files().end();
     process.logs().finish();

@@ -67,8 +67,8 @@ class Admin::Live final : public http::Handler {
   core::Async<http::Response> handle(http::Exchange&) override { return text_response("text/plain", "live\n"); }
 };
 
-// Ready: not draining, every core has its keys, every database answers on every core, and every required upstream has a
-// server. Each core has its own connections, which may recover at different times.
+// Ready: not about to end, every core has its keys, every database answers on every core, and every required upstream
+// has a server. Each core has its own connections, which may recover at different times.
 class Admin::Ready final : public http::Handler {
  public:
   Ready(core::Core& core, std::span<PerCore* const> per_core) : core_(core), per_core_(per_core) {}
@@ -77,7 +77,7 @@ class Admin::Ready final : public http::Handler {
 
  private:
   core::Task<http::Response> find_out() {
-    if (per_core_[core_.index()]->draining()) co_return not_ready("The server is shutting down.");
+    if (per_core_[core_.index()]->leaving()) co_return not_ready("The server is draining.");
     const Instant deadline = core_.reactor().now() + readiness_wait;
     std::string note;  // nearly the same on all cores
     for (unsigned i = 0; i < per_core_.size(); ++i) {

@@ -12,7 +12,8 @@ namespace sluice::runtime {
 
 // The end of the process, which all cores share.
 struct End {
-  std::atomic<Duration> grace{};       // set before the end begins
+  std::atomic<Duration> delay{};  // before the drain; this and `grace` are set before the end begins
+  std::atomic<Duration> grace{};
   std::atomic<unsigned> cores_left{};  // that have not ended
 };
 
@@ -32,9 +33,13 @@ class Life {
   core::Task<void> end_when_told() {
     core::Reactor& reactor = core_.reactor();
     (void)co_await told_.wait(never);
-    const Duration grace = end_.grace.load();
+    user_.stage_ = PerCore::Stage::leaving;
+    if (const Duration delay = end_.delay; delay != Duration::zero()) {
+      co_await core::Sleep(reactor, reactor.now() + delay);
+    }
+    const Duration grace = end_.grace;
     const Instant by = reactor.now() + grace;
-    user_.draining_ = true;
+    user_.stage_ = PerCore::Stage::draining;
     user_.drain(grace);
     while (!user_.drained() && reactor.now() < by) co_await core::Sleep(reactor, reactor.now() + look_every);
     co_await user_.finish(by);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,17 +32,19 @@ class PerCore {
   [[nodiscard]] virtual const std::vector<std::string>& route_names() const = 0;
   virtual core::Task<Readiness> find_readiness(Instant deadline) = 0;
 
-  // The stages of the end, in this order. drain() stops accepting and tells clients that the server ends; they have
-  // `grace`. drained() says whether all have left. finish() is called when they have, or at `by`: it does what comes
-  // last, and cuts what has not ended.
+  // The stages of the end, in this order. While the core is leaving(), it serves as before, but the server is not
+  // ready. drain() stops accepting and tells clients that the server ends; they have `grace`. drained() says whether
+  // all have left. finish() is called when they have, or at `by`: it does what comes last, and cuts what has not ended.
   virtual void drain(Duration grace) noexcept = 0;
   [[nodiscard]] virtual bool drained() const = 0;
   virtual core::Task<void> finish(Instant by) = 0;
-  [[nodiscard]] bool draining() const { return draining_; }
+  [[nodiscard]] bool leaving() const { return stage_ >= Stage::leaving; }
+  [[nodiscard]] bool draining() const { return stage_ >= Stage::draining; }
 
  private:
   friend class Life;
-  bool draining_ = false;
+  enum class Stage : std::uint8_t { serving, leaving, draining };
+  Stage stage_ = Stage::serving;
 };
 
 }  // namespace sluice::runtime

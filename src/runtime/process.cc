@@ -46,11 +46,14 @@ void raise_descriptor_limit(std::uint64_t wanted) {
 }
 
 // Without memory there is no line.
-void log_the_end(const siginfo_t& end, Duration grace) noexcept {
+void log_the_end(const siginfo_t& end, const Process::EndOptions& options) noexcept {
+  const auto seconds = [](Duration time) { return std::chrono::duration_cast<std::chrono::seconds>(time).count(); };
   try {
     const char* const name = end.si_signo == SIGINT ? "SIGINT" : "SIGTERM";
-    log_error(fmt::format("stops: {} from process {}; requests that run have {} s to end", name, end.si_pid,
-                          std::chrono::duration_cast<std::chrono::seconds>(grace).count()));
+    std::string text = fmt::format("stops: {} from process {}; ", name, end.si_pid);
+    if (options.delay != Duration::zero())
+      text += fmt::format("it still accepts requests for {} s; then ", seconds(options.delay));
+    log_error(text + fmt::format("requests that run have {} s to end", seconds(options.grace)));
   } catch (const std::exception&) {
     return;
   }
@@ -162,9 +165,10 @@ siginfo_t Process::wait(const std::function<void(bool told)>& tend) {
   }
 }
 
-void Process::end(const siginfo_t& told_by, Duration grace) noexcept {
-  log_the_end(told_by, grace);
-  state_->end.grace = grace;
+void Process::end(const siginfo_t& told_by, const EndOptions& options) noexcept {
+  log_the_end(told_by, options);
+  state_->end.delay = options.delay;
+  state_->end.grace = options.grace;
   for (unsigned i = 0; i < state_->cores.size(); ++i) {
     if (!state_->cores.core(i).mailbox().post(state_->letters[i]))
       --state_->end.cores_left;  // that core has already ended

@@ -35,7 +35,7 @@ struct ProcessOptions {
 //     run(worker);  // returns when the core ends
 //   });
 //   const siginfo_t end = process.wait(tend);
-//   process.end(end, grace);
+//   process.end(end, {.grace = grace});
 class Process {
  public:
   using Run = std::function<void(PerCore&)>;
@@ -60,9 +60,13 @@ class Process {
   // Waits for SIGTERM or SIGINT, which it returns. Calls `tend(true)` on SIGHUP and `tend(false)` every 5 s; its
   // exceptions are logged.
   [[nodiscard]] siginfo_t wait(const std::function<void(bool told)>& tend);
-  // Has every core end within `grace`, and waits for that. A second signal ends the program at once, like the default
-  // action, but removes the socket files. Needs no memory and does not throw.
-  void end(const siginfo_t& told_by, Duration grace) noexcept;
+  struct EndOptions {
+    Duration delay{};  // during this time the cores serve as before, but are not ready
+    Duration grace{};  // for the requests that run then
+  };
+  // Has every core end, and waits for that. A second signal ends the program at once, like the default action, but
+  // removes the socket files. Needs no memory and does not throw.
+  void end(const siginfo_t& told_by, const EndOptions& options) noexcept;
 
  private:
   struct State;

@@ -272,7 +272,7 @@ void Host::serve() {
                                           websocket_tls = shared.websocket_tls] { one->set_tls(tls, websocket_tls); });
     }
   });
-  process.end(end, options_.grace);
+  process.end(end, {.delay = options_.drain_delay, .grace = options_.grace});
 }
 
 void Host::stop() { pthread_kill(shared_->main, SIGTERM); }

@@ -33,7 +33,8 @@ struct HostOptions {
     std::string listen = {};  // an address for operators: /livez, /readyz and /metrics over HTTP; empty: none
   };
   Admin admin = {};
-  Duration grace = 10s;  // how long sessions may take to end after SIGTERM; they are closed over the first half of it
+  Duration drain_delay{};  // how long the host still accepts sessions after SIGTERM, while /readyz already fails
+  Duration grace = 10s;    // how long sessions may take to end after SIGTERM; they are closed over the first half of it
   // Called when the host serves, with the addresses that it listens on, in the order of the four lists above, then that
   // of `admin`.
   std::function<void(const std::vector<std::string>& addresses)> ready = {};

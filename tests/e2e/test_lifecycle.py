@@ -147,6 +147,35 @@ def test_sigterm_finishes_what_runs_and_accepts_nothing_new(sluice, files):
     server.stop()
 
 
+def serves_while_it_leaves(server):
+    """SIGTERM with drain_delay: not ready, but new connections are served and kept."""
+    server.terminate()
+    until(lambda: server.admin("/readyz")[0] == 503)
+    assert "draining" in server.admin("/readyz")[1]
+    client = server.connect()
+    for _ in range(2):
+        answer = client.get("/hello.txt")
+        assert answer.status == 200 and answer.get("Connection") is None
+    return client
+
+
+def test_drain_delay_serves_and_is_not_ready(sluice, files):
+    server = sluice(files, server='drain_delay = "3s"')
+    with serves_while_it_leaves(server) as client:
+        client.assert_closed()  # the drain begins
+    server.stop()
+    assert "; it still accepts requests for 3 s; then requests that run have 10 s to end\n" in server.log
+
+
+def test_a_second_sigterm_ends_drain_delay(sluice, files):
+    server = sluice(files, server='drain_delay = "1h"')
+    with serves_while_it_leaves(server) as client:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == -signal.SIGTERM
+        client.assert_closed()
+    server.judged = True
+
+
 def test_the_grace_period_ends(sluice, files):
     server = sluice(files, server='grace = "500ms"')
     with server.connect() as connection:

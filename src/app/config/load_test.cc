@@ -1552,8 +1552,8 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "    | ^\n"
             "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, slowest_client, connections, grace, access_log, server_header, headers, error_pages, "
-            "http1, http2, "
+            "write_timeout, slowest_client, connections, drain_delay, grace, access_log, server_header, headers, "
+            "error_pages, http1, http2, "
             "http2_streams, http2_resets, trusted_proxies, client_header, proxy_protocol, tls\n");
 }
 
