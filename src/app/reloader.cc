@@ -54,12 +54,13 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
 }  // namespace
 
 Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
-                   core::Cores& cores, Listeners& listeners)
+                   core::Cores& cores, Listeners& listeners, runtime::Notifier& notifier)
     : file_(std::move(file)),
       first_(std::move(plan)),
       workers_(workers),
       cores_(cores),
       listeners_(listeners),
+      notifier_(notifier),
       kept_(std::make_unique<Kept>(first_)) {
   add_plan(first_);
   if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
@@ -133,12 +134,14 @@ std::optional<std::string> Reloader::on_first_core(Fn what) {
 std::optional<std::string> Reloader::reload() {
   const std::lock_guard lock(reloading_);
   if (ending_) return "the server is ending";
+  notifier_.reloading();
   std::optional<std::string> wrong;
   try {
     wrong = try_reload();
   } catch (const std::exception& error) {
     wrong = error.what();
   }
+  notifier_.ready(wrong ? "serving; the last reload was refused" : "serving; the configuration has been read again");
   if (wrong) {
     ++refused_;
     log_error("the configuration is not read again; nothing has changed: " + *wrong);

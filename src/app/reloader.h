@@ -21,6 +21,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "net/resolver.h"
+#include "runtime/manager.h"
 
 namespace sluice::app {
 
@@ -34,7 +35,7 @@ class Reloader {
   // until all cores run. All arguments outlive this object. Throws if the shared parts of the plan's databases cannot
   // be set up.
   Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
-           Listeners& listeners);
+           Listeners& listeners, runtime::Notifier& notifier);
   Reloader(const Reloader&) = delete;
   // Must be destroyed after the cores.
   ~Reloader();
@@ -105,6 +106,7 @@ class Reloader {
   const std::span<Worker* const> workers_;
   core::Cores& cores_;
   Listeners& listeners_;
+  runtime::Notifier& notifier_;
   std::mutex reloading_;                                    // guards plans_ and databases_
   std::vector<std::shared_ptr<const Plan>> plans_;          // were served, and may still be in use
   std::vector<std::shared_ptr<Plan::Database>> databases_;  // likewise

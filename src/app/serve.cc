@@ -65,7 +65,8 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   runtime::Process process({.cores = options.cores,
                             .back_end = plan->io.back_end,
                             .threads_per_core = 2,
-                            .connections_per_core = says_connections ? options.connections.value : 0});
+                            .connections_per_core = says_connections ? options.connections.value : 0,
+                            .manager = runtime::ManagerEnvironment::take()});
   core::Cores& cores = process.cores();
   Listeners listeners(*plan, process.files());
   const ListenerSet first = listeners.served();
@@ -80,7 +81,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   }
 
   std::vector<Worker*> workers(cores.size());
-  Reloader reloader(file, plan, workers, cores, listeners);
+  Reloader reloader(file, plan, workers, cores, listeners, process.notifier());
   process.start([&](core::Core& core, const runtime::Process::Run& run) {
     Worker worker(core, plan, process.threads(), process.logs(), process.descriptors());
     workers[core.index()] = &worker;
@@ -107,6 +108,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
     resident->mark = {};
   }
   print_banner(*plan, cores.size(), first.addresses, admin_address, process.logs());
+  process.notifier().ready("serving");
 
   const siginfo_t end = process.wait([&](bool told) {
     reloader.tend(told);

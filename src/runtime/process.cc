@@ -11,7 +11,9 @@
 #include <pthread.h>
 
 #include "core/descriptor_limit.h"
+#include "core/usable_cores.h"
 #include "runtime/life.h"
+#include "runtime/watchdog.h"
 
 namespace sluice::runtime {
 namespace {
@@ -104,8 +106,10 @@ struct Process::State {
     Life* life = nullptr;
   };
 
-  explicit State(const ProcessOptions& options)
-      : cores({.count = options.cores, .back_end = options.back_end}),
+  State(const ProcessOptions& options, unsigned core_count)
+      : notifier(options.manager.notify_socket),
+        watchdog(notifier, options.manager.watchdog, core_count),
+        cores({.count = core_count, .back_end = options.back_end}),
         per_core(cores.size()),
         letters(cores.size()),
         forced(signals.ends, files),
@@ -118,6 +122,8 @@ struct Process::State {
   Logs logs;
   SocketFiles files;
   TroubleLog trouble{"clients", "are accepted again", "attempts failed"};
+  Notifier notifier;
+  Watchdog watchdog;
   core::Cores cores;
   std::vector<PerCore*> per_core;
   std::deque<EndLetter> letters;
@@ -128,7 +134,7 @@ struct Process::State {
 
 Process::Process(const ProcessOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
-  state_ = std::make_unique<State>(options);
+  state_ = std::make_unique<State>(options, options.cores != 0 ? options.cores : core::usable_cores());
 }
 Process::~Process() = default;
 
@@ -136,6 +142,7 @@ core::Cores& Process::cores() { return state_->cores; }
 core::BlockingPool& Process::threads() { return state_->threads; }
 Logs& Process::logs() { return state_->logs; }
 SocketFiles& Process::files() { return state_->files; }
+Notifier& Process::notifier() { return state_->notifier; }
 Descriptors Process::descriptors() { return {.most = core::descriptors_for_clients(), .trouble = &state_->trouble}; }
 std::span<PerCore* const> Process::per_core() const { return state_->per_core; }
 
@@ -145,6 +152,7 @@ void Process::start(const std::function<void(core::Core&, const Run&)>& body) {
       Life life(core, user, state_->end);
       state_->per_core[core.index()] = &user;
       state_->letters[core.index()].life = &life;
+      state_->watchdog.watch(core);
       core.run();
     });
   });
@@ -166,6 +174,7 @@ siginfo_t Process::wait(const std::function<void(bool told)>& tend) {
 }
 
 void Process::end(const siginfo_t& told_by, const EndOptions& options) noexcept {
+  state_->notifier.stopping();
   log_the_end(told_by, options);
   state_->end.delay = options.delay;
   state_->end.grace = options.grace;

@@ -13,6 +13,7 @@
 #include "core/core.h"
 #include "core/reactor.h"
 #include "runtime/descriptors.h"
+#include "runtime/manager.h"
 #include "runtime/per_core.h"
 #include "runtime/sockets.h"
 
@@ -24,16 +25,18 @@ struct ProcessOptions {
   unsigned threads_per_core = 1;  // of the blocking pool
   std::size_t queued_per_core = 1024;
   std::uint64_t connections_per_core = 0;  // logs if the system allows fewer open files; 0: does not ask
+  ManagerEnvironment manager = {};
 };
 
-// A process that serves: its cores, blocking threads, logs, signals and sockets' files, and the order in which they
-// end.
+// A process that serves: its cores, blocking threads, logs, signals, sockets' files and service manager, and the order
+// in which they end.
 //
 //   Process process(options);
 //   process.start([&](core::Core& core, const Process::Run& run) {
 //     Worker worker(core, ...);
 //     run(worker);  // returns when the core ends
 //   });
+//   process.notifier().ready("serving");
 //   const siginfo_t end = process.wait(tend);
 //   process.end(end, {.grace = grace});
 class Process {
@@ -50,6 +53,7 @@ class Process {
   [[nodiscard]] core::BlockingPool& threads();
   [[nodiscard]] Logs& logs();
   [[nodiscard]] SocketFiles& files();
+  [[nodiscard]] Notifier& notifier();
   [[nodiscard]] Descriptors descriptors();
   // By core; entries are null until all cores run.
   [[nodiscard]] std::span<PerCore* const> per_core() const;
@@ -64,8 +68,8 @@ class Process {
     Duration delay{};  // during this time the cores serve as before, but are not ready
     Duration grace{};  // for the requests that run then
   };
-  // Has every core end, and waits for that. A second signal ends the program at once, like the default action, but
-  // removes the socket files. Needs no memory and does not throw.
+  // Tells the service manager, has every core end, and waits for that. A second signal ends the program at once, like
+  // the default action, but removes the socket files. Needs no memory and does not throw.
   void end(const siginfo_t& told_by, const EndOptions& options) noexcept;
 
  private:

@@ -220,7 +220,8 @@ void Host::serve() {
   check(options_);
   Shared& shared = *shared_;
   shared.main = pthread_self();
-  runtime::Process process({.cores = options_.cores, .back_end = options_.back_end});
+  runtime::Process process(
+      {.cores = options_.cores, .back_end = options_.back_end, .manager = runtime::ManagerEnvironment::take()});
   const auto claim_all = [&](const std::vector<std::string>& texts, bool secure, std::vector<net::Listening>& into) {
     for (const std::string& text : texts) into.push_back({claimed(text, process.files()), secure});
   };
@@ -262,6 +263,7 @@ void Host::serve() {
     if (admin_address) texts.push_back(admin_address->text());
     options_.ready(texts);
   }
+  process.notifier().ready("serving");
 
   const siginfo_t end = process.wait([&](bool told) {
     const bool frames = shared.tls && shared.tls->tend(told);
