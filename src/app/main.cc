@@ -118,7 +118,7 @@ int run(Command command) {
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;
   }
-  return serve(command.file, *plan);
+  return serve(config->source, *plan);
 }
 
 }  // namespace

@@ -23,12 +23,6 @@
 
 namespace sluice::app {
 
-enum class AccessLogTarget : std::uint8_t { off, standard_output };
-
-inline NameOf<AccessLogTarget> names_of(AccessLogTarget) {
-  return {{"off", AccessLogTarget::off}, {"stdout", AccessLogTarget::standard_output}};
-}
-
 enum class IoChoice : std::uint8_t { automatic, epoll, uring };
 
 inline NameOf<IoChoice> names_of(IoChoice) {
@@ -64,7 +58,8 @@ struct ServerOptions {
   Located<std::uint32_t> connections = {16384};
   Duration drain_delay{};
   Duration grace = 10s;
-  AccessLogTarget access_log = AccessLogTarget::off;
+  Located<std::string> access_log{"off"};    // "off", "stdout", or a path
+  Located<std::string> error_log{"stderr"};  // "stderr", or a path
   Located<std::string> server_header{"sluice"};
   std::vector<Named<HeaderOptions>> headers;
   std::optional<Located<std::string>> error_pages;
@@ -82,6 +77,16 @@ struct ServerOptions {
 
   static std::string check_client_header(std::string_view text);
   static std::string check_proxy(std::string_view text) { return text == "unix:" ? "" : core::IpRanges::check(text); }
+
+  static std::string check_access_log(std::string_view text);
+  static std::string check_error_log(std::string_view text);
+
+  [[nodiscard]] bool has_access_log() const { return access_log.value != "off"; }
+  // The paths of the logs' files; empty without a file.
+  [[nodiscard]] std::string access_log_file() const {
+    return access_log.value == "off" || access_log.value == "stdout" ? std::string() : access_log.value;
+  }
+  [[nodiscard]] std::string error_log_file() const { return error_log.value == "stderr" ? "" : error_log.value; }
 
   // The ALPN protocols that are offered to TLS clients, the preferred one first.
   [[nodiscard]] std::vector<std::string> alpn() const { return http::alpn_protocols(http1, http2); }
@@ -146,7 +151,15 @@ struct ServerOptions {
     v.field("grace", &ServerOptions::grace, "How long requests in progress may continue after SIGTERM.",
             {.min = 0s, .max = 24h});
     v.field("access_log", &ServerOptions::access_log,
-            "`stdout`: writes one line of JSON for every request to standard output.");
+            "Where Sluice writes a line of JSON for every request. `off`: nowhere. `stdout`: to standard output. "
+            "Anything else with a `/` or `.` is the path of a file, to which lines are appended: "
+            "`/var/log/sluice/access.log`. Relative paths start at the folder of the configuration file. SIGUSR1 and a "
+            "reload open the file again.",
+            {.check = check_access_log});
+    v.field("error_log", &ServerOptions::error_log,
+            "Where Sluice writes errors and its other messages while it runs. `stderr`: to standard error. A path: as "
+            "for `access_log`.",
+            {.check = check_error_log});
     v.field("server_header", &ServerOptions::server_header,
             "The value of the Server field in every answer. Empty: answers have no such field.");
     v.field("headers", &ServerOptions::headers,

@@ -13,6 +13,7 @@
 #include "app/config/difference.h"
 #include "app/config/load.h"
 #include "app/listeners.h"
+#include "app/log/open_logs.h"
 #include "app/prepare/opened_database.h"
 #include "app/prepare/prepare.h"
 #include "app/worker.h"
@@ -54,13 +55,14 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
 }  // namespace
 
 Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers,
-                   core::Cores& cores, Listeners& listeners, runtime::Notifier& notifier)
+                   Listeners& listeners, runtime::Process& process)
     : file_(std::move(file)),
       first_(std::move(plan)),
       workers_(workers),
-      cores_(cores),
+      cores_(process.cores()),
       listeners_(listeners),
-      notifier_(notifier),
+      notifier_(process.notifier()),
+      logs_(process.logs()),
       kept_(std::make_unique<Kept>(first_)) {
   add_plan(first_);
   if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
@@ -167,6 +169,8 @@ std::optional<std::string> Reloader::try_reload() {
   if (auto loaded = load_residents(file_, *next, served.get(), false); !loaded) return std::move(loaded.error().text);
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
 
+  auto log_files = open_logs(logs_, next->options.server);
+  if (!log_files) return config->source.render(log_files.error());
   const auto addresses = listeners_.claim(*next);
   if (!addresses) return config->source.render(addresses.error());
 
@@ -192,6 +196,7 @@ std::optional<std::string> Reloader::try_reload() {
   const std::lock_guard lock(keeping_);
   if (!kept->keys.empty()) (void)kept->keys.reload();
   listeners_.serve_claimed(*next);
+  logs_.use(std::move(*log_files));
   // This fails only if the server is ending, or if the system has withdrawn an address.
   const auto switched = on_every_core(
       [keys = kept->keys.keys(), listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {

@@ -17,11 +17,13 @@
 #include "app/components/resident/residents.h"
 #include "app/listeners.h"
 #include "app/plan.h"
+#include "base/logs.h"
 #include "base/reading.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "net/resolver.h"
 #include "runtime/manager.h"
+#include "runtime/process.h"
 
 namespace sluice::app {
 
@@ -34,8 +36,8 @@ class Reloader {
   // `file`: the path as given on the command line. `plan`: the plan that is served. Entries of `workers` may be null
   // until all cores run. All arguments outlive this object. Throws if the shared parts of the plan's databases cannot
   // be set up.
-  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, core::Cores& cores,
-           Listeners& listeners, runtime::Notifier& notifier);
+  Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span<Worker* const> workers, Listeners& listeners,
+           runtime::Process& process);
   Reloader(const Reloader&) = delete;
   // Must be destroyed after the cores.
   ~Reloader();
@@ -107,6 +109,7 @@ class Reloader {
   core::Cores& cores_;
   Listeners& listeners_;
   runtime::Notifier& notifier_;
+  Logs& logs_;
   std::mutex reloading_;                                    // guards plans_ and databases_
   std::vector<std::shared_ptr<const Plan>> plans_;          // were served, and may still be in use
   std::vector<std::shared_ptr<Plan::Database>> databases_;  // likewise

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,9 +16,10 @@
 #include "app/components/feed/changes.h"
 #include "app/components/resident/residents.h"
 #include "app/listeners.h"
+#include "app/log/open_logs.h"
 #include "app/reloader.h"
 #include "app/worker.h"
-#include "base/log_writer.h"
+#include "base/logs.h"
 #include "core/core.h"
 #include "files/blob_folder.h"
 #include "runtime/admin.h"
@@ -38,7 +40,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
                   const std::optional<core::Address>& admin, Logs& logs) {
   const Options& options = plan.options;
   // If the access log is on standard output, only its lines may be written there.
-  LogWriter& out = options.server.access_log == AccessLogTarget::standard_output ? logs.errors() : logs.output();
+  LogWriter& out = options.server.access_log.value == "stdout" ? logs.errors() : logs.output();
   std::string text = fmt::format("sluice {}: ", SLUICE_VERSION);
   for_each_route_kind([&]<class Kind> {
     std::size_t tables = 0;
@@ -54,7 +56,8 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
 
 }  // namespace
 
-int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
+int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan) {
+  const std::string& file = source.name();
   if (const auto loaded = load_residents(file, *plan, nullptr, true); !loaded) {
     std::fputs(loaded.error().text.c_str(), stderr);
     return loaded.error().exit_code;
@@ -67,6 +70,12 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
                             .threads_per_core = 2,
                             .connections_per_core = says_connections ? options.connections.value : 0,
                             .manager = runtime::ManagerEnvironment::take()});
+  auto log_files = open_logs(process.logs(), options);
+  if (!log_files) {
+    std::fputs(source.render(log_files.error()).c_str(), stderr);
+    return exit_failure;
+  }
+  process.logs().use(std::move(*log_files));
   core::Cores& cores = process.cores();
   Listeners listeners(*plan, process.files());
   const ListenerSet first = listeners.served();
@@ -81,7 +90,7 @@ int serve(const std::string& file, const std::shared_ptr<const Plan>& plan) {
   }
 
   std::vector<Worker*> workers(cores.size());
-  Reloader reloader(file, plan, workers, cores, listeners, process.notifier());
+  Reloader reloader(file, plan, workers, listeners, process);
   process.start([&](core::Core& core, const runtime::Process::Run& run) {
     Worker worker(core, plan, process.threads(), process.logs(), process.descriptors());
     workers[core.index()] = &worker;

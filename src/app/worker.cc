@@ -97,9 +97,7 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
       server_(core.reactor(), *this, server_options(*site_, core.mesh().size(), descriptors_), this) {
   tasks_.spawn(give_memory_back());
   tasks_.spawn(forget_when_unpinned());
-  if (plan->options.server.access_log == AccessLogTarget::standard_output) {
-    access_log_.emplace(redaction_, core.reactor(), logs_.output());
-  }
+  open_access_log(plan->options.server);
   site_->build();
 }
 
@@ -147,11 +145,12 @@ void Worker::listen(const ListenerSet& listeners) {
 
 void Worker::set_server_options(const Site& site) {
   server_.set_options(server_options(site, core_.mesh().size(), descriptors_));
-  if (site.plan()->options.server.access_log == AccessLogTarget::off) {
-    access_log_.reset();
-  } else if (!access_log_) {
-    access_log_.emplace(redaction_, core_.reactor(), logs_.output());
-  }
+  open_access_log(site.plan()->options.server);
+}
+
+void Worker::open_access_log(const ServerOptions& options) {
+  access_log_.reset();
+  if (options.has_access_log()) access_log_.emplace(redaction_, core_.reactor(), logs_.access());
 }
 
 void Worker::drain(Duration) noexcept {

@@ -12,7 +12,7 @@
 #include "app/log/access_log.h"
 #include "app/plan.h"
 #include "app/site.h"
-#include "base/log_writer.h"
+#include "base/logs.h"
 #include "base/reading.h"
 #include "core/alarm.h"
 #include "core/blocking_pool.h"
@@ -89,6 +89,7 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
     return site_->dispatcher().handle(exchange);
   }
   void set_server_options(const Site& site);
+  void open_access_log(const ServerOptions& options);
   // Retires the bindings of a replaced site, and its parts that the current site does not have.
   void retire(const Site& site);
   // Destroys what nothing uses any more, and keeps the counts.

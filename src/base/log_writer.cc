@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,15 +22,24 @@
 namespace sluice {
 namespace {
 
-constexpr Duration patience_at_end = std::chrono::seconds(1);
-
-// A descriptor for the same pipe or terminal whose writes do not wait: O_NONBLOCK on the original would also apply to
-// the other processes that have it. Returns -1 if there is no such descriptor.
-int without_waiting(int descriptor) noexcept {
+// Opens the file, pipe or terminal of a descriptor again. Returns -1 if that is not possible.
+int open_again(int descriptor, int flags) noexcept {
   char path[32] = "/proc/self/fd/";
   const std::size_t prefix = std::strlen(path);
   std::snprintf(path + prefix, sizeof path - prefix, "%d", descriptor);
-  return ::open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  return ::open(path, flags | O_NOCTTY | O_CLOEXEC);
+}
+
+// Whether it is a file whose last line a full disk has cut.
+bool ends_within_line(int descriptor) noexcept {
+  struct stat about{};
+  if (::fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0) return false;
+  const int file = open_again(descriptor, O_RDONLY);
+  if (file < 0) return false;
+  char last = '\n';
+  const bool is_read = ::pread(file, &last, 1, about.st_size - 1) == 1;
+  ::close(file);
+  return is_read && last != '\n';
 }
 
 // Returns the length of the whole lines at the beginning of `text` that fit into `space`.
@@ -45,6 +55,19 @@ std::uint64_t lines_of(std::string_view text) noexcept {
 
 }  // namespace
 
+std::expected<LogFile, std::string> LogFile::open(std::string path) {
+  LogFile file;
+  // O_NONBLOCK: does not wait for the reader of a FIFO.
+  file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0640);
+  if (file.descriptor_ < 0) return std::unexpected(std::generic_category().message(errno));
+  file.path_ = std::move(path);
+  return file;
+}
+
+LogFile::~LogFile() {
+  if (is_open()) ::close(descriptor_);
+}
+
 class LogWriter::State {
  public:
   State(int descriptor, std::string name, std::size_t capacity)
@@ -54,10 +77,13 @@ class LogWriter::State {
       way_ = Way::write;
     } else if (S_ISSOCK(about.st_mode)) {
       way_ = Way::send;
-    } else if (no_wait_ = without_waiting(descriptor); no_wait_ >= 0) {
+      // O_NONBLOCK on the descriptor itself would also apply to the other processes that have it.
+    } else if (no_wait_ = open_again(descriptor, O_WRONLY | O_NONBLOCK); no_wait_ >= 0) {
       way_ = Way::write_to_copy;
     }
   }
+  State(std::string name, std::size_t capacity)
+      : name_(std::move(name)), capacity_(capacity), ring_(new char[capacity]) {}
   State(const State&) = delete;
   ~State() {
     if (no_wait_ >= 0) ::close(no_wait_);
@@ -66,7 +92,7 @@ class LogWriter::State {
   void write(std::string_view lines) noexcept {
     const std::lock_guard lock(mutex_);
     if (is_ending_) return drop(lines);
-    if (used_ == 0) lines.remove_prefix(write_at_once(lines));
+    if (used_ == 0 && !is_torn_) lines.remove_prefix(write_at_once(lines));
     const std::size_t fits = fitting(lines, capacity_ - used_);
     if (fits < lines.size()) drop(lines.substr(fits));
     if (fits == 0) return;
@@ -86,32 +112,23 @@ class LogWriter::State {
     return dropped_;
   }
 
+  void change_file(LogFile file) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::swap(next_file_, file);
+    changed_.notify_all();
+  }
+
   void run() noexcept {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return used_ != 0 || is_ending_; });
-      if (used_ == 0) return;
-      const std::string_view next(&ring_[head_], std::min({used_, capacity_ - head_, most_at_once}));
-      lock.unlock();
-      const ssize_t written = ::write(descriptor_, next.data(), next.size());
-      const int failure = written < 0 ? errno : 0;
-      if (failure == EAGAIN) {
-        pollfd writable{.fd = descriptor_, .events = POLLOUT, .revents = 0};
-        ::poll(&writable, 1, -1);
-      }
-      lock.lock();
-      if (failure == EAGAIN || failure == EINTR) continue;
-      if (written <= 0) {  // the reader has gone, or the disk is full
-        count_dropped(lines_of(next));
-        consume(next.size());
-        continue;
-      }
-      consume(static_cast<std::size_t>(written));
-      if (unreported_ != 0 && used_ <= capacity_ / 2 && !is_ending_) {
-        const std::uint64_t lost = std::exchange(unreported_, 0);
-        lock.unlock();
-        report(lost);
-        lock.lock();
+      changed_.wait(lock, [this] { return used_ != 0 || is_ending_ || next_file_.is_open(); });
+      // A line that has begun ends in the same file.
+      if (next_file_.is_open() && (!is_mid_line_ || is_torn_)) {
+        take_next_file(lock);
+      } else if (used_ == 0) {
+        return;
+      } else {
+        write_next(lock);
       }
     }
   }
@@ -119,6 +136,43 @@ class LogWriter::State {
  private:
   static constexpr std::size_t most_at_once = 64 * 1024;
   enum class Way : std::uint8_t { by_thread, write, write_to_copy, send };
+
+  void take_next_file(std::unique_lock<std::mutex>& lock) noexcept {
+    LogFile old = std::exchange(file_, std::move(next_file_));
+    descriptor_ = file_.descriptor();
+    lock.unlock();
+    old = LogFile();  // this and the next line may wait for a disk
+    const bool is_cut = ends_within_line(descriptor_);
+    lock.lock();
+    is_mid_line_ = is_torn_ = is_cut;
+  }
+
+  void write_next(std::unique_lock<std::mutex>& lock) noexcept {
+    // The fragment of a line whose rest was dropped becomes a line, so that the next one is whole.
+    const std::string_view next =
+        is_torn_ ? "\n" : std::string_view(&ring_[head_], std::min({used_, capacity_ - head_, most_at_once}));
+    lock.unlock();
+    const ssize_t written = ::write(descriptor_, next.data(), next.size());
+    const int failure = written < 0 ? errno : 0;
+    if (failure == EAGAIN) {
+      pollfd writable{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+      ::poll(&writable, 1, -1);
+    } else if (failure != EINTR) {
+      note_failure(failure);
+    }
+    lock.lock();
+    if (failure == EAGAIN || failure == EINTR) return;
+    if (written <= 0) return drop_all();  // the reader has gone, or the disk is full
+    is_mid_line_ = next[static_cast<std::size_t>(written) - 1] != '\n';
+    if (std::exchange(is_torn_, false)) return;
+    consume(static_cast<std::size_t>(written));
+    if (unreported_ != 0 && used_ <= capacity_ / 2 && !is_ending_) {
+      const std::uint64_t lost = std::exchange(unreported_, 0);
+      lock.unlock();
+      report(lost);
+      lock.lock();
+    }
+  }
 
   // Returns how many bytes were written. A failure other than a full pipe is left to the thread.
   std::size_t write_at_once(std::string_view text) noexcept {
@@ -136,7 +190,9 @@ class LogWriter::State {
         written = ::send(descriptor_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
     }
-    return written < 0 ? 0 : static_cast<std::size_t>(written);
+    if (written <= 0) return 0;
+    is_mid_line_ = text[static_cast<std::size_t>(written) - 1] != '\n';
+    return static_cast<std::size_t>(written);
   }
 
   void append(std::string_view text) noexcept {
@@ -152,21 +208,40 @@ class LogWriter::State {
     head_ = used_ == 0 ? 0 : (head_ + bytes) % capacity_;
     if (used_ == 0) changed_.notify_all();
   }
-  void drop(std::string_view lines) noexcept { count_dropped(lines_of(lines)); }
-  void count_dropped(std::uint64_t lines) noexcept {
-    dropped_ += lines;
-    unreported_ += lines;
+  void drop(std::string_view lines) noexcept {
+    dropped_ += lines_of(lines);
+    unreported_ += lines_of(lines);
+  }
+  // Drops the lines of the buffer, after a failure.
+  void drop_all() noexcept {
+    const std::size_t first = std::min(used_, capacity_ - head_);
+    dropped_ += lines_of({&ring_[head_], first}) + lines_of({&ring_[0], used_ - first});
+    is_torn_ = is_mid_line_;
+    consume(used_);
+  }
+  // `failure`: an errno; 0: the write has succeeded.
+  void note_failure(int failure) noexcept {
+    try {
+      if (failure == 0) return trouble_.got_through();
+      trouble_.met(std::generic_category().message(failure));
+    } catch (const std::exception&) {
+      // The metric still has the number of lines.
+    }
   }
   void report(std::uint64_t lost) const noexcept {
     try {
-      log_error(name_ + " was not read for a time: " + std::to_string(lost) + " lines were dropped");
+      const char* const why = file_.is_open() ? " was not written fast enough: " : " was not read for a time: ";
+      log_error(name_ + why + std::to_string(lost) + " lines were dropped");
     } catch (const std::exception&) {
       // The metric still has the number.
     }
   }
 
-  const int descriptor_;
+  int descriptor_ = -1;
+  LogFile file_;       // that has the descriptor; not open if another owner closes it
+  LogFile next_file_;  // to be written to after the current line; not open: none
   const std::string name_;
+  TroubleLog trouble_{name_, "is written again", "writes failed"};
   const std::size_t capacity_;
   const std::unique_ptr<char[]> ring_;  // NOLINT: not initialised, so that its pages are not in memory
   int no_wait_ = -1;
@@ -178,10 +253,17 @@ class LogWriter::State {
   std::uint64_t dropped_ = 0;
   std::uint64_t unreported_ = 0;
   bool is_ending_ = false;
+  bool is_mid_line_ = false;  // the last byte written was not the end of a line
+  bool is_torn_ = false;      // and the rest of that line was dropped
 };
 
 LogWriter::LogWriter(int descriptor, std::string name, std::size_t capacity)
     : state_(std::make_shared<State>(descriptor, std::move(name), capacity)) {
+  std::thread([state = state_] { state->run(); }).detach();
+}
+
+LogWriter::LogWriter(std::string name, std::size_t capacity)
+    : state_(std::make_shared<State>(std::move(name), capacity)) {
   std::thread([state = state_] { state->run(); }).detach();
 }
 
@@ -191,26 +273,8 @@ void LogWriter::write(std::string_view lines) noexcept { state_->write(lines); }
 
 void LogWriter::finish(Duration patience) noexcept { state_->finish(patience); }
 
+void LogWriter::change_file(LogFile file) noexcept { state_->change_file(std::move(file)); }
+
 std::uint64_t LogWriter::dropped() const noexcept { return state_->dropped(); }
-
-Logs::Logs() : errors_(STDERR_FILENO, "standard error"), output_(STDOUT_FILENO, "standard output") {
-  set_error_log(&errors_);
-}
-
-Logs::~Logs() { set_error_log(nullptr); }
-
-void Logs::finish() noexcept {
-  output_.finish(patience_at_end);
-  errors_.finish(patience_at_end);
-}
-
-Readings Logs::readings() const {
-  const auto of = [](const char* log, const LogWriter& writer) {
-    return counter("sluice_log_lines_dropped_total",
-                   "Log lines dropped because nobody read them, or the disk was full.",
-                   static_cast<double>(writer.dropped()), label("log", log));
-  };
-  return {of("stderr", errors_), of("stdout", output_)};
-}
 
 }  // namespace sluice

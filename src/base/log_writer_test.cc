@@ -1,11 +1,19 @@
 #include "base/log_writer.h"
 
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -125,6 +133,94 @@ TEST_P(ALogWriter, CountsWhatNobodyCanRead) {
 
 INSTANTIATE_TEST_SUITE_P(, ALogWriter, testing::Values(Ends::Kind::pipe, Ends::Kind::socket),
                          [](const auto& kind) { return kind.param == Ends::Kind::pipe ? "Pipe" : "Socket"; });
+
+// A file in a folder of its own.
+class ALogFile : public testing::Test {
+ public:
+  ALogFile() { EXPECT_NE(::mkdtemp(folder.data()), nullptr); }
+  ~ALogFile() override { std::filesystem::remove_all(folder); }
+
+  [[nodiscard]] LogFile open(const std::string& name) const {
+    auto file = LogFile::open(folder + "/" + name);
+    EXPECT_TRUE(file) << file.error();
+    return std::move(*file);
+  }
+  [[nodiscard]] std::string text_of(const std::string& name) const {
+    std::ifstream file(folder + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string folder = testing::TempDir() + "/log-XXXXXX";
+};
+
+TEST_F(ALogFile, IsAppendedTo) {
+  for (const char* const line : {"one\n", "two\n"}) {
+    LogWriter log("the log");
+    log.change_file(open("log"));
+    log.write(line);
+  }
+  EXPECT_EQ(text_of("log"), "one\ntwo\n");
+  EXPECT_EQ(LogFile::open(folder + "/no/log").error(), "No such file or directory");
+  EXPECT_EQ(LogFile::open(folder).error(), "Is a directory");
+}
+
+// The lines fill the buffer several times, so that many writes end within a line.
+TEST_F(ALogFile, EveryLineIsWholeWhicheverFileItIsIn) {
+  constexpr int threads = 4;
+  constexpr int lines = 5000;
+  LogWriter log("the log", 4 << 20);
+  log.change_file(open("0"));
+  int files = 1;
+  {
+    std::vector<std::jthread> writers;
+    for (int i = 0; i < threads; ++i) {
+      writers.emplace_back([&log] {
+        for (int line = 0; line < lines; ++line) log.write(line_of(line));
+      });
+    }
+    for (; files < 20; ++files) log.change_file(open(std::to_string(files)));
+  }
+  log.finish(long_enough);
+  std::map<std::string, int> found;
+  for (int i = 0; i < files; ++i) {
+    std::istringstream text(text_of(std::to_string(i)));
+    for (std::string line; std::getline(text, line);) ++found[line + "\n"];
+  }
+  EXPECT_EQ(found.size(), static_cast<std::size_t>(lines));
+  for (int line = 0; line < lines; ++line) EXPECT_EQ(found[line_of(line)], threads) << line;
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(ALogFile, AFullDiskCostsLinesAndDoesNotJoinThem) {
+  const std::string line(99, '.');
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_IGN);
+  LogWriter log("the log");
+  log.change_file(open("log"));
+  const rlimit full{.rlim_cur = 250, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (int i = 0; i < 5; ++i) log.write(line + "\n");
+  while (log.dropped() < 3) std::this_thread::yield();
+  log.write("lost\n");
+  while (log.dropped() < 4) std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  log.write("after\n");
+  log.finish(long_enough);
+  EXPECT_EQ(text_of("log"), line + "\n" + line + "\n" + std::string(50, '.') + "\nafter\n");
+  EXPECT_EQ(log.dropped(), 4U);
+}
+
+// The disk became full before the program started, or before the file was opened again.
+TEST_F(ALogFile, AFileThatEndsWithinALineIsContinuedOnTheNext) {
+  std::ofstream(folder + "/log") << "one\ntw";
+  LogWriter log("the log");
+  log.change_file(open("log"));
+  log.write("three\n");
+  log.change_file(open("log"));
+  log.finish(long_enough);
+  EXPECT_EQ(text_of("log"), "one\ntw\nthree\n");
+}
 
 TEST(LogError, WritesNoControlCharacters) {
   const Ends ends(Ends::Kind::pipe);

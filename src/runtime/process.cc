@@ -34,7 +34,7 @@ class BlockedSignals {
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
   const sigset_t ends = set_of({SIGTERM, SIGINT});
-  const sigset_t all = set_of({SIGTERM, SIGINT, SIGHUP});
+  const sigset_t all = set_of({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
 
  private:
   sigset_t before_{};
@@ -166,6 +166,7 @@ siginfo_t Process::wait(const std::function<void(bool told)>& tend) {
     if (signal < 0 && errno != EAGAIN) continue;
     // No exception may pass this point, because the cores run.
     try {
+      if (signal == SIGUSR1) state_->logs.reopen();
       tend(signal == SIGHUP);
     } catch (const std::exception& error) {
       log_error(error.what());

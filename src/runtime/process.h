@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/log_writer.h"
+#include "base/logs.h"
 #include "base/time.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
@@ -43,8 +43,8 @@ class Process {
  public:
   using Run = std::function<void(PerCore&)>;
 
-  // Ignores SIGPIPE. SIGTERM, SIGINT and SIGHUP are blocked on the calling thread and on all threads that it starts
-  // from now on, until the destructor.
+  // Ignores SIGPIPE. SIGTERM, SIGINT, SIGHUP and SIGUSR1 are blocked on the calling thread and on all threads that it
+  // starts from now on, until the destructor.
   explicit Process(const ProcessOptions& options);
   Process(const Process&) = delete;
   ~Process();
@@ -62,7 +62,7 @@ class Process {
   // what a body has thrown.
   void start(const std::function<void(core::Core&, const Run&)>& body);
   // Waits for SIGTERM or SIGINT, which it returns. Calls `tend(true)` on SIGHUP and `tend(false)` every 5 s; its
-  // exceptions are logged.
+  // exceptions are logged. SIGUSR1 opens the files of the logs again.
   [[nodiscard]] siginfo_t wait(const std::function<void(bool told)>& tend);
   struct EndOptions {
     Duration delay{};  // during this time the cores serve as before, but are not ready

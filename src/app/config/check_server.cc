@@ -139,6 +139,17 @@ void check_server(const ServerOptions& server, const Source& source, const Compl
 
 namespace sluice::app {
 
+// A word is probably misspelt, and not the name of a file.
+std::string ServerOptions::check_access_log(std::string_view text) {
+  if (text == "off" || text == "stdout" || text.find_first_of("/.") != text.npos) return "";
+  return "must be \"off\", \"stdout\" or the path of a file, with a \"/\" or a \".\"";
+}
+
+std::string ServerOptions::check_error_log(std::string_view text) {
+  if (text == "stderr" || text.find_first_of("/.") != text.npos) return "";
+  return "must be \"stderr\" or the path of a file, with a \"/\" or a \".\"";
+}
+
 std::string ServerOptions::check_client_header(std::string_view text) {
   if (http::same_name(text, "forwarded"))
     return "must be a field with plain addresses; Forwarded (RFC 7239) is not read";

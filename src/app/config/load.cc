@@ -92,6 +92,8 @@ void resolve_policy(gateway::PolicyOptions& policy, const Paths& paths) {
 void resolve_paths(Options& options, const Paths& paths) {
   for (auto& listen : options.server.listen) resolve_listen(listen, paths);
   resolve_listen(options.admin.listen, paths);
+  if (!options.server.access_log_file().empty()) paths.resolve(options.server.access_log.value);
+  if (!options.server.error_log_file().empty()) paths.resolve(options.server.error_log.value);
   if (options.server.error_pages) read_error_pages(options.server, paths);
   if (options.server.tls) {
     TlsOptions& tls = *options.server.tls;

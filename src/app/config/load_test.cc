@@ -153,7 +153,7 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(options.server.slowest_client, 1_KiB);
   EXPECT_EQ(options.server.connections.value, 5u);
   EXPECT_EQ(options.server.grace, 0s);
-  EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
+  EXPECT_EQ(options.server.access_log.value, "stdout");
   EXPECT_EQ(options.server.server_header.value, "");
   EXPECT_EQ(options.admin.listen.value, "");
 
@@ -300,7 +300,7 @@ TEST(Errors, WrongTypes) {
       {"[server]\nheader_timeout = true",
        "2:18 server.header_timeout must be a duration, as \"10s\" is, not a boolean\n"},
       {"[server]\nbody_limit = 1.5", "2:14 server.body_limit must be a size, as \"16KiB\" is, not a float\n"},
-      {"[server]\naccess_log = true", "2:14 server.access_log must be \"off\" or \"stdout\", not a boolean\n"},
+      {"[server]\naccess_log = true", "2:14 server.access_log must be a string, not a boolean\n"},
       {"[admin]\nlisten = [\"*:1\"]", "2:10 admin.listen must be a string, not a list\n"},
       {"[database.b]\nurl = \"postgres://a\"\nprepared = \"no\"",
        "3:12 database.b.prepared must be true or false, not a string\n"},
@@ -352,7 +352,10 @@ TEST(Errors, BadTexts) {
             "2:14 server.body_limit is not a size | write a number of bytes, or with a unit, as \"16KiB\": B, "
             "KiB, MiB, GiB\n");
   EXPECT_EQ(server("access_log = \"of\""),
-            "2:14 server.access_log must be \"off\" or \"stdout\" | did you mean \"off\"?\n");
+            "2:14 server.access_log must be \"off\", \"stdout\" or the path of a file, with a \"/\" or a \".\"\n");
+  EXPECT_EQ(server("error_log = \"stdout\""),
+            "2:13 server.error_log must be \"stderr\" or the path of a file, with a \"/\" or a \".\"\n");
+  EXPECT_EQ(server("access_log = \"access.log\"\nerror_log = \"/errors\""), "");
   EXPECT_EQ(server("server_header = \"a\\nb\""), "2:19 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("server_header = \"ä\""), "2:18 a header field holds printable ASCII only\n");
   EXPECT_EQ(server("http1 = false\nhttp2 = false"), "3:9 a server needs HTTP/1.1 or HTTP/2\n");
@@ -1502,7 +1505,7 @@ TEST(Environment, ReplacesInEveryString) {
   EXPECT_EQ(options.server.server_header.value, "a b c $1 $$ ${x}");
   EXPECT_EQ(options.server.grace, 4s);
   EXPECT_EQ(options.server.body_limit, 4_KiB);
-  EXPECT_EQ(options.server.access_log, AccessLogTarget::standard_output);
+  EXPECT_EQ(options.server.access_log.value, "stdout");
   EXPECT_EQ(options.server.connections, 7u);
 }
 
@@ -1552,8 +1555,8 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "    | ^\n"
             "    = known here: listen, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
-            "write_timeout, slowest_client, connections, drain_delay, grace, access_log, server_header, headers, "
-            "error_pages, http1, http2, "
+            "write_timeout, slowest_client, connections, drain_delay, grace, access_log, error_log, server_header, "
+            "headers, error_pages, http1, http2, "
             "http2_streams, http2_resets, trusted_proxies, client_header, proxy_protocol, tls\n");
 }
 

@@ -52,7 +52,8 @@ std::expected<void, Server::Failure> Server::start(config::Config config, Instan
   server.tls.reset();
   server.http1 = true;
   server.cores = 1;
-  server.access_log = AccessLogTarget::off;
+  server.access_log.value = "off";
+  server.error_log.value = "stderr";
   config.options.admin.listen.value.clear();
 
   std::fflush(nullptr);
@@ -94,7 +95,7 @@ void Server::run(const config::Config& config, const Signals& signals, pid_t par
       code = plan.error().exit_code;
     } else {
       std::fflush(stdout);
-      code = serve(config.source.name(), *plan);
+      code = serve(config.source, *plan);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice: %s\n", error.what());
