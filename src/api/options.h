@@ -318,6 +318,7 @@ struct EndpointOptions {
   std::optional<Located<ByteSize>> row_limit;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   OneOrMore<RequireOptions> require;
   std::optional<changes::Options> changes;
   Position position;
@@ -415,6 +416,7 @@ struct EndpointOptions {
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method. "
             "A method that writes may have further ones, or be `public`.");
     v.field("public", &EndpointOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &EndpointOptions::access_log, "`false`: the access log has no lines for these requests.");
     v.field(
         "require", &EndpointOptions::require,
         "Conditions for all requests; a request that does not meet them is answered 403. The value is an expression, "

@@ -14,11 +14,11 @@ namespace sluice::app {
 class Binding final : public http::Binding {
  public:
   // `generation`: of the configuration; newer ones have higher numbers. `route`: the prepared route; null for requests
-  // without a route. `everywhere`, `own` and `answer_fields`: as for http::Binding. `released` rings when no
-  // exchange pins the binding any more, and outlives it.
+  // without a route. `everywhere`, `own`, `answer_fields` and `is_logged`: as for http::Binding. `released` rings when
+  // no exchange pins the binding any more, and outlives it.
   Binding(core::Alarm& released, std::uint64_t generation, Plan::RouteId id, std::shared_ptr<const Route> route,
-          Filters everywhere, Filters own, std::shared_ptr<http::AnswerFields> answer_fields)
-      : http::Binding(std::move(everywhere), std::move(own), std::move(answer_fields)),
+          Filters everywhere, Filters own, std::shared_ptr<http::AnswerFields> answer_fields, bool is_logged = true)
+      : http::Binding(std::move(everywhere), std::move(own), std::move(answer_fields), is_logged),
         released_(released),
         generation_(generation),
         id_(id),

@@ -87,7 +87,8 @@ Site::Builder::Builder(Site& site, const Route& route, const Shape& shape)
     : site_(site),
       shape_(shape),
       binding_(std::make_shared<Binding>(site.released_, site.generation_, shape.id, route.shared_from_this(),
-                                         site.everywhere(), site.filters(shape.use), site.answer_fields_)) {
+                                         site.everywhere(), site.filters(shape.use), site.answer_fields_,
+                                         shape.is_logged)) {
   const auto name = &Located<std::string>::value;
   for (const auto& [method, use] : shape.of_methods) {
     if (std::ranges::equal(use, shape.use, {}, name, name)) continue;

@@ -311,7 +311,8 @@ core::Task<runtime::Readiness> Worker::find_readiness(Instant deadline) {
 void Worker::completed(const http::Completion& completion) {
   try {
     requests_.add(completion);
-    if (access_log_) access_log_->add(completion, route_names());
+    if (access_log_ && (completion.exchange == nullptr || completion.exchange->pin.is_logged()))
+      access_log_->add(completion, route_names());
     if (const auto& log = site_->request_log()) log->log.add(completion);
   } catch (const std::bad_alloc&) {
     // Connections may end because memory is short. Then the request is not logged.

@@ -24,6 +24,7 @@ struct FilesOptions {
   ByteSize cache_memory = 64_MiB;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Position position;
 
   static std::string check_name(std::string_view text) {
@@ -73,6 +74,7 @@ struct FilesOptions {
     v.field("use", &FilesOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.field("public", &FilesOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &FilesOptions::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&FilesOptions::position);
   }
 };

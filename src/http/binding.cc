@@ -27,8 +27,8 @@ bool is_preflight(const Request& request) {
          request.has_field("access-control-request-method");
 }
 
-Binding::Binding(Filters everywhere, Filters own, std::shared_ptr<AnswerFields> answer_fields)
-    : Pinned(std::move(answer_fields)),
+Binding::Binding(Filters everywhere, Filters own, std::shared_ptr<AnswerFields> answer_fields, bool is_logged)
+    : Pinned(std::move(answer_fields), is_logged),
       is_guarded_(!own.empty()),
       filters_(joined(std::move(everywhere), std::move(own))) {
   by_method_.fill(&filters_);

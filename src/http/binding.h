@@ -28,9 +28,10 @@ class Binding : public Pinned {
  public:
   using Filters = std::vector<std::shared_ptr<Filter>>;
 
-  // `everywhere`: filters that all routes have. `own`: the route's filters, which run after them. `answer_fields`: as
-  // for Pinned.
-  explicit Binding(Filters everywhere = {}, Filters own = {}, std::shared_ptr<AnswerFields> answer_fields = nullptr);
+  // `everywhere`: filters that all routes have. `own`: the route's filters, which run after them. `answer_fields`,
+  // `is_logged`: as for Pinned.
+  explicit Binding(Filters everywhere = {}, Filters own = {}, std::shared_ptr<AnswerFields> answer_fields = nullptr,
+                   bool is_logged = true);
   // Destroys what it keeps, the newest first.
   virtual ~Binding();
 

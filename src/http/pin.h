@@ -18,7 +18,9 @@ class Pinned {
 
  protected:
   // `answer_fields` are added to the responses of these exchanges; null: the server's own are added.
-  explicit Pinned(std::shared_ptr<AnswerFields> answer_fields = nullptr) : answer_fields_(std::move(answer_fields)) {}
+  // `is_logged`: whether the access log has lines for these exchanges.
+  explicit Pinned(std::shared_ptr<AnswerFields> answer_fields = nullptr, bool is_logged = true)
+      : answer_fields_(std::move(answer_fields)), is_logged_(is_logged) {}
   Pinned(const Pinned&) = delete;
   ~Pinned() { SLUICE_ASSERT(pins_ == 0); }
 
@@ -28,6 +30,7 @@ class Pinned {
   virtual void unpinned() = 0;
 
   const std::shared_ptr<AnswerFields> answer_fields_;
+  const bool is_logged_;
   std::size_t pins_ = 0;
 };
 
@@ -51,6 +54,7 @@ class Pin {
   [[nodiscard]] AnswerFields* answer_fields() const {
     return pinned_ != nullptr ? pinned_->answer_fields_.get() : nullptr;
   }
+  [[nodiscard]] bool is_logged() const { return pinned_ == nullptr || pinned_->is_logged_; }
   // Precondition: the pin holds nothing.
   void hold(Pinned& pinned) {
     SLUICE_ASSERT(pinned_ == nullptr);

@@ -38,6 +38,7 @@ struct WebSocketOptions {
   Duration write_timeout = 30s;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Position position;
 
   static std::string check_origin(std::string_view text) {
@@ -99,6 +100,7 @@ struct WebSocketOptions {
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.field("public", &Self::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &Self::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Self::position);
   }
 };

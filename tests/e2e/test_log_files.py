@@ -14,6 +14,7 @@ from conftest import SLUICE, until
 from http1 import Connection
 from skips import skip
 from test_reload import reload
+from websocket import TEXT, WebSocket
 
 FILES = '[[files]]\npath = "/"\nroot = "{site}"\n'
 
@@ -180,3 +181,74 @@ def test_a_full_disk_costs_lines_and_no_request(sluice, site, small_disk):
     assert len(log.read_text().splitlines()) - len(whole_lines(log)) <= 1, "the line that the disk cut"
     assert whole["/hello.txt?before"] == 1 and whole["/hello.txt?after"] >= 1 and whole["/hello.txt?lost"] == 0
     assert sum(count for target, count in whole.items() if "full" in target) + 100 <= made
+
+
+SILENT = """
+[database.main]
+url = "sqlite:{folder}/small.db"
+[policy.auth]
+type = "jwt"
+secret = "a secret of more than thirty-two bytes"
+[[endpoint]]
+path = "/one"
+get = "SELECT 1 AS one"
+access_log = false
+[[endpoint]]
+path = "/two"
+get = "SELECT 2 AS two"
+[[endpoint]]
+path = "/guarded"
+get = "SELECT 3 AS three"
+use = ["auth"]
+access_log = false
+[[files]]
+path = "/site"
+root = "{folder}/site"
+access_log = false
+[[resident]]
+name = "numbers"
+query = "SELECT n, text FROM numbers"
+key = "n"
+access_log = false
+[[websocket]]
+path = "/echo"
+handler = "echo"
+access_log = false
+[[upstream]]
+name = "back"
+servers = ["http://127.0.0.1:9"]
+[[route]]
+path = "/back"
+upstream = "back"
+methods = ["GET"]
+access_log = false
+[[route]]
+path = "/back"
+upstream = "back"
+methods = ["POST"]
+[batch]
+path = "/batch"
+access_log = false
+[openapi]
+access_log = false
+"""
+
+
+def test_routes_may_be_left_out_of_the_access_log(sluice, small_sqlite, site):
+    server = sluice(SILENT.format(folder=site.parent), server='access_log = "stdout"')
+    with server.connect() as connection:
+        for target, status in (("/one", 200), ("/guarded", 401), ("/site/hello.txt", 200), ("/numbers", 200), ("/back", 502),
+                               ("/openapi.json", 200), ("/batch", 405)):
+            assert connection.get(target).status == status, target
+        with WebSocket(server.port, "/echo") as socket:
+            socket.say(TEXT, "hello")
+            assert socket.frame().payload == b"hello"
+            socket.close_with()
+        assert connection.get("/two").status == 200
+        assert connection.get("/nowhere").status == 404
+        assert connection.get("/back", method="POST").status == 502
+        server.file.write_text(server.file.read_text().replace("access_log = false", "access_log = true", 1))
+        assert reload(server)[0] == 200
+        assert connection.get("/one").status == 200
+    server.stop()
+    assert re.findall(r'"target":"(.+?)"', server.log) == ["/two", "/nowhere", "/back", "/one"]

@@ -22,6 +22,7 @@ struct Options {
   Located<std::uint32_t> retries = 3;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Position position;
 
   template <class Visitor>
@@ -49,6 +50,7 @@ struct Options {
     v.field("use", &Options::use,
             "The names of the policies that apply to a batch. The policies of the endpoints that it calls apply too.");
     v.field("public", &Options::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &Options::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Options::position);
   }
 };

@@ -16,6 +16,7 @@ struct Options {
   std::vector<Located<std::string>> servers;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Position position;
 
   // Text that JSON cannot hold is refused earlier, when the file is read.
@@ -39,6 +40,7 @@ struct Options {
     v.field("use", &Options::use,
             "The names of the policies ([policy.NAME]) that apply to a request for the description, in this order.");
     v.field("public", &Options::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &Options::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Options::position);
   }
 };

@@ -76,6 +76,7 @@ struct ResidentOptions {
   std::optional<Located<std::string>> cache_control;
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Located<bool> serve{true};
   Position position;
 
@@ -137,6 +138,7 @@ struct ResidentOptions {
     v.field("use", &ResidentOptions::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order.");
     v.field("public", &ResidentOptions::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &ResidentOptions::access_log, "`false`: the access log has no lines for these requests.");
     v.field("serve", &ResidentOptions::serve, "`false`: the table has no path and is used only by policies.");
     v.position(&ResidentOptions::position);
   }

@@ -39,6 +39,7 @@ struct Shape {
 
   // Set by shapes_of().
   std::string_view kind = {};  // "[[endpoint]]"
+  bool is_logged = true;       // in the access log
   http::Pattern pattern = {};
   std::uint16_t id = 0;  // Set by its Route: index in Plan::names
 

@@ -21,6 +21,7 @@ template <class Kind>
 [[nodiscard]] std::vector<Shape> shapes_of(const auto& table) {
   std::vector<Shape> shapes = Kind::shapes(table);
   std::erase_if(shapes, [](Shape& shape) { return !complete(shape, Kind::name); });
+  for (Shape& shape : shapes) shape.is_logged = table.access_log;
   return shapes;
 }
 

@@ -412,6 +412,7 @@ struct RouteOptions {
   std::vector<Located<std::string>> upgrade{{"websocket"}};
   std::vector<Located<std::string>> use;
   Located<bool> is_public;
+  bool access_log = true;
   Position position;
 
   static std::string check_method(std::string_view text);
@@ -489,6 +490,7 @@ struct RouteOptions {
     v.field("use", &Self::use,
             "The names of the policies ([policy.NAME]) that apply to a request, in this order, whatever its method.");
     v.field("public", &Self::is_public, "`true`: the policies of [defaults] do not apply here.");
+    v.field("access_log", &Self::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Self::position);
   }
 };
