@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "core/next_turn.h"
 #include "http/exchange.h"
+#include "runtime/process_readings.h"
 
 namespace sluice::runtime {
 namespace {
@@ -102,7 +103,7 @@ class Admin::Ready final : public http::Handler {
 class Admin::Metrics final : public http::Handler {
  public:
   Metrics(core::Core& core, std::span<PerCore* const> per_core, const std::vector<std::function<Readings()>>& more)
-      : core_(core), per_core_(per_core), more_(more) {}
+      : core_(core), per_core_(per_core), more_(more), process_(core) {}
 
   core::Async<http::Response> handle(http::Exchange&) override { return gather(); }
 
@@ -146,6 +147,7 @@ class Admin::Metrics final : public http::Handler {
       sums.add(std::move(snapshot.readings));
     }
     for (const auto& readings : more_) sums.add(readings());
+    sums.add(co_await process_.gather());
     MetricsText text;
     sums.render(text);
     render(requests, per_core_[core_.index()]->route_names(), text);
@@ -155,6 +157,7 @@ class Admin::Metrics final : public http::Handler {
   core::Core& core_;
   std::span<PerCore* const> per_core_;
   const std::vector<std::function<Readings()>>& more_;
+  ProcessReadings process_;
 };
 
 class Admin::NoBrowsers final : public http::FilterOf<NoBrowsers> {

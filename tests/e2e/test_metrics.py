@@ -1,8 +1,12 @@
 """/metrics of a program with every feature: the families with their types, labels and help."""
+import os
 import re
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
+
+import pytest
 
 from certificates import tls_table
 from cluster import free_port
@@ -140,12 +144,39 @@ def test_every_family_of_a_gateway(sluice):
     assert len(set(bounds[0])) == 15 and bounds[0] == bounds[1]
 
 
+def test_the_process(sluice):
+    before = time.time()
+    server = sluice('[[route]]\npath = "/"\nrespond = 204\n', limits={"nofile": 500})
+    pid = server.process.pid
+    assert server.sample("process_max_fds") == 500
+    assert before - 2 < server.sample("process_start_time_seconds") < time.time() + 2  # the kernel counts ticks
+    connections = [server.connect() for _ in range(100)]
+    for connection in connections:
+        assert connection.get("/").status == 204
+    # The connection of the scrape is one more.
+    assert 100 < len(os.listdir(f"/proc/{pid}/fd")) <= server.sample("process_open_fds") <= len(os.listdir(f"/proc/{pid}/fd")) + 2
+    for connection in connections:
+        connection.close()
+    size, resident = (int(pages) * 4096 for pages in Path(f"/proc/{pid}/statm").read_text().split()[:2])
+    assert server.sample("process_virtual_memory_bytes") == pytest.approx(size, rel=0.2)
+    assert server.sample("process_resident_memory_bytes") == pytest.approx(resident, rel=0.2)
+    used = server.sample("process_cpu_seconds_total")
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    assert 0 < used <= (int(fields[11]) + int(fields[12]) + 2) / os.sysconf("SC_CLK_TCK")
+
+
 EVERY_FAMILY = '''
 db_client_connection_count gauge db_client_connection_pool_name,db_client_connection_state Connections to the database.
 db_client_connection_max gauge db_client_connection_pool_name Connections that may be open.
 db_client_connection_pending_requests gauge db_client_connection_pool_name Requests that wait for a connection.
 http_server_active_requests gauge http_request_method,url_scheme Requests whose answer is waited for or sent.
 http_server_request_duration_seconds histogram http_request_method,http_response_status_code,http_route,le,url_scheme From the last byte of a request's header to the last byte of its answer.
+process_cpu_seconds_total counter - Total user and system CPU time spent in seconds.
+process_max_fds gauge - Maximum number of open file descriptors.
+process_open_fds gauge - Number of open file descriptors.
+process_resident_memory_bytes gauge - Resident memory size in bytes.
+process_start_time_seconds gauge - Start time of the process since unix epoch in seconds.
+process_virtual_memory_bytes gauge - Virtual memory size in bytes.
 sluice_bodies_cut_total counter - Slow requests answered 503, answers cut and WebSockets closed: others needed the memory.
 sluice_bodies_refused_total counter - Requests answered 503, WebSockets closed and streams refused: there was no memory for them.
 sluice_body_bytes gauge - Memory that request bodies, messages of WebSockets, streams of HTTP/2 and answers that wait for their clients take.
