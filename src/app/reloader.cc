@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <ctime>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -66,6 +67,7 @@ Reloader::Reloader(std::string file, std::shared_ptr<const Plan> plan, std::span
       kept_(std::make_unique<Kept>(first_)) {
   add_plan(first_);
   if (auto wrong = open_shared_parts(*first_, resolver_)) throw std::runtime_error(*wrong);
+  watch_expiry(*first_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -216,6 +218,7 @@ std::optional<std::string> Reloader::try_reload() {
     resident->mark = {};
   }
   kept_ = std::move(kept);
+  watch_expiry(*next);
   return std::nullopt;
 }
 
@@ -289,13 +292,29 @@ void Reloader::post_to_every_core(Fn what) {
   }
 }
 
+void Reloader::watch_expiry(const Plan& plan) {
+  using runtime::CertificateExpiry;
+  std::vector<CertificateExpiry::Used> used;
+  CertificateExpiry::add(used, listeners_.served().tls.get(), "server", "client_ca");
+  for (const auto& upstream : plan.all<UpstreamComponent>()) {
+    CertificateExpiry::add(used, upstream->shared->tls.get(), "upstream", "upstream_ca");
+  }
+  for (const auto& source : plan.all<KeySourceComponent>()) {
+    CertificateExpiry::add(used, source->shared->tls.get(), "jwks", "jwks_ca");
+  }
+  expiry_.set(std::move(used));
+  expiry_.check(std::time(nullptr));
+}
+
 void Reloader::tend(bool told) {
   // A running reload does this itself.
   if (const std::unique_lock lock(reloading_, std::try_to_lock); lock) forget_plans();
   const std::lock_guard lock(keeping_);
   if (listeners_.tend(told)) {
     post_to_every_core([served = listeners_.served()](Worker& worker) { worker.set_tls(served.tls, served.tickets); });
+    watch_expiry(*kept_->plan);
   }
+  expiry_.check(std::time(nullptr));
   if (!kept_->keys.empty() && (told ? kept_->keys.reload() : kept_->keys.tend())) {
     post_to_every_core(
         [plan = kept_->plan, keys = kept_->keys.keys()](Worker& worker) { worker.set_keys(*plan, keys); });
@@ -324,7 +343,9 @@ Readings Reloader::readings() const {
     return counter("sluice_reloads_total", "Times that the configuration was to be read again, by what came of it.",
                    static_cast<double>(count), label("result", result));
   };
-  return {of("done", done_), of("refused", refused_)};
+  Readings all{of("done", done_), of("refused", refused_)};
+  append(all, expiry_.readings());
+  return all;
 }
 
 }  // namespace sluice::app

@@ -22,6 +22,7 @@
 #include "core/blocking_pool.h"
 #include "core/core.h"
 #include "net/resolver.h"
+#include "runtime/certificate_expiry.h"
 #include "runtime/manager.h"
 #include "runtime/process.h"
 
@@ -98,6 +99,8 @@ class Reloader {
   void add_plan(std::shared_ptr<const Plan> plan);
   template <class Fn>
   void post_to_every_core(Fn what);
+  // Has the certificates of the plan and of the listeners watched for their expiry.
+  void watch_expiry(const Plan& plan);
   void run();
 
   const std::string file_;
@@ -115,6 +118,7 @@ class Reloader {
   std::vector<std::shared_ptr<Plan::Database>> databases_;  // likewise
   std::mutex keeping_;                                      // guards kept_, and the plan that listeners_ serves
   std::unique_ptr<Kept> kept_;
+  runtime::CertificateExpiry expiry_;
   std::mutex starting_;  // guards the members below
   std::condition_variable started_;
   bool asked_ = false;

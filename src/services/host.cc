@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <expected>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "msg/frame.h"
 #include "msg/server.h"
 #include "runtime/admin.h"
+#include "runtime/certificate_expiry.h"
 #include "runtime/certificates.h"
 #include "runtime/post.h"
 #include "runtime/process.h"
@@ -97,6 +99,16 @@ struct Host::Shared {
   std::vector<net::Listening> websocket_addresses;
   std::optional<runtime::Certificates> tls;
   std::optional<runtime::Certificates> websocket_tls;  // offer HTTP by ALPN
+  runtime::CertificateExpiry expiry;
+
+  void watch_expiry() {
+    std::vector<runtime::CertificateExpiry::Used> used;
+    for (const auto* const one : {&tls, &websocket_tls}) {
+      if (*one) runtime::CertificateExpiry::add(used, (*one)->context().get(), "server", "client_ca");
+    }
+    expiry.set(std::move(used));
+    expiry.check(std::time(nullptr));
+  }
   std::vector<msg::Context*> contexts;
   std::vector<PerCore*> per_core;
   pthread_t main{};
@@ -237,6 +249,7 @@ void Host::serve() {
     tls.alpn = http::alpn_protocols(true, true);
     shared.websocket_tls.emplace(certificates_of(tls));
   }
+  shared.watch_expiry();
 
   core::Cores& cores = process.cores();
   shared.contexts.resize(cores.size());
@@ -248,6 +261,7 @@ void Host::serve() {
     if (admin_address && core.index() == 0) {
       admin.emplace(core, process.per_core());
       admin->add_readings([&process] { return process.logs().readings(); });
+      admin->add_readings([&shared] { return shared.expiry.readings(); });
       admin->listen(*admin_address);
     }
     run(per_core);
@@ -268,6 +282,8 @@ void Host::serve() {
   const siginfo_t end = process.wait([&](bool told) {
     const bool frames = shared.tls && shared.tls->tend(told);
     const bool websockets = shared.websocket_tls && shared.websocket_tls->tend(told);
+    if (frames || websockets) shared.watch_expiry();
+    shared.expiry.check(std::time(nullptr));
     if (!frames && !websockets) return;
     for (unsigned i = 0; i < cores.size(); ++i) {
       (void)runtime::post(cores.core(i), [one = shared.per_core[i], tls = shared.tls,

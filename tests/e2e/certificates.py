@@ -22,13 +22,13 @@ class Authority:
         made = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN=CA {folder.name}",
                 "-keyout", folder / "ca.key")
         if issuer is None:
-            openssl(*made, "-x509", "-days", 30, "-out", self.ca)
+            openssl(*made, "-x509", "-days", 90, "-out", self.ca)
             return
         extensions = folder / "ca.ext"
         extensions.write_text("basicConstraints=critical,CA:TRUE\n")
         openssl(*made, "-out", folder / "ca.csr")
         openssl("x509", "-req", "-in", folder / "ca.csr", "-CA", issuer.ca, "-CAkey", issuer.folder / "ca.key", "-CAcreateserial",
-                "-days", 30, "-extfile", extensions, "-out", self.ca)
+                "-days", 90, "-extfile", extensions, "-out", self.ca)
 
     def revocation_list(self, *revoked, expired=False):
         """PEM. `revoked`: files whose first certificate this authority has issued."""
@@ -43,7 +43,7 @@ class Authority:
         key = serialization.load_pem_private_key((self.folder / "ca.key").read_bytes(), None)
         return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, name, hosts=("localhost",), days=30, key_type=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+    def issue(self, name, hosts=("localhost",), days=90, key_type=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
               subject=None, names=()):
         """`subject`: "/O=Example/CN=ada"; `names`: more alternative names, such as "URI:spiffe://example/a"."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"

@@ -245,6 +245,7 @@ sluice_sqlite_overflows_total counter database Look-ups that were too large for 
 sluice_sqlite_pending_scans gauge database Scans that wait for a connection.
 sluice_sqlite_scans_total counter database Statements begun in the blocking pool.
 sluice_sqlite_transactions_total counter database Read transactions that look-ups have shared.
+sluice_tls_certificate_expiry_timestamp_seconds gauge certificate,use Unix time at which the first certificate in the file expires.
 sluice_tls_handshakes_failed_total counter reason Connections that ended without one.
 sluice_tls_handshakes_total counter resumed TLS handshakes that were done.
 sluice_upload_bytes_total counter store Their bytes.

@@ -1,4 +1,5 @@
 """TLS with real clients: curl, OpenSSL's own client, and Python's."""
+import datetime
 import json
 import os
 import re
@@ -10,10 +11,11 @@ import threading
 import time
 
 import pytest
+from cryptography import x509
 
 from certificates import Authority, openssl, tls_table
 from cluster import free_port
-from conftest import SLUICE
+from conftest import SLUICE, until
 
 
 @pytest.fixture
@@ -450,3 +452,38 @@ def test_check_warns_of_what_expires(tmp_path, files, authority, localhost):
     soon = authority.issue("soon", days=2)
     code, error = check(tmp_path, files, localhost, tls_table(soon))
     assert code == 0 and "expires on 20" in error
+
+
+def test_the_log_and_a_metric_say_when_certificates_expire(sluice, files, authority, tmp_path):
+    def ends(path):
+        """The first notAfter of the certificates in a file, Unix time."""
+        certificates = re.findall(rb"-+BEGIN CERTIFICATE.+?END CERTIFICATE-+", path.read_bytes(), re.S)
+        return min(x509.load_pem_x509_certificate(one).not_valid_after.replace(tzinfo=datetime.timezone.utc).timestamp()
+                   for one in certificates)
+
+    def expiry(path, use):
+        return server.sample(f'sluice_tls_certificate_expiry_timestamp_seconds{{certificate="{path}",use="{use}"}}')
+
+    soon, own = authority.issue("five-days", days=5), authority.issue("own", days=13)
+    later, expired = authority.issue("later", ["later.test"], days=60), authority.issue_expired("ended", "ended.test")
+    others = "".join(f'[[server.tls.certificate]]\ncert = "{certificate}"\nkey = "{key}"\n' for certificate, key in (later, expired))
+    server = sluice(files + f'''[[upstream]]
+name = "back"
+servers = ["https://127.0.0.1:9"]
+tls = {{ ca = "{authority.ca}", cert = "{own[0]}", key = "{own[1]}" }}
+[[route]]
+path = "/back"
+upstream = "back"
+''', server=tls_table(soon, f'client_auth = "optional"\nclient_ca = "{authority.ca}"\n' + others))
+    for path, use in ((soon[0], "server"), (later[0], "server"), (expired[0], "server"), (authority.ca, "client_ca"),
+                      (own[0], "upstream"), (authority.ca, "upstream_ca")):
+        assert expiry(path, use) == ends(path), (path, use)
+    assert f"certificates: one in {soon[0]} expires in 5 days, on 20" in server.log
+    assert f"certificates: one in {own[0]} expires in 13 days, on 20" in server.log
+    assert f"certificates: one in {expired[0]} has expired on 20" in server.log
+    assert f"one in {authority.ca}" not in server.log and f"one in {later[0]}" not in server.log
+    assert authority.issue("five-days", days=20)[0] == soon[0]
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: f"certificates: one in {soon[0]} expires in 20 days" in server.log)
+    assert expiry(soon[0], "server") == ends(soon[0])
+    assert len(re.findall("certificates: one in .+ (?:expires in|has expired on)", server.log)) == 4, "each once"

@@ -43,9 +43,9 @@ std::string Options::check_url(std::string_view text) {
 
 // ---- The part that all cores share ----
 
-SharedKeySource::SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> tls,
+SharedKeySource::SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> context,
                                  unsigned cores)
-    : options(policy), url(*KeyUrl::parse(policy.jwks_url->value)), tls_(std::move(tls)), parts_(cores) {}
+    : options(policy), url(*KeyUrl::parse(policy.jwks_url->value)), tls(std::move(context)), parts_(cores) {}
 
 std::expected<std::shared_ptr<SharedKeySource>, KeyProblem> SharedKeySource::make(const Options& policy,
                                                                                   unsigned cores) {
@@ -71,7 +71,7 @@ bool SharedKeySource::is_for(const Options& policy) const {
 }
 
 bool SharedKeySource::is_same(const SharedKeySource& other) const {
-  return is_for(other.options) && (tls_ == nullptr || tls_->fingerprint() == other.tls_->fingerprint());
+  return is_for(other.options) && (tls == nullptr || tls->fingerprint() == other.tls->fingerprint());
 }
 
 bool SharedKeySource::needs_resolver() const { return !core::Address::from_ip(url.origin.host, 1); }
@@ -95,7 +95,7 @@ KeySource::KeySource(std::shared_ptr<SharedKeySource> shared, core::Reactor& rea
       mesh_(mesh),
       threads_(threads),
       pool_(reactor, mailbox, shared_->resolver, shared_->url.origin,
-            {.connect_timeout = shared_->options.jwks_timeout.value, .idle = 0, .tls = shared_->tls_}),
+            {.connect_timeout = shared_->options.jwks_timeout.value, .idle = 0, .tls = shared_->tls}),
       wanted_(reactor),
       answered_(reactor) {}
 

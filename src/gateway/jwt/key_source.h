@@ -55,18 +55,18 @@ class SharedKeySource {
 
   const Options options;  // of one policy that uses it
   const KeyUrl url;
+  const std::shared_ptr<const net::tls::ClientContext> tls;  // null: the URL is http
   net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
 
  private:
   friend class KeySource;
-  SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> tls, unsigned cores);
+  SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> context, unsigned cores);
 
   [[nodiscard]] std::shared_ptr<const KeySet> latest() const {
     const std::lock_guard lock(mutex_);
     return latest_;
   }
 
-  const std::shared_ptr<const net::tls::ClientContext> tls_;  // null: the URL is http
   // One entry per core, which only that core touches. A message to a core looks up the entry when it arrives.
   std::vector<std::weak_ptr<KeySource>> parts_;
   mutable std::mutex mutex_;

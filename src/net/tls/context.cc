@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -152,6 +153,20 @@ std::string date_of(const ASN1_TIME* time) {
   return text;
 }
 
+// The end of the certificate's validity; Unix time.
+std::int64_t end_of(const X509* certificate) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) == 1 ? timegm(&parts) : 0;
+}
+
+Expiry expiry_of(const std::string& file, const CertificateChain& read) {
+  std::int64_t first = end_of(read.leaf.get());
+  for (int i = 0; i < sk_X509_num(read.rest.get()); ++i) {
+    first = std::min(first, end_of(sk_X509_value(read.rest.get(), i)));
+  }
+  return {file, first};
+}
+
 // Problems of a certificate that can be served nevertheless.
 std::vector<std::string> oddities(const std::string& path, const CertificateChain& read) {
   std::vector<std::string> found;
@@ -257,10 +272,14 @@ void verify_peers(SSL_CTX* context, int mode, Revocation& revocation) {
   SSL_CTX_set_verify(context, mode, judge_certificate);
 }
 
+struct Trusted {
+  std::vector<std::string> warnings;
+  Expiry expiry;
+};
+
 // Makes the context trust the certificates of a PEM file and check its revocation lists. `names`: it also sends the
-// names of these CAs to peers. Returns warnings, or what is wrong with the file.
-std::expected<std::vector<std::string>, std::string> trust(SSL_CTX* context, std::string_view pem,
-                                                           Revocation& revocation, bool names) {
+// names of these CAs to peers. The error says what is wrong with the file.
+std::expected<Trusted, std::string> trust(SSL_CTX* context, std::string_view pem, Revocation& revocation, bool names) {
   const Bio memory = memory_of(pem);
   const Infos infos(PEM_X509_INFO_read_bio(memory.get(), nullptr, no_passphrase, nullptr));
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
@@ -313,7 +332,9 @@ std::expected<std::vector<std::string>, std::string> trust(SSL_CTX* context, std
   // list is read.
   if (is_partial) flags |= X509_V_FLAG_PARTIAL_CHAIN;
   X509_STORE_set_flags(store, flags);
-  return warnings;
+  std::vector<std::int64_t> ends;
+  std::ranges::transform(certificates, std::back_inserter(ends), end_of);
+  return Trusted{std::move(warnings), {revocation.file, std::ranges::min(ends)}};
 }
 
 // SHA-256, as bytes.
@@ -453,6 +474,7 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
     for (std::string& text : oddities(files.certificate, *certificate)) {
       made->warnings_.push_back({i, File::certificate, std::move(text)});
     }
+    made->own_expiries_.push_back(expiry_of(files.certificate, *certificate));
 
     std::vector<std::string> names = names_of(certificate->leaf.get());
     const int key_type = EVP_PKEY_get_base_id(key->get());
@@ -480,7 +502,8 @@ std::expected<std::shared_ptr<const ServerContext>, Problem> ServerContext::make
         auto trusted = trust(context, client_ca, made->revocation_, true);
         if (!trusted) return std::unexpected(Problem{0, File::ca, std::move(trusted.error())});
         if (made->contexts_.size() == 1) {
-          for (std::string& text : *trusted) made->warnings_.push_back({0, File::ca, std::move(text)});
+          for (std::string& text : trusted->warnings) made->warnings_.push_back({0, File::ca, std::move(text)});
+          made->ca_expiries_.push_back(std::move(trusted->expiry));
         }
         const bool required = options.client_certificate == ClientCertificate::require;
         verify_peers(context, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), made->revocation_);
@@ -566,7 +589,8 @@ std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make
       if (!text) return failed(File::ca, text.error());
       auto trusted = trust(context, *text, made->revocation_, false);
       if (!trusted) return failed(File::ca, std::move(trusted.error()));
-      made->warnings_ = std::move(*trusted);
+      made->warnings_ = std::move(trusted->warnings);
+      made->ca_expiries_.push_back(std::move(trusted->expiry));
     } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
       ERR_clear_error();
       return failed(File::ca, "the system's trusted certificates cannot be read");
@@ -576,6 +600,7 @@ std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make
   if (!options.certificate.empty()) {
     auto certificate = read_certificates(options.certificate);
     if (!certificate) return failed(File::certificate, certificate.error());
+    made->own_expiries_.push_back(expiry_of(options.certificate, *certificate));
     auto key = read_key(options.key);
     if (!key) return failed(File::key, key.error());
     if (SSL_CTX_use_cert_and_key(context, certificate->leaf.get(), key->get(), certificate->rest.get(), 1) != 1) {

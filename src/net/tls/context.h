@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -104,6 +105,13 @@ struct Revocation {
   std::atomic<bool> told_expired{false};
 };
 
+// When the first certificate in a file expires (notAfter).
+struct Expiry {
+  std::string file;
+  std::int64_t unix_s = 0;
+  friend auto operator<=>(const Expiry&, const Expiry&) = default;
+};
+
 class ServerContext {
  public:
   [[nodiscard]] static std::expected<std::shared_ptr<const ServerContext>, Problem> make(const ServerOptions& options);
@@ -112,6 +120,9 @@ class ServerContext {
 
   // Problems that are not fatal: a certificate or a revocation list that has expired, a chain in the wrong order.
   [[nodiscard]] const std::vector<Problem>& warnings() const { return warnings_; }
+  // Of the files with its own certificates, and of the file with trusted ones.
+  [[nodiscard]] const std::vector<Expiry>& own_expiries() const { return own_expiries_; }
+  [[nodiscard]] const std::vector<Expiry>& ca_expiries() const { return ca_expiries_; }
   [[nodiscard]] ssl_ctx_st* get() const { return contexts_.front(); }
 
  private:
@@ -125,6 +136,8 @@ class ServerContext {
   std::string alpn_;                          // in wire format
   Revocation revocation_;
   std::vector<Problem> warnings_;
+  std::vector<Expiry> own_expiries_;
+  std::vector<Expiry> ca_expiries_;  // at most one
 };
 
 // A client's session, which shortens the next handshake with the same server. It belongs to one core, one context and
@@ -172,6 +185,9 @@ class ClientContext {
   [[nodiscard]] ClientOptions::Verify verify() const { return verify_; }
   // Problems that are not fatal: a revocation list that has expired.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  // Of the file with its own certificate, and of the one with trusted ones; each has at most one entry.
+  [[nodiscard]] const std::vector<Expiry>& own_expiries() const { return own_expiries_; }
+  [[nodiscard]] const std::vector<Expiry>& ca_expiries() const { return ca_expiries_; }
   // A hash of the options and the contents of the files, to detect changes.
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
 
@@ -182,6 +198,8 @@ class ClientContext {
   ClientOptions::Verify verify_{};
   Revocation revocation_;
   std::vector<std::string> warnings_;
+  std::vector<Expiry> own_expiries_;
+  std::vector<Expiry> ca_expiries_;
   std::string fingerprint_;
 };
 
