@@ -30,6 +30,7 @@ def floor(_, body=1500, core=0):
 def _start(name, command, ports, core):
     program = Program(name, command, ports[0], core)
     program.tls_port = ports[1]
+    program.h2c_port = program.port
     return program
 
 
@@ -39,6 +40,7 @@ def _ports(where):
 
 def nginx(where, workers=1, core=0):
     port, tls_port = ports = _ports(where)
+    h2c_port = free_port()  # nginx 1.22 has HTTP/1.1 or HTTP/2 in the clear on a port, not both
     file = where / f"nginx-{port}.conf"
     user = "user root;\n" if os.geteuid() == 0 else ""
     tls = f'''listen 127.0.0.1:{tls_port} ssl http2 reuseport backlog=4096;
@@ -54,11 +56,14 @@ http {{
   uwsgi_temp_path {where}/t4; scgi_temp_path {where}/t5;
   server {{
     listen 127.0.0.1:{port} reuseport backlog=4096; root {where}/site;
+    listen 127.0.0.1:{h2c_port} http2 reuseport backlog=4096;
     {tls}
   }}
 }}
 ''')
-    return _start("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], ports, core)
+    program = _start("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], ports, core)
+    program.h2c_port = h2c_port
+    return program
 
 
 def h2o(where, workers=1, core=0):
@@ -90,6 +95,7 @@ def ours(where, workers=1, core=0, io="auto"):
     program = sluice(f'{tls}[[files]]\npath = "/"\nroot = "{where}/site"\n', where, cores=workers, core=core, port=port,
                      server=f'listen = {listen}\nidle_timeout = "5m"\nio = "{io}"\n')
     program.tls_port = tls_port
+    program.h2c_port = port
     return program
 
 

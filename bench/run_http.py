@@ -37,7 +37,7 @@ CASES = (
     Case("h2-100kB", "hundred",
          lambda program, target, seconds: h2load(program.tls_port, target, 16, seconds, streams=8, core=CORE)),
     Case("h2c-100kB", "hundred",
-         lambda program, target, seconds: h2load(program.port, target, 16, seconds, streams=8, tls=False, core=CORE)),
+         lambda program, target, seconds: h2load(program.h2c_port, target, 16, seconds, streams=8, tls=False, core=CORE)),
 )
 
 
