@@ -6,6 +6,7 @@ printed, and the tests after it run too.
 usage: run_again.py pytest ARGUMENT...
        run_again.py gtest PROGRAM
 """
+import contextlib
 import json
 import pathlib
 import select
@@ -46,8 +47,11 @@ def gtest_failures(report):
 
 
 def print_stacks(pid):
-    """The stacks of a program's threads, if there is a debugger."""
-    if shutil.which("gdb"):
+    """Prints the stacks of a program's threads, if there is a debugger."""
+    if not shutil.which("gdb"):
+        print("There is no gdb to show its stacks.", flush=True)
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace"], timeout=SILENCE)
 
 

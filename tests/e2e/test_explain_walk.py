@@ -9,7 +9,6 @@ import tomllib
 import pytest
 
 from conftest import ROOT
-from test_explain import CONFIG, KEY
 from test_explain_admin import explain
 from tokens import Rsa, Secret, soon
 

@@ -10,7 +10,7 @@
 #include "app/config/checks.h"
 #include "app/config/paths.h"
 #include "app/prepare/opened_database.h"
-#include "app/routes/preparation.h"
+#include "app/prepare/preparation.h"
 #include "sql/reading.h"
 
 namespace sluice::app {

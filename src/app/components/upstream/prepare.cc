@@ -5,7 +5,7 @@
 
 #include "app/components/upstream/tables.h"
 #include "app/config/difference.h"
-#include "app/routes/preparation.h"
+#include "app/prepare/preparation.h"
 #include "gateway/proxy/upstream.h"
 
 namespace sluice::app {

@@ -3,7 +3,7 @@
 #include <expected>
 #include <vector>
 
-#include "app/routes/kind.h"
+#include "app/prepare/kind.h"
 #include "base/declare.h"
 #include "gateway/proxy/options.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/batch/options.h"
-#include "app/routes/kind.h"
+#include "app/prepare/kind.h"
 #include "base/declare.h"
 
 namespace sluice::app {
@@ -14,7 +14,7 @@ namespace sluice::app {
 // The kind of route [batch], and its tables.
 struct BatchTable {
   static constexpr std::string_view name = "[batch]";
-  static constexpr Nouns nouns = {"batch", "batches"};
+  static constexpr Nouns nouns = {"path for batches", "paths for batches"};
   std::optional<api::batch::Options> batch;
 
   template <class Visitor>

@@ -12,10 +12,10 @@
 #include "api/write_endpoint.h"
 #include "app/config/difference.h"
 #include "app/explain/answer.h"
+#include "app/prepare/preparation.h"
 #include "app/routes/endpoint/explain.h"
 #include "app/routes/endpoint/prepare_endpoint.h"
 #include "app/routes/endpoint/tables.h"
-#include "app/routes/preparation.h"
 #include "app/routes/shapes.h"
 #include "app/site.h"
 

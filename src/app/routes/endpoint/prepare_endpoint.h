@@ -15,7 +15,7 @@
 #include "api/table_sql.h"
 #include "api/write_endpoint.h"
 #include "app/config/values.h"
-#include "app/routes/preparation.h"
+#include "app/prepare/preparation.h"
 #include "sql/compared.h"
 #include "sql/parameters.h"
 #include "sql/plain_columns.h"

@@ -7,9 +7,9 @@
 
 #include "app/config/checks.h"
 #include "app/explain/answer.h"
+#include "app/prepare/preparation.h"
 #include "app/routes/gateway/check_route.h"
 #include "app/routes/gateway/tables.h"
-#include "app/routes/preparation.h"
 #include "app/routes/shapes.h"
 #include "app/site.h"
 #include "gateway/proxy/fields.h"

@@ -5,8 +5,8 @@
 #include "app/config/checks.h"
 #include "app/config/difference.h"
 #include "app/explain/answer.h"
+#include "app/prepare/preparation.h"
 #include "app/routes/openapi/tables.h"
-#include "app/routes/preparation.h"
 #include "app/routes/shapes.h"
 #include "app/site.h"
 

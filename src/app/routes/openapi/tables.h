@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/openapi/options.h"
-#include "app/routes/kind.h"
+#include "app/prepare/kind.h"
 #include "base/declare.h"
 
 namespace sluice::app {
@@ -14,7 +14,7 @@ namespace sluice::app {
 // The kind of route [openapi], and its tables.
 struct OpenApiTable {
   static constexpr std::string_view name = "[openapi]";
-  static constexpr Nouns nouns = {"description", "descriptions"};
+  static constexpr Nouns nouns = {"OpenAPI document", "OpenAPI documents"};
   std::optional<api::openapi::Options> openapi;
 
   template <class Visitor>

@@ -12,7 +12,7 @@
 #include "app/config/near_name.h"
 #include "app/config/statement.h"
 #include "app/explain/answer.h"
-#include "app/routes/preparation.h"
+#include "app/prepare/preparation.h"
 #include "app/routes/resident/tables.h"
 #include "app/routes/shapes.h"
 #include "app/site.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api/resident/options.h"
-#include "app/routes/kind.h"
+#include "app/prepare/kind.h"
 #include "base/declare.h"
 
 namespace sluice::app {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/routes/kind.h"
+#include "app/prepare/kind.h"
 #include "base/declare.h"
 #include "ws/options.h"
 

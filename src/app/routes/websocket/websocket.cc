@@ -3,7 +3,7 @@
 
 #include "app/config/checks.h"
 #include "app/explain/answer.h"
-#include "app/routes/preparation.h"
+#include "app/prepare/preparation.h"
 #include "app/routes/shapes.h"
 #include "app/routes/websocket/tables.h"
 #include "app/site.h"
