@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <ctime>
 #include <iterator>
 #include <new>
@@ -17,6 +18,7 @@
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include "base/ascii.h"
 #include "base/free.h"
@@ -345,6 +347,21 @@ std::string hash_of(std::string_view text) {
   return {reinterpret_cast<const char*>(hash), size};
 }
 
+// Trusts the system's CA certificates: those that SSL_CERT_FILE and SSL_CERT_DIR name, those of the OpenSSL that this
+// program was built with, or else the bundle of Debian, Red Hat, SUSE or Alpine: a program that has OpenSSL inside runs
+// where OpenSSL's own folder is another one.
+bool trust_system(SSL_CTX* context) {
+  const bool is_named = std::getenv(X509_get_default_cert_file_env()) || std::getenv(X509_get_default_cert_dir_env());
+  if (!is_named && ::access(X509_get_default_cert_dir(), R_OK) != 0 &&
+      ::access(X509_get_default_cert_file(), R_OK) != 0) {
+    for (const char* bundle : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                               "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+      if (::access(bundle, R_OK) == 0) return SSL_CTX_load_verify_file(context, bundle) == 1;
+    }
+  }
+  return SSL_CTX_set_default_verify_paths(context) == 1;
+}
+
 }  // namespace
 
 TicketKeys::Key::~Key() {
@@ -591,7 +608,7 @@ std::expected<std::shared_ptr<const ClientContext>, Problem> ClientContext::make
       if (!trusted) return failed(File::ca, std::move(trusted.error()));
       made->warnings_ = std::move(trusted->warnings);
       made->ca_expiries_.push_back(std::move(trusted->expiry));
-    } else if (SSL_CTX_set_default_verify_paths(context) != 1) {
+    } else if (!trust_system(context)) {
       ERR_clear_error();
       return failed(File::ca, "the system's trusted certificates cannot be read");
     }
