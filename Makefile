@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build install test bench bench-http bench-export bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg format bootstrap-build bootstrap-test bootstrap-bench
+.PHONY: run build install package test bench bench-http bench-export bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -20,6 +20,16 @@ install: build
 	@ninja -C build/release sluice_services
 	cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
 
+# The packages: build/package/packages/. The program in them needs glibc 2.34 alone.
+package: bootstrap-build
+	@scripts/simdjson-source build/simdjson
+	@cmake --preset package >/dev/null
+	@ninja -C build/package sluice sluice_services
+	@rm -rf build/package/packages && mkdir -p build/package/packages
+	@cd build/package && export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && \
+	for form in TXZ DEB; do cpack -G $$form >packages.log 2>&1 || { cat packages.log; exit 1; }; done
+	@rm -rf build/package/packages/_CPack_Packages; ls -l build/package/packages
+
 # Serves the film database: from SQLite, or DATABASE=postgres://user@host/name; FILMS says how many (20000).
 run: build
 	@exec examples/films/run
@@ -29,6 +39,7 @@ run: build
 test: bootstrap-test
 	cmake --preset debug >/dev/null && ninja -C build/debug all fuzz_targets
 	cmake --preset tsan >/dev/null && ninja -C build/tsan unit_tests
+	@$(MAKE) --no-print-directory package
 	@printf 'subdirs(%s)\n' debug tsan >build/CTestTestfile.cmake
 	ctest --test-dir build --output-on-failure -j$(TEST_JOBS); code=$$?; \
 	grep -E '^(SKIPPED|FLAKY)' build/Testing/Temporary/LastTest.log; exit $$code

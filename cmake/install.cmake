@@ -11,11 +11,11 @@ function(sluice_install)
   foreach(name IN LISTS ARGN)
     set_target_properties(sluice_${name} PROPERTIES EXPORT_NAME ${name})
     list(APPEND targets sluice_${name})
-    install(DIRECTORY src/${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice FILES_MATCHING PATTERN *.h
+    install(DIRECTORY src/${name} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice COMPONENT dev FILES_MATCHING PATTERN *.h
       REGEX "/test_[a-z_]*\\.h$|_(for_tests|fixture)\\.h$" EXCLUDE)
   endforeach()
-  install(TARGETS ${targets} EXPORT sluice ARCHIVE INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
-  install(EXPORT sluice NAMESPACE sluice:: DESTINATION ${package} FILE sluiceTargets.cmake)
+  install(TARGETS ${targets} EXPORT sluice ARCHIVE COMPONENT dev INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
+  install(EXPORT sluice NAMESPACE sluice:: DESTINATION ${package} FILE sluiceTargets.cmake COMPONENT dev)
 
   # All modules link sluice_base, so this reaches every target that links one of them.
   target_compile_features(sluice_base PUBLIC cxx_std_23)
@@ -30,5 +30,5 @@ function(sluice_install)
     NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(sluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/sluiceConfig.cmake ${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake
-    ${PROJECT_SOURCE_DIR}/cmake/flatbuffers.cmake DESTINATION ${package})
+    ${PROJECT_SOURCE_DIR}/cmake/flatbuffers.cmake DESTINATION ${package} COMPONENT dev)
 endfunction()

@@ -4,7 +4,6 @@ target_compile_options(sluice_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror=return-type
   -fno-strict-aliasing -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 target_include_directories(sluice_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_compile_definitions(sluice_options INTERFACE SLUICE_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of its own coroutine frames and of std::expected's storage.
   target_compile_options(sluice_options INTERFACE -fcoroutines -Wno-maybe-uninitialized -Wno-mismatched-new-delete
@@ -31,6 +30,16 @@ if(SLUICE_SANITIZE MATCHES "undefined")
   # ASan tells of null pointers and of ends of objects too; asking twice is a tenth of the compile time.
   target_compile_options(sluice_options INTERFACE -fno-sanitize=null,object-size,vptr)
 endif()
+
+# Adds base/version.h's definitions to a target; each build asks for the commit again.
+function(sluice_version target)
+  set(file ${PROJECT_BINARY_DIR}/generated/version.cc)
+  add_custom_target(sluice_commit BYPRODUCTS ${file} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR} -D VERSION=${PROJECT_VERSION} -D OUT=${file}
+            -P ${PROJECT_SOURCE_DIR}/cmake/version.cmake)
+  target_sources(${target} PRIVATE ${file})
+  add_dependencies(${target} sluice_commit)
+endfunction()
 
 # Half of a test's compile time is its headers: the standard's, GoogleTest's and the loop's are read once for all tests.
 # Sanitized, most of the rest is the optimiser's, and a test gains nothing by it: the modules that it tests keep their flags.
@@ -119,6 +128,9 @@ function(sluice_module name)
     add_library(sluice_${name} STATIC ${sources})
     target_link_libraries(sluice_${name} PRIVATE $<BUILD_INTERFACE:sluice_options>)
     target_link_libraries(sluice_${name} ${ARGN})
+    if(SLUICE_STATIC AND name STREQUAL "app")
+      target_compile_options(sluice_app PRIVATE -Os)  # a third of the program, and little of it runs for a request
+    endif()
     # Not optimised, a module compiles in half the time: those that do little for each request, and all where threads are
     # looked for.
     if(SLUICE_SANITIZE STREQUAL "thread" OR (SLUICE_SANITIZE AND name MATCHES "^(files|gateway|app)$"))

@@ -64,6 +64,8 @@ int run(Command command) {
       return import::run_import(command.import_options, stdout, stderr);
     case Command::Action::test:
       return suite::run_suites(command.suites, stdout, stderr);
+    case Command::Action::health:
+      return check_health(command.health, stderr);
     case Command::Action::reload:
       return request_reload(command.admin, command.file, stdout, stderr);
     case Command::Action::proxy: {

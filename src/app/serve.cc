@@ -20,6 +20,7 @@
 #include "app/reloader.h"
 #include "app/worker.h"
 #include "base/logs.h"
+#include "base/version.h"
 #include "core/core.h"
 #include "files/blob_folder.h"
 #include "runtime/admin.h"
@@ -41,7 +42,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
   const Options& options = plan.options;
   // If the access log is on standard output, only its lines may be written there.
   LogWriter& out = options.server.access_log.value == "stdout" ? logs.errors() : logs.output();
-  std::string text = fmt::format("sluice {}: ", SLUICE_VERSION);
+  std::string text = fmt::format("sluice {}: ", version);
   for_each_route_kind([&]<class Kind> {
     std::size_t tables = 0;
     for_each_table<Kind>(options, [&](const auto&) { ++tables; });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/version.h"
 #include "core/next_turn.h"
 #include "http/exchange.h"
 #include "runtime/process_readings.h"
@@ -126,7 +127,7 @@ class Admin::Metrics final : public http::Handler {
     RequestMetrics requests;
     ReadingSums sums;
     sums.add({
-        gauge("sluice_build_info", "The version that runs.", 1, label("version", SLUICE_VERSION)),
+        gauge("sluice_build_info", "The version that runs.", 1, label("version", version)),
         gauge("sluice_cores", "Worker threads.", per_core_.size()),
     });
     const Instant deadline = core_.reactor().now() + metrics_wait;

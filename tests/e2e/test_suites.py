@@ -284,7 +284,7 @@ def test_a_step_has_a_timeout(suite):
     run = suite.run('[[step]]\nrequest = "GET /slow"\ntimeout = "200ms"\n[[step]]\nrequest = "GET /films"\n')
     assert run.returncode == 1
     assert [one[0] for one in points(run.stdout)][:2] == ["not ok", "ok"], run.stdout
-    assert "no complete answer within the step's timeout" in run.stdout
+    assert "no complete answer within the timeout" in run.stdout
 
 
 def test_the_configuration_is_checked_for_the_database_that_is_used(suite, postgres):

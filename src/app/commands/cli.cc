@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/commands/describe.h"
+#include "app/commands/version.h"
 #include "app/config/text.h"
 #include "base/time.h"
 #include "gateway/jwt/token.h"
@@ -15,9 +17,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 12> commands = {"serve", "check", "explain",   "reload",
-                                                       "proxy", "test",  "import",    "store",
-                                                       "keys",  "token", "reference", "hash-password"};
+constexpr std::array<std::string_view, 15> commands = {"serve", "check",         "explain",    "reload", "health",
+                                                       "proxy", "test",          "import",     "store",  "keys",
+                                                       "token", "hash-password", "completion", "man",    "reference"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -96,6 +98,38 @@ void add_reload(CLI::App& app, Command& command) {
       "command line is wrong; 3 the configuration is wrong, and nothing has changed.");
   reload->callback([&] { command.action = Command::Action::reload; });
   add_file(*reload, command);
+}
+
+void add_health(CLI::App& app, Command& command) {
+  CLI::App* health = app.add_subcommand("health", "Send a GET, for health checks: exit with 0 if the answer is 2xx");
+  health->add_option("URL", command.health.url, "http://ADDRESS:PORT/PATH, or unix:PATH for /readyz on a socket")
+      ->option_text("[URL]  (default: http://127.0.0.1:8081/readyz)");
+  health
+      ->add_option_function<std::string>(
+          "--timeout", [&](const std::string& text) { command.health.timeout = *config::parse_duration(text); },
+          "How long the whole answer may take; default: 5s")
+      ->option_text("DURATION")
+      ->check([](const std::string& text) {
+        return config::parse_duration(text) ? "" : "\"" + text + "\" must be a duration: 500ms, 5s";
+      });
+  health->callback([&] { command.action = Command::Action::health; });
+}
+
+// The commands that print a text about the command line itself.
+void add_texts(CLI::App& app, Command& command, std::string& shell) {
+  CLI::App* completion = app.add_subcommand("completion", "Print a script that completes commands and options");
+  completion->add_option("SHELL", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([&] {
+    command.action = Command::Action::print;
+    command.text = sluice::app::completion(app, shell);
+  });
+  CLI::App* man = app.add_subcommand("man", "Print the manual page: sluice man | man -l -");
+  man->callback([&] {
+    command.action = Command::Action::print;
+    command.text = manual(app);
+  });
 }
 
 void add_proxy(CLI::App& app, Command& command) {
@@ -240,7 +274,7 @@ void add_import(CLI::App& app, Command& command) {
 Command parse_command_line(int argc, const char* const* argv) {
   Command command;
   CLI::App app("Puts a database, files and services behind one fast HTTP endpoint.", "sluice");
-  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.set_version_flag("--version", version_text());
   app.get_option("--version")->description("Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(1);
@@ -257,6 +291,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_file(*check, command);
   add_explain(app, command);
   add_reload(app, command);
+  add_health(app, command);
   add_proxy(app, command);
   CLI::App* reference = app.add_subcommand("reference", "Print the reference of all configuration keys, in Markdown");
   reference->callback([&] { command.action = Command::Action::reference; });
@@ -266,6 +301,8 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_store(app, command);
   add_test(app, command);
   add_import(app, command);
+  std::string shell;
+  add_texts(app, command, shell);
 
   std::string_view first = argc > 1 ? argv[1] : "";
   if (!first.empty() && first[0] != '-' && std::ranges::find(commands, first) == commands.end()) {

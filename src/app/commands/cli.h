@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/commands/exit_code.h"
+#include "app/commands/health.h"
 #include "app/commands/keys.h"
 #include "app/commands/proxy.h"
 #include "app/commands/token.h"
@@ -22,13 +23,14 @@ struct Command {
     proxy,          // pass requests on to the servers in `proxy`
     test,           // run the test files in `suites`
     import_,        // import the file in `import_options`
+    health,         // send a GET, and exit with exit_ok if the answer is 2xx
     reload,         // make the server at `admin`, or of `file`, read its configuration again
     store_gc,       // remove unused files from the stores of `file`
     hash_password,  // print a hash of the password on standard input
     keys,           // make a key for tokens
     token,          // sign a token
     reference,      // print the reference of all keys
-    print,          // print `text` and exit with exit_ok: --help, --version
+    print,          // print `text` and exit with exit_ok: --help, --version, completion, man
     usage_error,    // print `text` to standard error and exit with exit_usage
   };
 
@@ -37,6 +39,7 @@ struct Command {
   suite::RunOptions suites;
   ExplainCommand explain;
   import::Options import_options;
+  HealthCommand health;
   ProxyCommand proxy;
   KeysCommand keys;
   TokenCommand token;

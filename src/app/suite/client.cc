@@ -124,7 +124,7 @@ std::expected<Answer, std::string> send_request(const core::Address& server, con
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return std::unexpected(fmt::format("the connection broke: {}", std::strerror(errno)));
     const auto events = static_cast<short>(rest.empty() ? POLLIN : POLLIN | POLLOUT);
-    constexpr const char* late = "no complete answer within the step's timeout";
+    constexpr const char* late = "no complete answer within the timeout";
     if (auto why = wait_for(socket.descriptor(), events, deadline, late, signals); !why.empty()) {
       return std::unexpected(std::move(why));
     }
