@@ -12,14 +12,15 @@
 
 namespace sluice::app {
 
-Listeners::Listeners(const Plan& plan, runtime::SocketFiles& files) : files_(files) {
+Listeners::Listeners(const Plan& plan, runtime::SocketFiles& files, runtime::PassedSockets& passed)
+    : files_(files), passed_(passed) {
   if (const auto claimed = claim(plan); !claimed) throw std::runtime_error(claimed.error().message);
   serve_claimed(plan.options.server);
   serve_certificates(plan);
 }
 
-core::Address Listeners::claim_also(const std::string& text) {
-  const auto claimed = runtime::claim(text);
+net::Listening Listeners::claim_also(const std::string& text) {
+  const auto claimed = runtime::claim(text, passed_);
   if (!claimed) throw std::runtime_error(claimed.error());
   files_.add(*claimed);
   return *claimed;
@@ -34,17 +35,19 @@ std::expected<std::vector<net::Listening>, config::Diagnostic> Listeners::claim(
     const bool secure = parsed.secure(plan.tls != nullptr);
     // Port 0 may occur more than once.
     if (const auto same = std::ranges::find(left, text, &Claimed::configured); same != left.end()) {
-      claimed_.push_back({text, {same->listening.address, secure}});
+      claimed_.push_back({text, same->listening});
+      claimed_.back().listening.secure = secure;
       left.erase(same);
       continue;
     }
-    const auto claimed = runtime::claim(text);
+    auto claimed = runtime::claim(text, passed_);
     if (!claimed) {
       forget_claimed();
       return std::unexpected(config::Diagnostic{listen.position, claimed.error()});
     }
     files_.add(*claimed);
-    claimed_.push_back({text, {*claimed, secure}});
+    claimed->secure = secure;
+    claimed_.push_back({text, *claimed});
   }
   return addresses_of(claimed_);
 }

@@ -30,11 +30,11 @@ struct ListenerSet {
 class Listeners {
  public:
   // Throws if something is wrong with an address.
-  Listeners(const Plan& plan, runtime::SocketFiles& files);
+  Listeners(const Plan& plan, runtime::SocketFiles& files, runtime::PassedSockets& passed);
   Listeners(const Listeners&) = delete;
 
   // Claims an address that is not in [server] listen.
-  [[nodiscard]] core::Address claim_also(const std::string& text);
+  [[nodiscard]] net::Listening claim_also(const std::string& text);
 
   // Claims those addresses of the plan that are not served yet. After an error, no address is claimed.
   [[nodiscard]] std::expected<std::vector<net::Listening>, config::Diagnostic> claim(const Plan& plan);
@@ -59,6 +59,7 @@ class Listeners {
   void serve_claimed(const ServerOptions& options);
 
   runtime::SocketFiles& files_;
+  runtime::PassedSockets& passed_;
   List served_;
   List claimed_;
   std::uint16_t https_port_ = 443;

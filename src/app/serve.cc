@@ -38,7 +38,7 @@ std::string url_of(const core::Address& address, bool secure = false) {
 }
 
 void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Listening>& addresses,
-                  const std::optional<core::Address>& admin, Logs& logs) {
+                  const std::optional<net::Listening>& admin, Logs& logs) {
   const Options& options = plan.options;
   // If the access log is on standard output, only its lines may be written there.
   LogWriter& out = options.server.access_log.value == "stdout" ? logs.errors() : logs.output();
@@ -50,7 +50,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
   });
   text += fmt::format("{} {}\n", cores, cores == 1 ? "core" : "cores");
   for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
-  if (admin) text += fmt::format("  admin    {}/metrics /livez /readyz /upstreams\n", url_of(*admin));
+  if (admin) text += fmt::format("  admin    {}/metrics /livez /readyz /upstreams\n", url_of(admin->address));
   text += fmt::format("  io       {}\n", name_of(plan.io.back_end));
   out.write(text);
 }
@@ -78,12 +78,13 @@ int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan)
   }
   process.logs().use(std::move(*log_files));
   core::Cores& cores = process.cores();
-  Listeners listeners(*plan, process.files());
+  Listeners listeners(*plan, process.files(), process.passed());
   const ListenerSet first = listeners.served();
-  std::optional<core::Address> admin_address;
+  std::optional<net::Listening> admin_address;
   if (!plan->options.admin.listen.value.empty()) {
     admin_address = listeners.claim_also(plan->options.admin.listen.value);
   }
+  process.passed().check_all_found();
 
   // Reports here, and not on a core, if a folder cannot be opened. Also removes incomplete files of an earlier run.
   for (const auto& store : plan->options.stores) {

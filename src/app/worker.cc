@@ -126,8 +126,8 @@ core::Task<void> Worker::give_memory_back() {
 void Worker::bind(std::span<const net::Listening> addresses) {
   for (const net::Listening& one : addresses) {
     // Only one listener can bind the path of a unix socket.
-    if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
-    const auto bound = server_.bind(one.address);
+    if (one.address.family() == AF_UNIX && one.shared < 0 && core_.index() != 0) continue;
+    const auto bound = server_.bind(one);
     if (bound) continue;
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + one.address.text());
   }

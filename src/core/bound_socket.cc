@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -45,6 +46,17 @@ Result<int> bind_socket(const Address& address, bool reuse_port, bool blocks) {
     if (address.family() == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   if (::bind(fd, address.get(), address.size()) == 0) return fd;
+  const int error = errno;
+  ::close(fd);
+  return fail(Errc::system, error);
+}
+
+Result<int> share_listener(int socket) {
+  const int fd = ::fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return fail(Errc::system, errno);
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // of no effect on a unix socket
+  if (::fcntl(fd, F_SETFL, O_NONBLOCK) == 0) return fd;
   const int error = errno;
   ::close(fd);
   return fail(Errc::system, error);

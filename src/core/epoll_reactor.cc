@@ -20,6 +20,7 @@ int plain_epoll_wait(int epoll, epoll_event* events, std::size_t most, int timeo
   return static_cast<int>(::syscall(SYS_epoll_pwait, epoll, events, most, timeout_ms, nullptr, 0));
 }
 
+constexpr std::uint32_t for_clients = EPOLLIN | EPOLLET;
 constexpr std::uint32_t for_connections = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
 // Every socket is registered once, for all events, edge-triggered: a warm exchange is epoll_wait, recv and send.
@@ -44,13 +45,26 @@ class EpollReactor final : public SocketReactor {
     return {};
   }
 
-  // The socket joins the epoll set only here, because epoll reports a hang-up for a socket that is merely bound.
+  Result<void> bind_shared(Handle& handle, int socket) override {
+    SLUICE_ASSERT(handle.fd < 0);
+    const auto fd = share_listener(socket);
+    if (!fd) return std::unexpected(fd.error());
+    handle.fd = *fd;
+    handle.is_shared = true;
+    return {};
+  }
+
+  // The socket joins the epoll set only here, because epoll reports a hang-up for a socket that is merely bound. A
+  // shared one joins it in accept().
   Result<void> start_listening(Handle& handle, int backlog) override {
     if (::listen(handle.fd, backlog) != 0) return fail(Errc::system, errno);
-    return attach(handle, std::exchange(handle.fd, -1), EPOLLIN | EPOLLET);
+    if (!handle.is_shared) return attach(handle, std::exchange(handle.fd, -1), for_clients);
+    handle.may_read = true;  // so that accept() is called
+    return {};
   }
 
   Result<bool> accept(Handle& listener, Handle& accepted, Address* peer) override {
+    if (listener.is_shared && !set_waiting(listener, true)) return fail(Errc::system, errno);
     sockaddr_storage from{};
     socklen_t size = sizeof from;
     const int fd = ::accept4(listener.fd, peer != nullptr ? reinterpret_cast<sockaddr*>(&from) : nullptr,
@@ -62,6 +76,7 @@ class EpollReactor final : public SocketReactor {
       }
       return fail(Errc::system, errno);
     }
+    if (listener.is_shared) (void)set_waiting(listener, false);
     if (peer != nullptr) *peer = Address(reinterpret_cast<sockaddr*>(&from), size);
     if (auto attached = attach(accepted, fd, for_connections); !attached) {
       return std::unexpected(attached.error());
@@ -82,8 +97,10 @@ class EpollReactor final : public SocketReactor {
   void close(Handle& handle) noexcept override {
     if (handle.fd < 0) return;
     SLUICE_ASSERT(handle.reader == nullptr && handle.writer == nullptr);
+    if (handle.is_shared) (void)set_waiting(handle, false);
     ::close(handle.fd);  // closing the last descriptor removes it from the epoll set
     handle.fd = -1;
+    handle.is_shared = false;
     // The remaining events of this batch must not refer to the handle.
     for (int i = next_event_; i < event_count_; ++i) {
       if (events_[static_cast<std::size_t>(i)].data.ptr == &handle) {
@@ -137,6 +154,16 @@ class EpollReactor final : public SocketReactor {
     epoll_event event{.events = quiet ? for_connections & ~EPOLLIN : for_connections, .data = {.ptr = &handle}};
     [[maybe_unused]] const int set = epoll_ctl(epoll_, EPOLL_CTL_MOD, handle.fd, &event);
     SLUICE_ASSERT(set == 0);
+  }
+
+  // Whether clients of a shared listener wake this core. The kernel wakes the core that has waited longest, so a core
+  // that has accepted a client waits anew, behind the others.
+  bool set_waiting(Handle& listener, bool waits) {
+    if ((listener.backend != nullptr) == waits) return true;
+    epoll_event event{.events = for_clients | EPOLLEXCLUSIVE, .data = {.ptr = &listener}};
+    if (epoll_ctl(epoll_, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener.fd, &event) != 0) return false;
+    listener.backend = waits ? this : nullptr;
+    return true;
   }
 
   Result<void> attach(Handle& handle, int fd, std::uint32_t events) {

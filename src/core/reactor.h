@@ -44,6 +44,7 @@ struct Handle {
   bool may_write = false;
   bool peer_ended = false;  // the peer has shut its sending side, or the connection has failed; a read tells which
   bool failed = false;      // the connection has failed in both directions
+  bool is_shared = false;   // of bind_shared()
   Waiter* reader = nullptr;
   Waiter* writer = nullptr;
   void* backend = nullptr;  // belongs to the reactor
@@ -116,6 +117,12 @@ class Reactor {
 
   // Binds the address. Connections to it are refused until start_listening().
   [[nodiscard]] virtual Result<void> bind(Handle& handle, const Address& address, bool reuse_port) = 0;
+  // For a listening socket from which others accept too: other cores, and other processes. Each client wakes one of
+  // them. close() closes this core's descriptor alone, and clients that are not accepted yet keep waiting. Only the
+  // back ends that use the operating system have it.
+  [[nodiscard]] virtual Result<void> bind_shared(Handle& /*handle*/, int /*socket*/) {
+    return fail(Errc::system, EOPNOTSUPP);
+  }
   [[nodiscard]] virtual Result<void> start_listening(Handle& handle, int backlog) = 0;
   [[nodiscard]] Result<void> listen(Handle& handle, const Address& address, const ListenOptions& options) {
     if (auto bound = bind(handle, address, options.reuse_port); !bound) return bound;

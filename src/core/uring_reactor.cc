@@ -8,6 +8,7 @@
 
 #include <liburing.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -137,10 +138,15 @@ class UringReactor final : public SocketReactor {
     SLUICE_ASSERT(handle.fd < 0);
     const auto fd = bind_socket(address, reuse_port, true);
     if (!fd) return std::unexpected(fd.error());
-    auto* const listener = new Listener;
-    listener->handle = &handle;
-    listener->fd = *fd;
-    open(handle, *listener);
+    open_listener(handle, *fd);
+    return {};
+  }
+
+  Result<void> bind_shared(Handle& handle, int socket) override {
+    SLUICE_ASSERT(handle.fd < 0);
+    const auto fd = share_listener(socket);
+    if (!fd) return std::unexpected(fd.error());
+    handle.is_shared = open_listener(handle, *fd).is_shared = true;
     return {};
   }
 
@@ -152,6 +158,7 @@ class UringReactor final : public SocketReactor {
 
   Result<bool> accept(Handle& handle, Handle& accepted, Address* peer) override {
     Listener& listener = *static_cast<Listener*>(handle.backend);
+    if (listener.is_shared) take_client(listener);
     if (listener.next == listener.accepted.size()) {
       if (const int error = std::exchange(listener.error, 0); error != 0) return fail(Errc::system, error);
       if (!listener.accepting) accept_more(listener);
@@ -202,6 +209,7 @@ class UringReactor final : public SocketReactor {
     }
     handle.fd = -1;
     handle.backend = nullptr;
+    handle.is_shared = false;
     gone(handle);
   }
 
@@ -266,7 +274,8 @@ class UringReactor final : public SocketReactor {
     std::vector<int> accepted;
     std::size_t next = 0;  // index in accepted
     int error = 0;
-    bool accepting = false;
+    bool is_shared = false;
+    bool accepting = false;  // an operation is under way
     bool stopping = false;
   };
 
@@ -409,38 +418,58 @@ class UringReactor final : public SocketReactor {
 
   // ---- listeners ----
 
+  static Listener& open_listener(Handle& handle, int fd) {
+    auto* const listener = new Listener;
+    listener->handle = &handle;
+    listener->fd = fd;
+    open(handle, *listener);
+    return *listener;
+  }
+
+  // The kernel accepts no clients of a shared listener for this core, because close() would have to reset those that
+  // the core has not taken. A one-shot poll also has each client wake another core.
   void accept_more(Listener& listener) {
     begin(&listener, Operation::accept, [&](io_uring_sqe* sqe) {
+      if (listener.is_shared) return io_uring_prep_poll_add(sqe, listener.fd, POLLIN | EPOLLEXCLUSIVE);
       io_uring_prep_multishot_accept(sqe, listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     });
     listener.accepting = true;
   }
 
+  static void take_client(Listener& listener) {
+    const int fd = ::accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      listener.accepted.push_back(fd);
+    } else if (errno != EAGAIN) {
+      listener.error = errno;
+    }
+  }
+
   void accepted(Listener& listener, int result, bool is_last) {
     if (is_last) listener.accepting = listener.stopping = false;
     if (listener.handle == nullptr || ending_) {
-      if (result >= 0) refuse(result);
+      if (result >= 0 && !listener.is_shared) refuse(result);
       if (listener.operations == 0 && listener.handle == nullptr) delete &listener;
       return;
     }
-    if (result >= 0) {
+    if (result >= 0 && !listener.is_shared) {
       listener.accepted.push_back(result);
       if (listener.accepting && !listener.stopping && listener.accepted.size() >= most_accepted) {
         listener.stopping = true;
         cancel(listener, Operation::accept);
       }
-    } else if (result != -ECANCELED) {
+    } else if (result < 0 && result != -ECANCELED) {
       listener.error = -result;
     }
     listener.handle->may_read = true;
     dispatch(*listener.handle);
   }
 
-  // Submits at once, so that new connections are refused from now on.
+  // Submits at once, so that new connections are refused from now on, unless others accept them.
   void close(Listener& listener) {
     listener.handle = nullptr;
     for (; listener.next != listener.accepted.size(); ++listener.next) refuse(listener.accepted[listener.next]);
-    ::shutdown(listener.fd, SHUT_RDWR);
+    if (!listener.is_shared) ::shutdown(listener.fd, SHUT_RDWR);
     const bool accepting = listener.accepting;
     if (accepting) cancel(listener, Operation::accept);
     close_in_turn(listener.fd);

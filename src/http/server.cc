@@ -29,9 +29,9 @@ void Server::cut() {
   while (newest_ != nullptr) close(*newest_);
 }
 
-Result<core::Address> Server::listen(const core::Address& address, bool secure) {
-  SLUICE_ASSERT(!secure || tls_context_ != nullptr);
-  return acceptor_.listen(address, secure);
+Result<core::Address> Server::listen(const net::Listening& wanted) {
+  SLUICE_ASSERT(!wanted.secure || tls_context_ != nullptr);
+  return acceptor_.listen(wanted);
 }
 
 Result<void> Server::listen_on(std::span<const net::Listening> wanted) {

@@ -22,8 +22,11 @@ class Server final : net::Acceptor::Owner, ConnectionRunner {
   ~Server();  // closes all open connections
 
   // See net::Acceptor. `secure` means TLS and requires set_tls() before.
-  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
-  [[nodiscard]] Result<core::Address> bind(const core::Address& address) { return acceptor_.bind(address); }
+  [[nodiscard]] Result<core::Address> listen(const net::Listening& wanted);
+  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false) {
+    return listen({.address = address, .secure = secure});
+  }
+  [[nodiscard]] Result<core::Address> bind(const net::Listening& wanted) { return acceptor_.bind(wanted); }
   [[nodiscard]] Result<void> listen_on(std::span<const net::Listening> wanted);
 
   // Applies to new requests; open connections stay open. Header limits apply from the next request of an HTTP/1.1

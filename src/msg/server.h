@@ -26,9 +26,7 @@ class Server final : net::Acceptor::Owner {
 
   // Starts to accept at once. Several cores may listen on the same address. `secure` means TLS and requires set_tls()
   // before.
-  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false) {
-    return acceptor_.listen(address, secure);
-  }
+  [[nodiscard]] Result<core::Address> listen(const net::Listening& wanted) { return acceptor_.listen(wanted); }
   // Applies to new connections.
   void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
                std::shared_ptr<const net::tls::TicketKeys> tickets) {

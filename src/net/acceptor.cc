@@ -37,11 +37,11 @@ Acceptor::Acceptor(core::Reactor& reactor, Owner& owner, const AcceptorOptions& 
 
 Acceptor::~Acceptor() { stop(); }
 
-Result<core::Address> Acceptor::listen(const core::Address& address, bool secure) {
-  auto bound = bind(address);
+Result<core::Address> Acceptor::listen(const Listening& wanted) {
+  auto bound = bind(wanted);
   if (!bound) return bound;
   Listener& listener = *listeners_.back();
-  listener.secure = secure;
+  listener.secure = wanted.secure;
   if (auto started = start(listener); !started) {
     listeners_.pop_back();
     return std::unexpected(started.error());
@@ -49,15 +49,16 @@ Result<core::Address> Acceptor::listen(const core::Address& address, bool secure
   return bound;
 }
 
-Result<core::Address> Acceptor::bind(const core::Address& address) {
+Result<core::Address> Acceptor::bind(const Listening& wanted) {
+  const core::Address& address = wanted.address;
   for (const auto& listener : listeners_) {
     if (listener->state != Listener::State::ending && listener->address.text() == address.text()) return address;
   }
   auto listener = std::make_unique<Listener>(reactor_);
   core::Handle& handle = listener->stream.handle();
-  if (auto bound = reactor_.bind(handle, address, core::ListenOptions().reuse_port); !bound) {
-    return std::unexpected(bound.error());
-  }
+  const auto done = wanted.shared >= 0 ? reactor_.bind_shared(handle, wanted.shared)
+                                       : reactor_.bind(handle, address, core::ListenOptions().reuse_port);
+  if (!done) return std::unexpected(done.error());
   const auto bound = reactor_.local_address(handle);
   if (!bound) return bound;
   listener->address = *bound;

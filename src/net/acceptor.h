@@ -18,6 +18,7 @@ namespace sluice::net {
 struct Listening {
   core::Address address;
   bool secure = false;
+  int shared = -1;  // a socket that listens on the address already, for all cores; -1: each core binds its own
 };
 
 struct AcceptorOptions {
@@ -50,16 +51,20 @@ class Acceptor {
   ~Acceptor();
 
   // Starts to accept at once. Several cores may listen on the same address.
-  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false);
+  [[nodiscard]] Result<core::Address> listen(const Listening& wanted);
+  [[nodiscard]] Result<core::Address> listen(const core::Address& address, bool secure = false) {
+    return listen({.address = address, .secure = secure});
+  }
   // Binds the address unless it is already bound. Clients cannot connect to it until listen_on() includes it.
-  [[nodiscard]] Result<core::Address> bind(const core::Address& address);
+  [[nodiscard]] Result<core::Address> bind(const Listening& wanted);
+  [[nodiscard]] Result<core::Address> bind(const core::Address& address) { return bind({.address = address}); }
   // From now on the acceptor listens on exactly these addresses, which must all be bound. A removed address still
   // accepts the clients already in its queue. Returns an error if listening on an address fails; the acceptor still
   // listens on the others. No effect after stop().
   [[nodiscard]] Result<void> listen_on(std::span<const Listening> wanted);
   void set_options(const AcceptorOptions& options) { options_ = options; }
-  // Stops accepting and closes all listeners, also with clients in their queues. Must not be called by the owner's
-  // functions above.
+  // Stops accepting and closes all listeners. Clients in their queues are reset, except in those of shared sockets.
+  // Must not be called by the owner's functions above.
   void stop() noexcept;
 
  private:

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -10,9 +11,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/back_ends_for_tests.h"
+#include "core/bound_socket.h"
 #include "core/simulated_reactor.h"
 #include "net/stream.h"
 
@@ -195,6 +198,82 @@ INSTANTIATE_TEST_SUITE_P(, AcceptorTest,
                                                                return std::make_unique<core::SimulatedReactor>(3);
                                                              }}),
                          core::name_of);
+
+// A listening socket from which several cores accept.
+class SharedListenerTest : public core::OnReactor {
+ protected:
+  struct Core {
+    std::unique_ptr<core::Reactor> reactor = GetParam().make();
+    TestOwner owner{*reactor};
+    Acceptor acceptor{*reactor, owner, {}};
+  };
+
+  SharedListenerTest() {
+    EXPECT_EQ(::listen(socket, 100), 0);
+    listening = {.address = *core::address_of(socket), .shared = socket};
+  }
+  ~SharedListenerTest() override {
+    for (const int client : clients) ::close(client);
+    ::close(socket);
+  }
+  // The kernel accepts the client; no core has to.
+  void connect() {
+    clients.push_back(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(clients.back(), listening.address.get(), listening.address.size()), 0);
+  }
+  void expect_all_open() {
+    char byte = 0;
+    for (const int client : clients) EXPECT_EQ(::recv(client, &byte, 1, MSG_DONTWAIT), -1) << "closed";
+  }
+  static void run_until(std::initializer_list<Core*> cores, const std::function<bool()>& done) {
+    for (int turns = 0; !done() && turns < 10000; ++turns) {
+      for (Core* core : cores) core->reactor->turn(core->reactor->now() + 1ms);
+    }
+    ASSERT_TRUE(done()) << "the loop did not finish";
+  }
+
+  int socket = *core::bind_socket(*core::Address::parse("127.0.0.1:0"), false, true);
+  Listening listening;
+  std::vector<int> clients;
+};
+
+TEST_P(SharedListenerTest, EachClientGoesToOneCore) {
+  Core first;
+  Core second;
+  ASSERT_TRUE(first.acceptor.listen(listening));
+  ASSERT_TRUE(second.acceptor.listen(listening));
+  const auto accepted = [&] { return first.owner.open.size() + second.owner.open.size(); };
+  for (int i = 0; i < 20; ++i) {
+    connect();
+    run_until({&first, &second}, [&] { return accepted() == clients.size(); });
+  }
+  for (int i = 0; i < 80; ++i) connect();  // more than are accepted in one turn
+  run_until({&first, &second}, [&] { return accepted() == 100; });
+  expect_all_open();
+  EXPECT_EQ(first.owner.without_memory + second.owner.without_memory, 0);
+}
+
+TEST_P(SharedListenerTest, ClientsWaitForTheNextProcess) {
+  Core old;
+  ASSERT_TRUE(old.acceptor.listen(listening));
+  connect();
+  run_until({&old}, [&] { return old.owner.open.size() == 1; });
+  for (int turns = 0; turns < 5; ++turns) old.reactor->turn(old.reactor->now() + 1ms);  // it waits for clients again
+  connect();
+  old.acceptor.stop();
+  connect();
+  for (int turns = 0; turns < 5; ++turns) old.reactor->turn(old.reactor->now() + 1ms);
+  EXPECT_EQ(old.owner.open.size(), 1u);
+
+  Core next;
+  ASSERT_TRUE(next.acceptor.listen(listening));
+  run_until({&old, &next}, [&] { return next.owner.open.size() == 2; });
+  connect();
+  run_until({&old, &next}, [&] { return next.owner.open.size() == 3; });
+  expect_all_open();
+}
+
+INSTANTIATE_TEST_SUITE_P(, SharedListenerTest, testing::Values(core::on_epoll, core::on_uring), core::name_of);
 
 TEST(AcceptorOfABoundAddress, ReleasesItIfItIsNotWanted) {
   core::SimulatedReactor reactor(3);

@@ -195,10 +195,11 @@ void Admin::add(http::Method method, std::string_view path, Guard guard, std::un
   handlers_.push_back(std::move(handler));
 }
 
-void Admin::listen(const core::Address& address) {
+void Admin::listen(const net::Listening& wanted) {
+  const core::Address& address = wanted.address;
   core_.tasks().spawn(front_->wait(core_.reactor()));
   reads_->refuses = address.is_loopback() && address.port() != 0;  // browsers reach no unix socket
-  if (const auto bound = server_.listen(address); !bound) {
+  if (const auto bound = server_.listen(wanted); !bound) {
     throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + address.text());
   }
 }

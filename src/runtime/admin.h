@@ -15,6 +15,7 @@
 #include "http/handler.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "net/acceptor.h"
 #include "runtime/per_core.h"
 
 namespace sluice::runtime {
@@ -41,7 +42,7 @@ class Admin {
   void add_readings(std::function<Readings()> readings) { readings_.push_back(std::move(readings)); }
 
   // Throws std::system_error if the address cannot be bound. Requests that come before the core runs are answered 503.
-  void listen(const core::Address& address);
+  void listen(const net::Listening& address);
 
  private:
   class Front;

@@ -67,7 +67,7 @@ TEST(Admin, ProbesThatComeBeforeTheCoresRunAreAnswered) {
       answer = ask(address);
       is_answered = true;
     });
-    admin.listen(*core::Address::parse("127.0.0.1:" + std::to_string(ntohs(address.sin_port))));
+    admin.listen({.address = *core::Address::parse("127.0.0.1:" + std::to_string(ntohs(address.sin_port)))});
     Idle idle;
     per_core[0] = &idle;
     while (!is_answered) core.step(core.reactor().now() + 1ms);

@@ -52,6 +52,9 @@ ManagerEnvironment ManagerEnvironment::take() {
   taken.notify_socket = take_variable("NOTIFY_SOCKET").value_or("");
   const auto watchdog = take_number("WATCHDOG_USEC");
   if (is_own(take_number("WATCHDOG_PID")) && watchdog) taken.watchdog = std::chrono::microseconds(*watchdog);
+  const auto sockets = take_number("LISTEN_FDS");
+  (void)take_variable("LISTEN_FDNAMES");
+  if (is_own(take_number("LISTEN_PID")) && sockets) taken.sockets = static_cast<int>(*sockets);
   return taken;
 }
 

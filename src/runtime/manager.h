@@ -15,6 +15,7 @@ namespace sluice::runtime {
 struct ManagerEnvironment {
   std::string notify_socket;  // the socket for messages about the state; empty: the manager wants none
   Duration watchdog{};        // the manager ends a process that has been silent for this long; 0: it does not
+  int sockets = 0;            // how many listening sockets it has passed
 
   // Reads the variables and removes them, so that child processes do not get them. Ignores variables for another
   // process. Throws std::runtime_error if one is wrong. No other thread may use the environment meanwhile.

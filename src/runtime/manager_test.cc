@@ -78,19 +78,27 @@ TEST(ManagerEnvironment, IsTakenOnce) {
   ::setenv("NOTIFY_SOCKET", "@a", 1);
   ::setenv("WATCHDOG_USEC", "30000000", 1);
   ::setenv("WATCHDOG_PID", std::to_string(::getpid()).c_str(), 1);
+  ::setenv("LISTEN_FDS", "2", 1);
+  ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
   const ManagerEnvironment first = ManagerEnvironment::take();
   EXPECT_EQ(first.notify_socket, "@a");
   EXPECT_EQ(first.watchdog, 30s);
+  EXPECT_EQ(first.sockets, 2);
   const ManagerEnvironment second = ManagerEnvironment::take();
   EXPECT_EQ(second.notify_socket, "");
   EXPECT_EQ(second.watchdog, 0s);
+  EXPECT_EQ(second.sockets, 0);
   EXPECT_EQ(std::getenv("WATCHDOG_PID"), nullptr);
 }
 
 TEST(ManagerEnvironment, OfAnotherProcessOrWrong) {
   ::setenv("WATCHDOG_USEC", "30000000", 1);
   ::setenv("WATCHDOG_PID", "1", 1);
-  EXPECT_EQ(ManagerEnvironment::take().watchdog, 0s);
+  ::setenv("LISTEN_FDS", "2", 1);
+  ::setenv("LISTEN_PID", "1", 1);
+  const ManagerEnvironment of_another = ManagerEnvironment::take();
+  EXPECT_EQ(of_another.watchdog, 0s);
+  EXPECT_EQ(of_another.sockets, 0);
   ::setenv("WATCHDOG_USEC", "30s", 1);
   EXPECT_THROW((void)ManagerEnvironment::take(), std::runtime_error);
 }

@@ -107,7 +107,8 @@ struct Process::State {
   };
 
   State(const ProcessOptions& options, unsigned core_count)
-      : notifier(options.manager.notify_socket),
+      : passed(options.manager.sockets),
+        notifier(options.manager.notify_socket),
         watchdog(notifier, options.manager.watchdog, core_count),
         cores({.count = core_count, .back_end = options.back_end}),
         per_core(cores.size()),
@@ -122,6 +123,7 @@ struct Process::State {
   Logs logs;
   SocketFiles files;
   TroubleLog trouble{"clients", "are accepted again", "attempts failed"};
+  PassedSockets passed;
   Notifier notifier;
   Watchdog watchdog;
   core::Cores cores;
@@ -142,6 +144,7 @@ core::Cores& Process::cores() { return state_->cores; }
 core::BlockingPool& Process::threads() { return state_->threads; }
 Logs& Process::logs() { return state_->logs; }
 SocketFiles& Process::files() { return state_->files; }
+PassedSockets& Process::passed() { return state_->passed; }
 Notifier& Process::notifier() { return state_->notifier; }
 Descriptors Process::descriptors() { return {.most = core::descriptors_for_clients(), .trouble = &state_->trouble}; }
 std::span<PerCore* const> Process::per_core() const { return state_->per_core; }

@@ -53,6 +53,7 @@ class Process {
   [[nodiscard]] core::BlockingPool& threads();
   [[nodiscard]] Logs& logs();
   [[nodiscard]] SocketFiles& files();
+  [[nodiscard]] PassedSockets& passed();
   [[nodiscard]] Notifier& notifier();
   [[nodiscard]] Descriptors descriptors();
   // By core; entries are null until all cores run.

@@ -30,10 +30,11 @@
 namespace sluice::services {
 namespace {
 
-core::Address claimed(const std::string& text, runtime::SocketFiles& files) {
-  const auto claimed = runtime::claim(text);
+net::Listening claimed(const std::string& text, bool secure, runtime::Process& process) {
+  auto claimed = runtime::claim(text, process.passed());
   if (!claimed) throw std::runtime_error(claimed.error());
-  files.add(*claimed);
+  process.files().add(*claimed);
+  claimed->secure = secure;
   return *claimed;
 }
 
@@ -183,8 +184,8 @@ template <class AnyServer>
 void Host::PerCore::listen(AnyServer& server, const std::vector<net::Listening>& addresses) {
   for (const net::Listening& one : addresses) {
     // Only one listener can bind the path of a unix socket.
-    if (one.address.family() == AF_UNIX && core_.index() != 0) continue;
-    if (const auto listening = server.listen(one.address, one.secure); !listening) {
+    if (one.address.family() == AF_UNIX && one.shared < 0 && core_.index() != 0) continue;
+    if (const auto listening = server.listen(one); !listening) {
       throw std::system_error(listening.error().detail, std::generic_category(),
                               "cannot listen on " + one.address.text());
     }
@@ -235,14 +236,15 @@ void Host::serve() {
   runtime::Process process(
       {.cores = options_.cores, .back_end = options_.back_end, .manager = runtime::ManagerEnvironment::take()});
   const auto claim_all = [&](const std::vector<std::string>& texts, bool secure, std::vector<net::Listening>& into) {
-    for (const std::string& text : texts) into.push_back({claimed(text, process.files()), secure});
+    for (const std::string& text : texts) into.push_back(claimed(text, secure, process));
   };
   claim_all(options_.listen, false, shared.addresses);
   claim_all(options_.listen_tls, true, shared.addresses);
   claim_all(options_.listen_websocket, false, shared.websocket_addresses);
   claim_all(options_.listen_websocket_tls, true, shared.websocket_addresses);
-  std::optional<core::Address> admin_address;
-  if (!options_.admin.listen.empty()) admin_address = claimed(options_.admin.listen, process.files());
+  std::optional<net::Listening> admin_address;
+  if (!options_.admin.listen.empty()) admin_address = claimed(options_.admin.listen, false, process);
+  process.passed().check_all_found();
   if (!options_.listen_tls.empty()) shared.tls.emplace(certificates_of(options_.tls));
   if (!options_.listen_websocket_tls.empty()) {
     net::tls::ServerOptions tls = options_.tls;
@@ -272,9 +274,9 @@ void Host::serve() {
   }
   if (!options_.ready) {
     for (const std::string& text : texts) process.logs().output().write("serving " + text + "\n");
-    if (admin_address) process.logs().output().write("admin " + admin_address->text() + "\n");
+    if (admin_address) process.logs().output().write("admin " + admin_address->address.text() + "\n");
   } else {
-    if (admin_address) texts.push_back(admin_address->text());
+    if (admin_address) texts.push_back(admin_address->address.text());
     options_.ready(texts);
   }
   process.notifier().ready("serving");

@@ -1,12 +1,16 @@
 """What a service manager such as systemd hears of the program, and the sockets that it passes."""
+import fcntl
+import json
+import os
 import re
 import signal
 import socket
 import subprocess
+import urllib.request
 
 import pytest
 
-from conftest import SLUICE
+from conftest import IO, SLUICE
 
 
 class Manager:
@@ -80,3 +84,128 @@ def test_a_wrong_notify_socket_is_an_error(tmp_path, files):
                           timeout=20)
     assert done.returncode == 1
     assert done.stderr == 'sluice: NOTIFY_SOCKET in the environment is "notify", which is not a socket\n'
+
+
+class Activated:
+    """Starts the program with listening sockets of this process, one program after another, as systemd does."""
+
+    def __init__(self, folder, configuration):
+        self.file = folder / "activated.toml"
+        self.file.write_text(configuration)
+        self.log = folder / "activated.log"
+        self.running = []
+
+    def start(self, *passed, pid="$$"):
+        """The program gets copies of these files as its descriptors from 3 on."""
+        copies = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD, 50) for one in passed]
+        moves = "".join(f" {3 + index}<&{copy} {copy}<&-" for index, copy in enumerate(copies))
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", f'exec {moves}; export LISTEN_FDS={len(passed)} LISTEN_PID={pid}; exec "$0" serve "$1"',
+                 SLUICE, str(self.file)], pass_fds=copies, stdout=log, stderr=log)
+        for copy in copies:
+            os.close(copy)
+        self.running.append(process)
+        return process
+
+    def fails(self, *passed, **options):
+        """The error of a program that does not start."""
+        assert self.start(*passed, **options).wait(20) == 1
+        return self.log.read_text()
+
+    def end(self):
+        process = self.running.pop()
+        process.terminate()
+        assert process.wait(20) == 0, self.log.read_text()
+
+
+@pytest.fixture
+def activated(tmp_path):
+    started = []
+
+    def make(configuration):
+        started.append(Activated(tmp_path, configuration))
+        return started[-1]
+
+    yield make
+    for process in (process for each in started for process in each.running):
+        process.kill()
+        process.wait()
+
+
+def listener(path=None):
+    opened = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
+    opened.bind(str(path) if path else ("127.0.0.1", 0))
+    opened.listen(1000)
+    return opened
+
+
+def port_of(opened):
+    return opened.getsockname()[1]
+
+
+def configured(files, listen, admin=None):
+    """A configuration that listens on these addresses."""
+    io = f'io = "{IO}"\n' if IO else ""
+    admin = f"127.0.0.1:{admin}" if admin else ""
+    return f'[server]\ncores = 2\nlisten = {json.dumps(listen)}\n{io}[admin]\nlisten = "{admin}"\n{files}'
+
+
+def ask(opened):
+    """Sends a request over a new connection, which may wait in the listening socket. Returns the connection."""
+    client = socket.socket(opened.family)
+    client.settimeout(20)
+    client.connect(opened.getsockname())
+    client.sendall(b"GET /hello.txt HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+    return client
+
+
+def answered(client):
+    with client:
+        return client.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
+
+
+def test_passed_sockets_are_used_and_connections_wait_for_the_next_program(activated, files, tmp_path):
+    path = tmp_path / "web.sock"
+    with listener() as tcp, listener(path) as unix, listener() as admin:
+        program = activated(configured(files, [f"127.0.0.1:{port_of(tcp)}", f"unix:{path}"], port_of(admin)))
+        for _ in range(2):
+            clients = [ask(opened) for opened in (tcp, unix) for _ in range(50)]
+            program.start(tcp, unix, admin)
+            assert all([answered(client) for client in clients])
+            with urllib.request.urlopen(f"http://127.0.0.1:{port_of(admin)}/readyz", timeout=20) as ready:
+                assert ready.status == 200
+            assert answered(ask(tcp)) and answered(ask(unix))
+            program.end()
+        assert path.exists()  # it belongs to the manager
+        waits = ask(tcp)
+        with waits, pytest.raises(BlockingIOError):  # neither refused nor reset
+            waits.setblocking(False)
+            waits.recv(1)
+
+
+def test_a_reload_keeps_passed_sockets(activated, files):
+    with listener() as tcp, listener() as admin:
+        program = activated(configured(files, [f"127.0.0.1:{port_of(tcp)}"], port_of(admin)))
+        program.start(tcp, admin)
+        assert answered(ask(tcp))
+        with_it, without_it = program.file.read_text(), configured(files, ["127.0.0.1:0"], port_of(admin))
+        for text in (with_it + "\n", without_it, with_it):
+            program.file.write_text(text)
+            waits = ask(tcp) if text == with_it else None  # at an address that the program does not serve now
+            subprocess.run([SLUICE, "reload", str(program.file)], check=True, timeout=20)
+            if text != without_it:
+                assert answered(waits or ask(tcp))
+        program.end()
+
+
+def test_wrong_sockets_are_errors(activated, files):
+    with listener() as tcp, listener() as other:
+        program = activated(configured(files, [f"127.0.0.1:{port_of(tcp)}"]))
+        assert program.fails(tcp, other) == (
+            f"sluice: the service manager has passed a socket for 127.0.0.1:{port_of(other)}, and the configuration does "
+            "not listen there\n")
+        with open(program.file) as file:
+            assert program.fails(tcp, file) == (
+                "sluice: descriptor 4 from the service manager is not a listening stream socket\n")
+        assert f"cannot listen on 127.0.0.1:{port_of(tcp)}: Address already in use" in program.fails(tcp, pid=1)

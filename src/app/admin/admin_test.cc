@@ -31,7 +31,7 @@ TEST(Admin, MetricsSayWhichCoreDoesNotAnswer) {
   PerCore* const per_core[2] = {};
   const core::Address address = *core::Address::parse("127.0.0.1:8081");
   Admin admin(core, per_core);
-  admin.listen(address);
+  admin.listen({.address = address});
   std::string answer;
   core.tasks().spawn(ask(core.reactor(), address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", answer));
   const Instant end = core.reactor().now() + 60s;
