@@ -39,7 +39,8 @@ class Server final : net::Acceptor::Owner, ConnectionRunner {
     state_.tls.tickets = std::move(tickets);
   }
 
-  // Stops accepting, closes idle connections, and lets running requests finish with `Connection: close`.
+  // Stops accepting, closes idle connections, and lets running requests, and the first ones of new connections, finish
+  // with `Connection: close`.
   void drain();
   // Cuts the unfinished responses whose bodies `owner` keeps alive (owner_of()), in a way that their clients can
   // detect. In HTTP/1.1 this ends the connection in the loop's next turn. In HTTP/2 it ends the stream and releases its

@@ -228,8 +228,8 @@ core::Task<Result<void>> Stream::connect_tls(std::shared_ptr<const tls::ClientCo
   return shake_hands(deadline);
 }
 
-void Stream::give_up_handshake() noexcept {
-  if (handshake_ != nullptr && !tls_->has_received()) handshake_->cancel();
+void Stream::hurry_handshake(Instant until) noexcept {
+  if (handshake_ != nullptr && !tls_->has_received()) handshake_->end_by(until);
 }
 
 core::Task<Result<void>> Stream::shake_hands(Instant deadline) {

@@ -126,8 +126,8 @@ class Stream {
   [[nodiscard]] core::Task<Result<void>> connect_tls(std::shared_ptr<const tls::ClientContext> context,
                                                      const std::string& host, tls::CoreState& core, Instant deadline,
                                                      tls::Resumption* resumption = nullptr);
-  // Ends a handshake with Errc::closed if the peer has not sent any bytes yet.
-  void give_up_handshake() noexcept;
+  // If the peer has not sent any bytes of the handshake yet, it must do so until then.
+  void hurry_handshake(Instant until) noexcept;
   // Null without TLS.
   [[nodiscard]] const tls::Session* tls() const { return tls_.get(); }
   // Returns to plain bytes, to answer a client that does not use TLS.
@@ -213,7 +213,7 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
     caller_ = caller;
     place_ = this;
     linked_ = true;
-    deadline_.start(*this, static_cast<Self*>(this)->until());
+    renew_deadline();
   }
 
  protected:
@@ -223,6 +223,7 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
     caller_.resume();
   }
   void try_again() noexcept { ready(*this); }
+  void renew_deadline() noexcept { deadline_.start(*this, static_cast<Self*>(this)->until()); }
   core::Handle& handle_;
 
  private:
@@ -233,7 +234,7 @@ class [[nodiscard]] Operation : public core::Waiter, Deadline::Client {
   static void expired(Deadline::Client& client) noexcept {
     auto& self = static_cast<Operation&>(client);
     if (static_cast<Self&>(self).time_out()) return self.finish();
-    self.deadline_.start(self, static_cast<Self&>(self).until());
+    self.renew_deadline();
   }
   void unlink() noexcept {
     if (!linked_) return;
@@ -269,6 +270,10 @@ class [[nodiscard]] Stream::Wait : public Operation<Stream::Wait> {
   }
   [[nodiscard]] Instant until() const noexcept { return until_; }
   Result<void> await_resume() const noexcept { return result_; }
+  void end_by(Instant until) noexcept {
+    until_ = std::min(until_, until);
+    if (waiting()) renew_deadline();
+  }
   // Ends a wait in progress with Errc::closed; resumes the waiting coroutine.
   void cancel() noexcept {
     if (!waiting()) return;

@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint64_t dropped_body_bytes = 1024 * 1024;  // most bytes of a body that are dropped for the next request
 constexpr Duration dropping_time = 30s;                    // most time for that after the response
 constexpr Duration lingering_time = 2s;
+constexpr Duration draining_patience = 1s;  // for the first bytes of a new connection: they may be on their way
 constexpr Duration overloaded_patience =
     500ms;  // a connection beyond the limit gets its 503 after this time even if it sends nothing
 
@@ -51,7 +52,7 @@ void Connection::drain() {
   if (watching()) return recall();
   if (upgrade_ != nullptr) return upgrade_->drain();
   if (wants_proxy_header_ || drops_body_) return stream_.end_read();
-  stream_.give_up_handshake();
+  stream_.hurry_handshake(stream_.reactor().now() + draining_patience);
 }
 
 void Connection::begin(const core::Address& peer) {
@@ -140,7 +141,9 @@ core::Task<Connection::Next> Connection::run() {
         if (!work_->input.empty()) {
           (void)co_await reading;
         } else {
-          if (server_.draining) {
+          const bool is_new = began_ == Instant{};
+          if (server_.draining && is_new) idle_until_ = std::min(idle_until_, reactor.now() + draining_patience);
+          if (server_.draining && !is_new) {
             // The previous response may still fill the socket.
             if (secure()) (void)co_await stream_.end(options.write_timeout);
             co_return Next::end;

@@ -60,7 +60,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   [[nodiscard]] bool is_idle() const { return watching(); }
   // True unless the connection is idle or is reading the head of a request.
   [[nodiscard]] bool awaits_answer() const;
-  // The server is shutting down: an idle connection closes at once, a busy one after its response.
+  // The server is shutting down: an idle connection closes at once, a busy one after its response, and a new one after
+  // its first response or a short time.
   void drain();
   // Called when the server's options have changed. `new_limits`: the limits of request heads have changed too.
   void follow_options(bool new_limits);
@@ -163,7 +164,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   bool drops_body_ = false;    // the rest of a request's body is read after the response
   bool unusual_ = false;       // `overloaded_` is set, or the workspace may be outdated
   bool may_be_http2_ = false;  // all received bytes are a prefix of the HTTP/2 preface
-  Instant began_{};            // when the head of the request being answered was complete
+  Instant began_{};            // when the head of the latest request was complete
   Instant deadline_{};         // of the head being read
   Instant idle_until_{};
 };

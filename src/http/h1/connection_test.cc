@@ -236,6 +236,32 @@ TEST_P(DrainWhileAHeadArrives, TheRequestIsServed) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DrainWhileAHeadArrives, testing::Range(0, 50));
 
+// The client does not know yet that the server ends, and its request may be on the way.
+class DrainOfANewConnection : public Leaving {
+ protected:
+  DrainOfANewConnection() {
+    start([](core::Reactor&, Exchange&, std::string&) -> Task<Response> { co_return Response{}; });
+    pass(10ms);
+    server_->drain();
+    pass(100ms);
+    EXPECT_FALSE(server_->drained());
+  }
+};
+
+TEST_F(DrainOfANewConnection, ItsFirstRequestIsServed) {
+  send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const std::string answer = receive();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+  EXPECT_NE(answer.find("Connection: close"), std::string::npos) << answer;
+  EXPECT_TRUE(server_->drained() || (pass(10s), server_->drained()));
+}
+
+TEST_F(DrainOfANewConnection, ItIsClosedIfNoRequestComes) {
+  pass(2s);
+  EXPECT_TRUE(server_->drained());
+  EXPECT_EQ(statuses_.list, std::vector<int>());
+}
+
 // Requests that hold a pin.
 class CutRequests : public Leaving {
  protected:
