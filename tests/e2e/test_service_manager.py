@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from conftest import IO, SLUICE
+from conftest import IO, ROOT, SLUICE
 
 
 class Manager:
@@ -209,3 +209,23 @@ def test_wrong_sockets_are_errors(activated, files):
             assert program.fails(tcp, file) == (
                 "sluice: descriptor 4 from the service manager is not a listening stream socket\n")
         assert f"cannot listen on 127.0.0.1:{port_of(tcp)}: Address already in use" in program.fails(tcp, pid=1)
+
+
+def test_the_commands_of_the_unit(files, manager, tmp_path):
+    unit = (ROOT / "packaging/sluice.service").read_text()
+    file = tmp_path / "sluice.toml"
+    file.write_text(f'[server]\nlisten = ["unix:{tmp_path}/web.sock"]\n[admin]\nlisten = "unix:{tmp_path}/admin.sock"\n{files}')
+
+    def command(key):
+        line = re.search(rf"^{key}=(.*)$", unit, re.M)[1]
+        return line.replace("/usr/bin/sluice", SLUICE).replace("/etc/sluice/sluice.toml", str(file)).split()
+
+    with subprocess.Popen(command("ExecStart"), env={"NOTIFY_SOCKET": manager.address}) as process:
+        try:
+            assert manager.state().startswith("READY=1\n")
+            subprocess.run(command("ExecReload"), check=True, timeout=20)
+            assert manager.state().startswith("RELOADING=1\n")
+            assert manager.state().startswith("READY=1\n")
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
