@@ -147,6 +147,18 @@ def test_sigterm_finishes_what_runs_and_accepts_nothing_new(sluice, files):
     server.stop()
 
 
+def test_a_new_connection_has_time_for_its_first_request_while_the_server_drains(sluice, files):
+    server = sluice(files, server="cores = 1")
+    with server.connect() as idle, server.connect() as new:
+        assert idle.get("/hello.txt").status == 200
+        until(lambda: server.sample("sluice_connections_open") == 2)
+        server.terminate()
+        idle.assert_closed()
+        answer = new.get("/hello.txt")
+        assert answer.status == 200 and answer.get("Connection") == "close"
+    server.stop()
+
+
 def serves_while_it_leaves(server):
     """SIGTERM with drain_delay: not ready, but new connections are served and kept."""
     server.terminate()

@@ -6,11 +6,12 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import urllib.request
 
 import pytest
 
-from conftest import IO, ROOT, SLUICE
+from conftest import IO, ROOT, SLUICE, until
 
 
 class Manager:
@@ -182,6 +183,36 @@ def test_passed_sockets_are_used_and_connections_wait_for_the_next_program(activ
         with waits, pytest.raises(BlockingIOError):  # neither refused nor reset
             waits.setblocking(False)
             waits.recv(1)
+
+
+def test_restarts_lose_no_connection(activated, files):
+    with listener() as tcp:
+        program = activated(configured(files, [f"127.0.0.1:{port_of(tcp)}"]))
+        program.start(tcp)
+        outcomes, is_over = [], threading.Event()
+
+        def ask_on():
+            while not is_over.is_set():
+                try:
+                    outcomes.append(answered(ask(tcp)))
+                except OSError as error:
+                    outcomes.append(error)
+
+        clients = [threading.Thread(target=ask_on) for _ in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            for _ in range(3):
+                seen = len(outcomes)
+                until(lambda: len(outcomes) > seen + 50)
+                program.end()
+                program.start(tcp)
+        finally:
+            is_over.set()
+            for client in clients:
+                client.join()
+        assert [one for one in outcomes if one is not True] == []
+        program.end()
 
 
 def test_a_reload_keeps_passed_sockets(activated, files):
