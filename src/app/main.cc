@@ -111,7 +111,7 @@ int run(Command command) {
       std::fprintf(stderr, "sluice: %s\n", keys.error().c_str());
       return exit_usage;
     }
-    const auto [text, is_answered] = print_explanation(command.explain, command.file, **plan, *keys);
+    const auto [text, is_answered] = print_explanation(command.explain, **plan, *keys);
     std::fputs(text.c_str(), stdout);
     return is_answered ? exit_ok : exit_failure;
   }

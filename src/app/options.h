@@ -8,6 +8,7 @@
 
 #include "api/options.h"
 #include "app/components/kinds.h"
+#include "app/config/file_names.h"
 #include "app/config/tls_options.h"
 #include "app/log/request_log_options.h"
 #include "app/routes/kinds.h"
@@ -232,6 +233,7 @@ struct DefaultsOptions {
 
 // The whole file. The tables of the routes come from their kinds.
 struct Options : ComponentTables, RouteTables {
+  std::vector<Located<std::string>> include;
   ServerOptions server;
   AdminOptions admin;
   http::compress::Options compression;
@@ -240,6 +242,7 @@ struct Options : ComponentTables, RouteTables {
   DefaultsOptions defaults;  // apply_defaults() has put them into the tables of the routes
   std::vector<Named<api::ErrorOptions>> errors;
   std::optional<RequestLogOptions> request_log;
+  config::FileNames sources;  // the files that the positions refer to
 
   // Precondition: the name exists, as it always does after loading.
   [[nodiscard]] std::size_t index_of_database(std::string_view name) const {
@@ -318,9 +321,11 @@ struct Options : ComponentTables, RouteTables {
 
   template <class Visitor>
   static void declare(Visitor& v) {
+    v.field("include", &Options::include,
+            "Other files of the configuration, by name or by patterns with `*`, `?` and `[...]`: `conf.d/*.toml`. A "
+            "relative path starts at the folder of this file. See [below](#several-files).");
     v.field("server", &Options::server, "The listener for clients, and the limits on clients.");
-    v.field("admin", &Options::admin,
-            "The listener for operators. It has no authentication: keep it on a loopback address.");
+    v.field("admin", &Options::admin, "The listener for operators. It has no authentication: keep it on a loopback address.");
     v.field("compression", &Options::compression, "Compression of answers. It is off unless `codings` is set.");
     v.field("database", &Options::databases, "A database that endpoints use.");
     ComponentTables::declare<Options>(v);

@@ -85,6 +85,8 @@ struct Plan {
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: no keys
   std::shared_ptr<const net::tls::ServerContext> tls;             // null without [server.tls]
   Io io;                                                          // how the cores will wait for sockets
+  std::string digest;                                             // SHA-256 of the configuration
+  std::vector<std::string> secrets;                               // the contents of the files of ${file:PATH}
   std::vector<std::string> warnings;                              // problems that do not prevent serving
 };
 

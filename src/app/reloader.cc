@@ -168,7 +168,7 @@ std::optional<std::string> Reloader::try_reload() {
   if (!prepared) return std::move(prepared.error().text);
   const std::shared_ptr<const Plan> next = std::move(*prepared);
   if (auto wrong = open_shared_parts(*next, resolver_)) return wrong;
-  if (auto loaded = load_residents(file_, *next, served.get(), false); !loaded) return std::move(loaded.error().text);
+  if (auto loaded = load_residents(*next, served.get(), false); !loaded) return std::move(loaded.error().text);
   for (const std::string& warning : next->warnings) log_error("configuration: " + warning);
 
   auto log_files = open_logs(logs_, next->options.server);

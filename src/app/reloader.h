@@ -66,7 +66,6 @@ class Reloader {
   [[nodiscard]] std::shared_ptr<const Plan> served();
   // With the current keys of its policies. Must not be called on a core.
   [[nodiscard]] std::pair<std::shared_ptr<const Plan>, PolicyKeys::Keys> served_with_keys();
-  [[nodiscard]] const std::string& file() const { return file_; }
   // Permits one explanation on threads(), for as long as its result lives. Null while another runs. Called by the first
   // core.
   [[nodiscard]] std::shared_ptr<const void> begin_explanation();

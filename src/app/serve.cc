@@ -58,8 +58,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
 }  // namespace
 
 int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan) {
-  const std::string& file = source.name();
-  if (const auto loaded = load_residents(file, *plan, nullptr, true); !loaded) {
+  if (const auto loaded = load_residents(*plan, nullptr, true); !loaded) {
     std::fputs(loaded.error().text.c_str(), stderr);
     return loaded.error().exit_code;
   }
@@ -92,7 +91,7 @@ int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan)
   }
 
   std::vector<Worker*> workers(cores.size());
-  Reloader reloader(file, plan, workers, listeners, process);
+  Reloader reloader(source.name(), plan, workers, listeners, process);
   process.start([&](core::Core& core, const runtime::Process::Run& run) {
     Worker worker(core, plan, process.threads(), process.logs(), process.descriptors());
     workers[core.index()] = &worker;

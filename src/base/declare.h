@@ -62,13 +62,20 @@
 //   v.shorthand("type")         a plain value is accepted for a table with only this key
 namespace sluice {
 
-// A position in the configuration file. Lines and columns count from 1, columns in characters. Line 0: the value does
-// not come from a file.
+// A position in the configuration. Lines and columns count from 1, columns in characters. Line 0: the value does not
+// come from a file. `file` is 0 for the main file, and counts the files that it includes. Positions are ordered by file
+// first.
 struct Position {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
+  std::uint32_t file = 0;
 
-  friend constexpr auto operator<=>(const Position&, const Position&) = default;
+  friend constexpr bool operator==(const Position&, const Position&) = default;
+  friend constexpr auto operator<=>(const Position& a, const Position& b) {
+    if (const auto by_file = a.file <=> b.file; by_file != 0) return by_file;
+    if (const auto by_line = a.line <=> b.line; by_line != 0) return by_line;
+    return a.column <=> b.column;
+  }
 };
 
 // A value with its position, because later stages may report an error in it.

@@ -194,6 +194,7 @@ sluice_compression_cached_total counter - Answers whose compressed form was cach
 sluice_compression_input_bytes_total counter - Bytes given to compressors.
 sluice_compression_output_bytes_total counter - Bytes that compressors made of them.
 sluice_compression_refused_total counter - Answers that went out as they were for want of [compression] memory.
+sluice_config_info gauge sha256 The SHA-256 of the configuration that is served.
 sluice_connections_open gauge - Connections of clients.
 sluice_connections_refused_total counter - Connections answered 503: over the limit.
 sluice_connections_total counter - Connections accepted.

@@ -1,13 +1,15 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <string>
 
 #include "app/config/load.h"
 #include "app/config/statement.h"
 #include "fuzzing.h"
 
-// The whole loader without the file system. Any text gives a configuration or a list of errors that can be rendered,
-// and every character of a statement has a position in the file.
+// The whole loader without the file system. Any texts of files gives a configuration or a list of errors that can be
+// rendered, and every character of a statement has a position in the file.
 namespace {
 
 using namespace sluice;
@@ -21,11 +23,28 @@ std::optional<std::string> environment(std::string_view name) {
   return {};
 }
 
+std::expected<std::string, std::string> read_secret(std::string_view path, Position) {
+  if (path == "a") return "a secret\n";
+  return std::unexpected("cannot be read");
+}
+
+// The bytes \x1e separate the main file from those that it includes.
+Source source_of(std::string_view text) {
+  const auto take = [&] {
+    const std::string file(text.substr(0, text.find('\x1e')));
+    text.remove_prefix(std::min(file.size() + 1, text.size()));
+    return file;
+  };
+  Source source("fuzz.toml", take());
+  while (!text.empty()) source.include("fuzz.toml:included", take());
+  return source;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);
-  auto config = parse(Source("fuzz.toml", text), environment);
+  auto config = parse(source_of(text), environment, read_secret);
   if (!config) {
     require(!config.error().list.empty());
     require(config.error().text().starts_with("fuzz.toml:"));

@@ -48,6 +48,11 @@ void add_pages(runtime::Admin& admin, core::Core& core, const Io& io, std::span<
     return Readings{gauge("sluice_io_info", "The interface by which the cores wait for their sockets.", 1,
                           label("io", name_of(io.back_end)))};
   });
+  const auto served = [workers, &core]() -> const Plan& { return workers[core.index()]->plan(); };
+  admin.add_readings([served] {
+    return Readings{gauge("sluice_config_info", "The SHA-256 of the configuration that is served.", 1,
+                          label("sha256", served().digest))};
+  });
   admin.add_readings([&reloader] { return reloader.readings(); });
   admin.add_readings([&changes] { return changes.readings(); });
   admin.add_readings([&residents] { return residents.readings(); });

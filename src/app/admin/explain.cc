@@ -82,7 +82,7 @@ core::Task<http::Response> AdminExplain::explain(ExplainCommand command) {
   auto work = [command = std::move(command), turn = std::move(turn), &reloader = reloader_]() mutable {
     const auto until_done = std::move(turn);  // the job itself outlives the answer
     const auto [plan, keys] = reloader.served_with_keys();
-    return print_explanation(command, reloader.file(), *plan, keys).text;
+    return print_explanation(command, *plan, keys).text;
   };
   const auto text = co_await reloader_.threads().run(core_.mailbox(), std::move(work));
   if (!text) co_return not_now("Too many ask for this at once, or the server is ending.");

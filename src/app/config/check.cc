@@ -37,7 +37,8 @@ void check_listeners(const Checks& checks) {
       checks.complain(addresses[text], fmt::format("{} is where [admin] listens by default", text),
                       "give [admin] another \"listen\"");
     } else {
-      checks.complain(listen.position, fmt::format("{} is already listened on", text), again(addresses[text]));
+      checks.complain(listen.position, fmt::format("{} is already listened on", text),
+                      again(addresses[text], checks.options.sources));
     }
   };
   for (const auto& listen : checks.options.server.listen) check(listen, Listen::parse(listen.value).address);
@@ -97,7 +98,7 @@ void check(Options& options, const Source& source, const Environment& environmen
   for_each_kind<ComponentKinds>([&]<class Kind> { Kind::check(checks); });
   for_each_route_kind([&]<class Kind> { Kind::check(checks); });
   const std::vector<Shape> shapes = shapes_of(options);
-  check_shapes(shapes, checks.complain);
+  check_shapes(shapes, options.sources, checks.complain);
   if (auto& log = options.request_log) checks.choose_database(log->database, log->position, "[request_log]");
   const auto is_list = [](std::string_view kind) { return kind.starts_with("[["); };  // the others need one
   if (std::ranges::any_of(shapes, is_list, &Shape::kind) || checks.has_errors()) return;

@@ -98,7 +98,7 @@ void check_headers(const ServerOptions& server, const Source& source, const Comp
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (!http::same_name(name.value, server.headers[j].name.value)) continue;
-      complain(name.position, "this field comes twice", again(server.headers[j].name.position));
+      complain(name.position, "this field comes twice", again(server.headers[j].name.position, source.files()));
     }
     check_field_value(header.value, source, complain);
   }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/config/file_names.h"
 #include "app/config/source.h"
 
 namespace sluice::app::config {
@@ -19,9 +20,9 @@ struct Complain {
   }
 };
 
-// The hint for a value that is used twice. A default has no position in the file.
-inline std::string again(Position first) {
-  return first.line == 0 ? "it is the default of another key" : fmt::format("it is in line {} already", first.line);
+// The hint for a value that is used twice. A default has no position in a file.
+inline std::string again(Position first, const FileNames& files) {
+  return first.line == 0 ? "it is the default of another key" : fmt::format("it is in {} already", files.line(first));
 }
 
 }  // namespace sluice::app::config

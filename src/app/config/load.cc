@@ -9,6 +9,7 @@
 
 #include "app/config/check.h"
 #include "app/config/defaults.h"
+#include "app/config/include.h"
 #include "app/config/listen.h"
 #include "app/config/paths.h"
 #include "app/config/reader.h"
@@ -21,18 +22,18 @@ namespace {
 constexpr std::size_t largest_page = 256 << 10;
 
 // "sqlite:films.db?mode=ro" has a relative path; "sqlite::memory:" and "sqlite:file:..." are left unchanged.
-void resolve_database(std::string& url, const Paths& paths) {
+void resolve_database(Located<std::string>& url, const Paths& paths) {
   constexpr std::string_view scheme = "sqlite:";
-  std::string_view rest = std::string_view(url).substr(scheme.size());
+  std::string_view rest = std::string_view(url.value).substr(scheme.size());
   if (rest.starts_with(':') || rest.starts_with("file:")) return;
-  url = std::string(scheme) + paths.of(rest);
+  url.value = std::string(scheme) + paths.of(rest, url.position);
 }
 
 void resolve_listen(Located<std::string>& listen, const Paths& paths) {
   constexpr std::string_view scheme = "unix:";
   const std::string_view written = Listen::parse(listen.value).address;
   if (!written.starts_with(scheme) || written.size() == scheme.size()) return;
-  const std::string path = paths.of(written.substr(scheme.size()));
+  const std::string path = paths.of(written.substr(scheme.size()), listen.position);
   const std::string address = std::string(scheme) + path;
   listen.value.replace(listen.value.size() - written.size(), written.size(), address);
   if (core::Address::parse(address)) return;
@@ -41,7 +42,7 @@ void resolve_listen(Located<std::string>& listen, const Paths& paths) {
 }
 
 void read_users(gateway::basic::Options& basic, const Paths& paths) {
-  const std::string path = paths.of(basic.file->value);
+  const std::string path = paths.of(*basic.file);
   const auto text = core::read_whole_file(path, largest_file);
   const std::string wrong = text ? basic.add_users(*text) : text.error();
   if (!wrong.empty()) paths.errors.push_back({basic.file->position, fmt::format("{}: {}", basic.file->value, wrong)});
@@ -58,7 +59,7 @@ int status_of_page(std::string_view name) {
 
 void read_error_pages(ServerOptions& server, const Paths& paths) {
   const Located<std::string>& pages = *server.error_pages;
-  const std::string path = paths.of(pages.value);
+  const std::string path = paths.of(pages);
   std::error_code error;
   for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const int status = status_of_page(at->path().filename().string());
@@ -79,34 +80,34 @@ void resolve_policy(gateway::PolicyOptions& policy, const Paths& paths) {
   if (auto& basic = policy.of<gateway::basic::Options>(); basic.file) read_users(basic, paths);
   gateway::jwt::Options& jwt = policy.of<gateway::jwt::Options>();
   for (auto* path : {&jwt.secret_file, &jwt.public_key, &jwt.jwks, &jwt.revocations}) {
-    if (*path) paths.resolve((*path)->value);
+    if (*path) paths.resolve(**path);
   }
   // Policies with the same file share it, also if they write its path in different ways.
   if (jwt.revocations) {
     std::string& path = jwt.revocations->value;
     path = std::filesystem::path(path).lexically_normal().string();
   }
-  paths.resolve(jwt.jwks_ca.value);
+  paths.resolve(jwt.jwks_ca);
 }
 
 void resolve_paths(Options& options, const Paths& paths) {
   for (auto& listen : options.server.listen) resolve_listen(listen, paths);
   resolve_listen(options.admin.listen, paths);
-  if (!options.server.access_log_file().empty()) paths.resolve(options.server.access_log.value);
-  if (!options.server.error_log_file().empty()) paths.resolve(options.server.error_log.value);
+  if (!options.server.access_log_file().empty()) paths.resolve(options.server.access_log);
+  if (!options.server.error_log_file().empty()) paths.resolve(options.server.error_log);
   if (options.server.error_pages) read_error_pages(options.server, paths);
   if (options.server.tls) {
     TlsOptions& tls = *options.server.tls;
-    for (std::string* path : {&tls.cert.value, &tls.key.value, &tls.client_ca.value}) paths.resolve(*path);
+    for (auto* path : {&tls.cert, &tls.key, &tls.client_ca}) paths.resolve(*path);
     for (CertificateOptions& one : tls.certificates) {
-      paths.resolve(one.cert.value);
-      paths.resolve(one.key.value);
+      paths.resolve(one.cert);
+      paths.resolve(one.key);
     }
   }
   for (auto& policy : options.policies) resolve_policy(policy.value, paths);
   for (auto& database : options.databases) {
-    if (database.value.is_sqlite()) resolve_database(database.value.url.value, paths);
-    database.value.folder = paths.folder.string();
+    if (database.value.is_sqlite()) resolve_database(database.value.url, paths);
+    database.value.folder = paths.folder(database.value.url.position).string();
   }
   const auto resolve = [&]<class Kind> {
     if constexpr (requires { Kind::resolve(options, paths); }) Kind::resolve(options, paths);
@@ -115,19 +116,64 @@ void resolve_paths(Options& options, const Paths& paths) {
   for_each_kind<RouteKinds>(resolve);
 }
 
-Config read(Source source, const Environment& environment, std::string_view database_url,
-            std::vector<Diagnostic>& errors) {
-  Config config{std::move(source), {}};
-  auto document = parse_document(config.source, errors);
-  if (!document) return config;
-  substitute(*document, environment, config.source, errors);
+constexpr std::size_t largest_secret = 64 << 10;
+
+// Reads the files of secrets, and warns of files that every user of the machine may read.
+class SecretFiles {
+ public:
+  SecretFiles(const Source& source, std::vector<std::string>& warnings) : source_(source), warnings_(warnings) {}
+
+  std::expected<std::string, std::string> operator()(std::string_view written, Position position) const {
+    const FileNames& files = source_.files();
+    const std::string path = (std::filesystem::path(files.of(position)).parent_path() / written).string();
+    auto text = core::read_whole_file(path, largest_secret);
+    if (!text) return text;
+    if (text->ends_with('\n')) text->pop_back();
+    std::error_code error;
+    const auto may = std::filesystem::status(path, error).permissions();
+    if (!error && (may & std::filesystem::perms::others_read) != std::filesystem::perms::none) {
+      warnings_.push_back(
+          fmt::format("{}: every user may read the secret in {}; chmod o-r helps", files.place(position), path));
+    }
+    return text;
+  }
+
+ private:
+  const Source& source_;
+  std::vector<std::string>& warnings_;
+};
+
+// Reads the first file of the source and those that it includes. `may_include`: whether the source does not have these
+// yet.
+std::optional<Value> read_document(Source& source, const Environment& environment, const ReadSecret& read_secret,
+                                   bool may_include, std::vector<Diagnostic>& errors) {
+  auto document = parse_document(source, errors);
+  if (!document) return {};
+  substitute(*document, environment, read_secret, source, errors);
+  bool is_whole = !may_include || read_included(*document, source, errors);
+  for (std::uint32_t file = 1; file < source.count(); ++file) {
+    if (auto included = parse_document(source, errors, file)) {
+      substitute(*included, environment, read_secret, source, errors);
+      join(*document, std::move(*included), source.files(), errors);
+    } else {
+      is_whole = false;
+    }
+  }
+  // Without one of the files, most further errors would only follow from that.
+  return is_whole ? std::move(document) : std::nullopt;
+}
+
+// Fills a configuration that has its source.
+void read(Config& config, const std::optional<Value>& document, const Environment& environment,
+          std::string_view database_url, std::vector<Diagnostic>& errors) {
+  config.options.sources = config.source.files();
+  if (!document) return;
   Reader(errors).read(*document, config.options);
   apply_defaults(config.options, errors);
   for (auto& database : config.options.databases) {
     if (!database_url.empty()) database.value.url.value = database_url;
   }
   check(config.options, config.source, environment, errors);
-  return config;
 }
 
 }  // namespace
@@ -148,10 +194,16 @@ std::optional<std::string> process_environment(std::string_view name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-std::expected<Config, Errors> parse(Source source, const Environment& environment) {
-  Examined examined;
-  examined.config = read(std::move(source), environment, {}, examined.errors);
+std::expected<Config, Errors> parse(Source source, const Environment& environment, const ReadSecret& read_secret) {
+  Examined examined{.config = {.source = std::move(source), .options = {}}, .errors = {}};
+  auto& [config, errors] = examined;
+  const auto document = read_document(config.source, environment, read_secret, false, errors);
+  read(config, document, environment, {}, errors);
   return outcome(std::move(examined));
+}
+
+std::expected<std::string, std::string> no_secrets(std::string_view, Position) {
+  return std::unexpected("secrets are not read here");
 }
 
 std::expected<Source, Errors> read_source(const std::string& path) {
@@ -162,10 +214,18 @@ std::expected<Source, Errors> read_source(const std::string& path) {
 
 Examined examine(const std::string& path, const Environment& environment, std::string_view database_url) {
   auto source = read_source(path);
-  if (!source) return {{std::move(source.error().source), {}}, std::move(source.error().list)};
-  Examined examined;
-  examined.config = read(std::move(*source), environment, database_url, examined.errors);
-  resolve_paths(examined.config.options, {std::filesystem::path(path).parent_path(), examined.errors});
+  if (!source) {
+    Examined failed{.config = {.source = std::move(source.error().source), .options = {}},
+                    .errors = std::move(source.error().list)};
+    failed.config.options.sources = failed.config.source.files();
+    return failed;
+  }
+  Examined examined{.config = {.source = std::move(*source), .options = {}}, .errors = {}};
+  auto& [config, errors] = examined;
+  const SecretFiles secrets(config.source, config.warnings);
+  const auto document = read_document(config.source, environment, secrets, true, errors);
+  read(config, document, environment, database_url, errors);
+  resolve_paths(config.options, {config.options.sources, errors});
   return examined;
 }
 

@@ -18,10 +18,14 @@ namespace sluice::app::config {
 struct Config {
   Source source;
   Options options;
+  std::vector<std::string> warnings = {};  // problems that do not prevent serving
 };
 
 // The process's environment variables.
 [[nodiscard]] std::optional<std::string> process_environment(std::string_view name);
+
+// Refuses to read the files of secrets.
+[[nodiscard]] std::expected<std::string, std::string> no_secrets(std::string_view path, Position position);
 
 // Reads the text of a file, which must not be larger than a configuration may be.
 [[nodiscard]] std::expected<Source, Errors> read_source(const std::string& path);
@@ -32,8 +36,9 @@ struct Examined {
   std::vector<Diagnostic> errors;
 };
 
-// Reads and checks a file. Relative paths in it start at its folder. The folders that it serves must exist.
-// `database_url` replaces the URL of every database; empty: each keeps its own.
+// Reads and checks a file and those that it includes. Relative paths start at the folder of the file in which they
+// stand. The folders that it serves must exist. `database_url` replaces the URL of every database; empty: each keeps
+// its own.
 [[nodiscard]] Examined examine(const std::string& path, const Environment& environment,
                                std::string_view database_url = {});
 
@@ -44,7 +49,8 @@ struct Examined {
 [[nodiscard]] std::expected<Config, Errors> load(const std::string& path, const Environment& environment,
                                                  std::string_view database_url = {});
 
-// Like load(), but from text and without access to the file system.
-[[nodiscard]] std::expected<Config, Errors> parse(Source source, const Environment& environment);
+// Like load(), but from text and without access to the file system. The source has the included files.
+[[nodiscard]] std::expected<Config, Errors> parse(Source source, const Environment& environment,
+                                                  const ReadSecret& read_secret = no_secrets);
 
 }  // namespace sluice::app::config

@@ -1516,9 +1516,9 @@ TEST(Environment, Errors) {
             "    |                    ^\n"
             "    = ${NONE:-default} gives it a default\n");
   for (std::string bad : {"${", "${}", "${A B}", "${1}", "${A", "${A-b}", "${:-b}"}) {
-    EXPECT_EQ(
-        messages_of("[server]\nserver_header = \"a " + bad + "\"\n" + serves),
-        "2:20 ${ must be followed by a name and }, as in ${NAME} or ${NAME:-default} | $${ stands for ${ itself\n")
+    EXPECT_EQ(messages_of("[server]\nserver_header = \"a " + bad + "\"\n" + serves),
+              "2:20 ${ must be followed by a name and }, as in ${NAME}, ${NAME:-default} or ${file:PATH} | $${ stands "
+              "for ${ itself\n")
         << bad;
   }
   // One error for each mistake.
@@ -1560,6 +1560,101 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "http2_streams, http2_resets, trusted_proxies, client_header, proxy_protocol, tls\n");
 }
 
+// The errors of a main file and of one that it includes.
+std::string errors_of(const std::string& text, const std::string& included) {
+  Source source("a.toml", text);
+  source.include("b.toml", included);
+  const auto config = parse(std::move(source), environment);
+  return config ? "" : config.error().text();
+}
+
+TEST(Include, TablesJoinAsInOneFile) {
+  Source source("a.toml", serves + "[errors]\nP0001 = 422\n");
+  source.include(
+      "b.toml",
+      "[database.b]\nurl = \"sqlite:b.db\"\n[[endpoint]]\npath = \"/b\"\ndatabase = \"b\"\nget = \"SELECT 2\"\n"
+      "[errors]\nP0002 = 409\n");
+  source.include("c.toml", "[server]\ncores = \"${CORES}\"\n");
+  const auto config = parse(std::move(source), environment);
+  ASSERT_FALSE(config) << "which database \"/\" means is not clear";
+  EXPECT_TRUE(config.error().text().starts_with("a.toml:1:")) << config.error().text();
+
+  Source clear("a.toml", serves + "[errors]\nP0001 = 422\n");
+  clear.include("b.toml", "[[endpoint]]\npath = \"/b\"\nget = \"SELECT 2\"\n[errors]\nP0002 = 409\n");
+  clear.include("c.toml", "[server]\ncores = \"${CORES}\"\n");
+  const auto joined = parse(std::move(clear), environment);
+  ASSERT_TRUE(joined) << joined.error().text();
+  EXPECT_EQ(joined->options.endpoints[1].path.value, "/b");
+  EXPECT_EQ(joined->options.endpoints[1].path.position, (Position{2, 8, 1}));
+  EXPECT_EQ(joined->options.errors.size(), 2u);
+  EXPECT_EQ(joined->options.server.cores.value, 4u);
+}
+
+TEST(Include, ErrorsNameTheFileInWhichTheTextStands) {
+  EXPECT_EQ(errors_of(serves, "[[endpoint]]\npath = \"/b\"\ngett = \"SELECT 2\"\n[policy.p]\ntype = \"${NO}\"\n"),
+            "b.toml:3:1: error: unknown key \"gett\" in [[endpoint]]\n"
+            "  3 | gett = \"********\"\n"
+            "    | ^\n"
+            "    = did you mean \"get\"?\n"
+            "b.toml:5:9: error: the environment variable NO is not set\n"
+            "  5 | type = \"${NO}\"\n"
+            "    |         ^\n"
+            "    = ${NO:-default} gives it a default\n");
+  EXPECT_EQ(errors_of(serves, "\n\n[[endpoint]]\npath = \"/\"\nget = \"SELECT 1\"\n"),
+            "b.toml:4:8: error: another [[endpoint]] has the path \"/\"\n"
+            "  4 | path = \"/\"\n"
+            "    |        ^\n"
+            "    = it is in line 2 of a.toml already\n");
+  EXPECT_EQ(errors_of(serves, "a = \n"),
+            "b.toml:1:5: error: expected value, saw '\\n', while parsing key-value pair\n");
+}
+
+TEST(Include, ATableStandsInOneFile) {
+  EXPECT_EQ(
+      errors_of("[server]\ncores = 1\n" + serves, "[server]\nhttp2 = false\n[database.main]\nurl = \"sqlite:b.db\"\n"),
+      "b.toml:1:2: error: \"server\" comes twice\n"
+      "  1 | [server]\n"
+      "    |  ^\n"
+      "    = it is in line 1 of a.toml already\n"
+      "b.toml:3:11: error: \"database.main\" comes twice\n"
+      "  3 | [database.main]\n"
+      "    |           ^\n"
+      "    = it is in line 6 of a.toml already\n");
+  EXPECT_EQ(errors_of(serves, "include = [\"c.toml\"]\n"),
+            "b.toml:1:1: error: an included file cannot include others\n"
+            "  1 | include = [\"c.toml\"]\n"
+            "    | ^\n"
+            "    = name them in a.toml\n");
+}
+
+TEST(Secrets, StandInStringsAndAreHidden) {
+  const auto read = [](std::string_view path, Position) -> std::expected<std::string, std::string> {
+    if (path == "db") return "hunter2";
+    return std::unexpected("cannot be read");
+  };
+  const auto config = parse(Source("a.toml",
+                                   "[database.main]\nurl = \"postgres://u:${file:db}@h/d\"\n"
+                                   "[[endpoint]]\npath = \"/\"\nget = \"SELECT '${file:-no}', '${file:db}'\"\n"),
+                            environment, read);
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->options.databases[0].value.url.value, "postgres://u:hunter2@h/d");
+  EXPECT_EQ(config->options.endpoints[0].get.value, "SELECT 'no', 'hunter2'") << "a variable may be called `file`";
+  EXPECT_EQ(config->source.render({{2, 1}, "hunter2 is wrong", "is it hunter2?"}),
+            "a.toml:2:1: error: *** is wrong\n"
+            "  2 | url = \"***************************\"\n"
+            "    | ^\n"
+            "    = is it ***?\n");
+  const auto missing =
+      parse(Source("a.toml", "[server]\nlisten = [\"${file:a}\", \"${file:db}\"]\n"), environment, read);
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(
+      missing.error().text().starts_with("a.toml:2:12: error: a: cannot be read\n"
+                                         "  2 | listen = [\"${file:a}\", \"${file:db}\"]\n"
+                                         "    |            ^\n"
+                                         "a.toml:2:24: error: "))
+      << missing.error().text();
+}
+
 class Files : public testing::Test {
  protected:
   Files() : folder_(std::filesystem::temp_directory_path() / ("sluice-config-" + std::to_string(getpid()))) {
@@ -1592,6 +1687,57 @@ TEST_F(Files, PathsAreTakenFromTheFolderOfTheFile) {
   EXPECT_EQ(config->options.databases[2].value.url.value, "sqlite::memory:");
   EXPECT_EQ(config->options.databases[3].value.url.value, "postgres://h/d");
   EXPECT_EQ(config->options.databases[3].value.folder, folder_) << "for the files that it names";
+}
+
+TEST_F(Files, AreIncludedInTheOrderOfTheirNames) {
+  std::filesystem::create_directories(folder_ / "conf.d" / "static");
+  const auto one = [&](const std::string& name) {
+    std::ofstream(folder_ / "conf.d" / (name + ".toml"))
+        << "[[files]]\npath = \"/" << name << "\"\nroot = \"static\"\n";
+  };
+  for (const char* name : {"b", "a", "c"}) one(name);
+  std::ofstream(folder_ / "conf.d" / ".hidden.toml") << "wrong";
+  const auto config = load(write("include = [\"conf.d/c.toml\", \"conf.d/*.toml\", \"none/*.toml\"]\n"), environment);
+  ASSERT_TRUE(config) << config.error().text();
+  std::string paths;
+  for (const auto& files : config->options.files) {
+    paths += files.path.value;
+    EXPECT_EQ(files.root.value, folder_ / "conf.d" / "static") << "it is relative to the file in which it stands";
+  }
+  EXPECT_EQ(paths, "/c/a/b");
+
+  const std::string path = write("include = [\"none.toml\"]\n[[files]]\npath = \"/\"\nroot = \"none\"\n");
+  EXPECT_EQ(errors_in(path), path + ":1:12: error: " + (folder_ / "none.toml").string() +
+                                 " cannot be read: No such file or directory\n"
+                                 "  1 | include = [\"none.toml\"]\n"
+                                 "    |            ^\n");
+}
+
+TEST_F(Files, OfSecrets) {
+  const auto secret = [&](const std::string& text) {
+    std::ofstream(folder_ / "secret") << text;
+    std::filesystem::permissions(folder_ / "secret", std::filesystem::perms::owner_all);
+  };
+  secret("hunter2\n\n");
+  const std::string path = write(
+      "[[files]]\npath = \"/\"\nroot = \"public\"\n"
+      "[database.a]\nurl = \"postgres://u:${file:secret}@h/d\"\n");
+  const auto config = load(path, environment);
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->options.databases[0].value.url.value, "postgres://u:hunter2\n@h/d");
+  EXPECT_TRUE(config->warnings.empty());
+
+  std::filesystem::permissions(folder_ / "secret", std::filesystem::perms(0644));
+  const auto open = load(path, environment);
+  ASSERT_TRUE(open);
+  ASSERT_EQ(open->warnings.size(), 1u);
+  EXPECT_EQ(open->warnings[0],
+            path + ":5:7: every user may read the secret in " + (folder_ / "secret").string() + "; chmod o-r helps");
+
+  secret(std::string((64 << 10) + 1, 'x'));
+  EXPECT_TRUE(errors_in(path).starts_with(path + ":5:21: error: secret: is larger than 65536 bytes\n"));
+  std::filesystem::remove(folder_ / "secret");
+  EXPECT_TRUE(errors_in(path).starts_with(path + ":5:21: error: secret: cannot be read: No such file or directory\n"));
 }
 
 TEST_F(Files, PathsOfCertificatesToo) {

@@ -9,16 +9,20 @@
 
 namespace sluice::app::config {
 
-// Resolves the paths of a configuration, which are relative to its folder.
+// Resolves the paths of a configuration. A path is relative to the folder of the file in which it stands.
 struct Paths {
-  const std::filesystem::path& folder;
+  const FileNames& files;
   std::vector<Diagnostic>& errors;
 
-  [[nodiscard]] std::string of(std::string_view path) const {
-    return (folder / std::filesystem::path(path)).string();  // an absolute path is unchanged
+  [[nodiscard]] std::filesystem::path folder(Position position) const {
+    return std::filesystem::path(files.of(position)).parent_path();
   }
-  void resolve(std::string& path) const {
-    if (!path.empty()) path = of(path);
+  [[nodiscard]] std::string of(std::string_view path, Position position) const {
+    return (folder(position) / std::filesystem::path(path)).string();  // an absolute path is unchanged
+  }
+  [[nodiscard]] std::string of(const Located<std::string>& path) const { return of(path.value, path.position); }
+  void resolve(Located<std::string>& path) const {
+    if (!path.value.empty()) path.value = of(path);
   }
 };
 

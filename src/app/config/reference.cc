@@ -229,6 +229,26 @@ std::string describe(const std::string& key, std::string_view header, std::strin
   return text;
 }
 
+std::string several_files() {
+  return R"(## Several files
+
+```toml
+include = ["conf.d/*.toml"]
+```
+
+stands above the first table of the main file. Sluice reads the files in the order of the list, and the files of a
+pattern sorted by name, as if all stood in one file:
+
+- Lists of tables, such as `[[endpoint]]`, are appended.
+- Tables with a name of your choice, such as `[database.NAME]` and `[policy.NAME]`, may be spread over the files, but
+  each of them stands in one file. So does every other table.
+- The same table or key in two files is an error, which names both places.
+- A pattern may match no file. A name without `*`, `?` and `[` must be that of a file.
+- An included file cannot include others.
+
+)";
+}
+
 }  // namespace
 
 std::string reference_example() {
@@ -267,10 +287,13 @@ How values are written:
 - A *string* may hold `${NAME}` or `${NAME:-default}`, which stand for an environment variable. The default is used if
   the variable is missing or empty. Without a default, a missing variable is an error. `$${` stands for a literal `${`.
   Put quotes around a number or a boolean that comes from the environment: `cores = "${CORES:-0}"`.
+- A string may also hold `${file:PATH}`, which stands for the content of a file of at most 64 KiB, without its last line
+  break: `url = "postgres://app:${file:/run/secrets/db}@db/films"`. Messages and pages show `***` in place of a secret of
+  four bytes or more. A reload reads the file again. Sluice warns of a file that every user may read.
 - A *duration* is a string of numbers with units: `"250ms"`, `"10s"`, `"1h30m"`. The units are `d`, `h`, `m`, `s`, `ms`
   and `us`.
 - A *size* is a number of bytes, or a string with a unit: `"16KiB"`. The units are `B`, `KiB`, `MiB` and `GiB`.
-- A relative path starts at the folder of the configuration file.
+- A relative path starts at the folder of the file in which it stands.
 
 The heading of each section below is the table that its keys belong to. NAME in a heading stands for a name, such as
 that of a database or of a header field.
@@ -283,6 +306,7 @@ each error and exits with code 3.
   std::string key;
   Describer<Options> describer(key, root);
   Options::declare(describer);
+  text += "## Above all tables\n\nKeys that stand before the first table of the file.\n\n" + table_of(root.rows) + several_files();
   for (const std::string& table : root.below) text += table;
   text.pop_back();  // the last table's empty line
   return text;

@@ -10,6 +10,7 @@
 namespace sluice::app::config {
 namespace {
 
+constexpr std::string_view mask = "***";
 // If a line is longer, only the part around the error is shown.
 constexpr std::size_t widest_line = 160;
 
@@ -122,7 +123,6 @@ std::string without_literals(std::string message, std::string_view statement) {
   }
   // The longest first, because a shorter literal may be part of a longer one.
   std::ranges::sort(hidden, std::ranges::greater(), &std::string_view::size);
-  constexpr std::string_view mask = "***";
   for (const std::string_view literal : hidden) {
     // So short a literal could be an ordinary word of the message. If it is quoted, the code below hides it.
     if (literal.size() < 3) break;
@@ -146,33 +146,50 @@ std::string without_literals(std::string message, std::string_view statement) {
   return message;
 }
 
+std::string without_secrets(std::string text, const std::vector<std::string>& secrets) {
+  constexpr std::size_t shortest = 4;
+  for (const std::string& secret : secrets) {
+    if (secret.size() < shortest) continue;
+    for (auto at = text.find(secret); at != text.npos; at = text.find(secret, at + mask.size())) {
+      text.replace(at, secret.size(), mask);
+    }
+  }
+  return text;
+}
+
 std::uint32_t count_characters(std::string_view text) {
   return static_cast<std::uint32_t>(std::ranges::count_if(text, [](char byte) { return !continues(byte); }));
 }
 
-Source::Source(std::string name, std::string text) : name_(std::move(name)), text_(std::move(text)) {
-  if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
-  lines_.push_back(0);
-  for (std::size_t i = 0; i < text_.size(); ++i) {
-    if (text_[i] == '\n') lines_.push_back(i + 1);
+std::uint32_t Source::include(std::string name, std::string text) {
+  files_.emplace_back(std::move(text));
+  names_.names.push_back(std::move(name));
+  return count() - 1;
+}
+
+Source::File::File(std::string content) : text(std::move(content)) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  lines.push_back(0);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') lines.push_back(i + 1);
   }
 }
 
-std::string_view Source::line(std::uint32_t number) const {
-  if (number == 0 || number > lines_.size()) return {};
-  std::size_t begin = lines_[number - 1];
-  std::size_t end = number < lines_.size() ? lines_[number] - 1 : text_.size();
-  if (end > begin && text_[end - 1] == '\r') --end;
-  return std::string_view(text_).substr(begin, end - begin);
+std::string_view Source::File::line(std::uint32_t number) const {
+  if (number == 0 || number > lines.size()) return {};
+  std::size_t begin = lines[number - 1];
+  std::size_t end = number < lines.size() ? lines[number] - 1 : text.size();
+  if (end > begin && text[end - 1] == '\r') --end;
+  return std::string_view(text).substr(begin, end - begin);
 }
 
 // The offset of a position's byte; the end of the text if the position does not exist.
-std::size_t Source::offset(Position position) const {
-  if (position.line == 0 || position.line > lines_.size()) return text_.size();
-  std::size_t at = lines_[position.line - 1];
-  for (std::uint32_t column = 1; column < position.column && at < text_.size(); ++column) {
+std::size_t Source::File::offset(Position position) const {
+  if (position.line == 0 || position.line > lines.size()) return text.size();
+  std::size_t at = lines[position.line - 1];
+  for (std::uint32_t column = 1; column < position.column && at < text.size(); ++column) {
     ++at;
-    while (at < text_.size() && continues(text_[at])) ++at;
+    while (at < text.size() && continues(text[at])) ++at;
   }
   return at;
 }
@@ -190,7 +207,8 @@ Position Source::locate(Position string, std::uint32_t character) const {
                   : one.written_at + one.written + (wanted - one.replaced_at - one.replaced);
   }
 
-  std::string_view rest = std::string_view(text_).substr(offset(string));
+  const File& file = files_[string.file];
+  std::string_view rest = std::string_view(file.text).substr(file.offset(string));
   if (rest.empty() || (rest[0] != '"' && rest[0] != '\'')) return string;
   const bool escapes = rest[0] == '"';
   const bool multi_line = rest.starts_with(R"(""")") || rest.starts_with("'''");
@@ -201,7 +219,7 @@ Position Source::locate(Position string, std::uint32_t character) const {
       bool line_break = rest[0] == '\n';
       std::size_t size = std::max<std::size_t>(character_size(rest), 1);
       rest.remove_prefix(size);
-      at = line_break ? Position{at.line + 1, 1} : Position{at.line, at.column + 1};
+      at = line_break ? Position{at.line + 1, 1, at.file} : Position{at.line, at.column + 1, at.file};
     }
   };
   // A line break counts as one character, whether it is LF or CRLF.
@@ -229,14 +247,14 @@ Position Source::locate(Position string, std::uint32_t character) const {
 }
 
 // The line with hidden values, literals and comments masked. Empty if they cannot be determined.
-std::string Source::masked(std::uint32_t number) const {
-  const std::string_view text = line(number);
-  if (!values_ || text.empty()) return {};
-  const auto begin = static_cast<std::size_t>(text.data() - text_.data());
-  const std::size_t end = begin + text.size();
+std::string Source::File::masked(std::uint32_t number) const {
+  const std::string_view shown_line = line(number);
+  if (!values || shown_line.empty()) return {};
+  const auto begin = static_cast<std::size_t>(shown_line.data() - text.data());
+  const std::size_t end = begin + shown_line.size();
   std::vector<std::size_t> characters;
   for (std::size_t at = begin; at <= end; ++at) {
-    if (at == end || !continues(text_[at])) characters.push_back(at);
+    if (at == end || !continues(text[at])) characters.push_back(at);
   }
   const auto byte_of = [&](Position position) {
     return position.line == number ? characters[std::min<std::size_t>(position.column, characters.size()) - 1]
@@ -245,15 +263,15 @@ std::string Source::masked(std::uint32_t number) const {
   constexpr char of_toml = ' ';
   constexpr char of_value = 'v';
   constexpr char hidden = '*';
-  std::string mask(text.size(), of_toml);
+  std::string marks(shown_line.size(), of_toml);
   const auto mark = [&](std::size_t from, std::size_t to, char what) {
-    for (std::size_t at = std::max(from, begin); at < std::min(to, end); ++at) mask[at - begin] = what;
+    for (std::size_t at = std::max(from, begin); at < std::min(to, end); ++at) marks[at - begin] = what;
   };
-  for (const WrittenValue& value : *values_) {
+  for (const WrittenValue& value : *values) {
     if (value.begin.line > number || value.end.line < number) continue;
     const std::size_t from = byte_of(value.begin);
     const std::size_t to = byte_of(value.end);
-    const std::string_view written = std::string_view(text_).substr(from, to - from);
+    const std::string_view written = std::string_view(text).substr(from, to - from);
     const bool is_long = written.starts_with(R"(""")") || written.starts_with("'''");
     const std::size_t quotes = is_long ? 3 : written.starts_with('"') || written.starts_with('\'') ? 1 : 0;
     mark(from, to, of_value);
@@ -268,21 +286,23 @@ std::string Source::masked(std::uint32_t number) const {
   }
   std::string shown;
   for (std::size_t at = begin; at < end; ++at) {
-    if (text_[at] == '#' && mask[at - begin] == of_toml) mark(at + 1, end, hidden);
-    if (mask[at - begin] != hidden) shown += text_[at];
-    if (mask[at - begin] == hidden && !continues(text_[at])) shown += '*';
+    if (text[at] == '#' && marks[at - begin] == of_toml) mark(at + 1, end, hidden);
+    if (marks[at - begin] != hidden) shown += text[at];
+    if (marks[at - begin] == hidden && !continues(text[at])) shown += '*';
   }
   return shown;
 }
 
 std::string Source::render(const Diagnostic& diagnostic) const {
   const Position& position = diagnostic.position;
-  std::string text = name_;
+  const std::string message = printable(without_secrets(diagnostic.message, secrets_));
+  const std::string hint = printable(without_secrets(diagnostic.hint, secrets_));
+  std::string text = names_.of(position);
   if (position.line != 0) text += fmt::format(":{}:{}", position.line, position.column);
-  text += fmt::format(": error: {}\n", printable(diagnostic.message));
-  std::string shown = printable(masked(position.line));
+  text += fmt::format(": error: {}\n", message);
+  std::string shown = printable(files_[position.file].masked(position.line));
   if (shown.empty()) {
-    if (!diagnostic.hint.empty()) text += fmt::format("  = {}\n", printable(diagnostic.hint));
+    if (!hint.empty()) text += fmt::format("  = {}\n", hint);
     return text;
   }
 
@@ -309,7 +329,7 @@ std::string Source::render(const Diagnostic& diagnostic) const {
   std::string margin(number.size() + 2, ' ');
   text += fmt::format("  {} | {}\n", number, shown);
   text += fmt::format("{} | {}^\n", margin, std::string(column - 1, ' '));
-  if (!diagnostic.hint.empty()) text += fmt::format("{} = {}\n", margin, printable(diagnostic.hint));
+  if (!hint.empty()) text += fmt::format("{} = {}\n", margin, hint);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/config/file_names.h"
 #include "base/declare.h"
 
 namespace sluice::app::config {
@@ -34,19 +35,26 @@ struct WrittenValue {
   bool is_shown = false;
 };
 
-// The text of a configuration file, kept so that every later stage can point into it.
+// The text of a configuration, kept so that every later stage can point into it: a file, and those that it includes.
 class Source {
  public:
   Source() = default;
   // `name`: the file's name in messages.
-  Source(std::string name, std::string text);
+  Source(std::string name, std::string text) : files_{File(std::move(text))}, names_{{std::move(name)}} {}
+  // Adds an included file. Positions in it have the returned number.
+  std::uint32_t include(std::string name, std::string text);
 
-  [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::string& name() const { return names_.names[0]; }
+  [[nodiscard]] const FileNames& files() const { return names_; }
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(files_.size()); }
+  [[nodiscard]] const std::string& text(std::uint32_t file = 0) const { return files_[file].text; }
 
   void add(const Substitution& substitution) { substitutions_.push_back(substitution); }
+  // The content of a file that ${file:PATH} names. render() hides it.
+  void add_secret(std::string secret) { secrets_.push_back(std::move(secret)); }
+  [[nodiscard]] const std::vector<std::string>& secrets() const { return secrets_; }
   // `values`: all values of the file except tables and lists. Until they are known, render() shows no line of the file.
-  void take(std::vector<WrittenValue> values) { values_ = std::move(values); }
+  void take(std::vector<WrittenValue> values, std::uint32_t file = 0) { files_[file].values = std::move(values); }
 
   // The position in the file of the given character (from 1) of a string's value. It accounts for escapes, the lines of
   // a multi-line string and replaced ${NAME}s. `string` is the Located position of the value; character 0 returns that
@@ -66,18 +74,24 @@ class Source {
   [[nodiscard]] std::string render(const Diagnostic& diagnostic) const;
 
  private:
-  [[nodiscard]] std::string_view line(std::uint32_t number) const;
-  [[nodiscard]] std::size_t offset(Position position) const;
-  [[nodiscard]] std::string masked(std::uint32_t number) const;
+  struct File {
+    explicit File(std::string content = {});
+    [[nodiscard]] std::string_view line(std::uint32_t number) const;
+    [[nodiscard]] std::size_t offset(Position position) const;
+    [[nodiscard]] std::string masked(std::uint32_t number) const;
 
-  std::string name_;
-  std::string text_;
-  std::vector<std::size_t> lines_;  // the offset at which each begins
+    std::string text;
+    std::vector<std::size_t> lines;  // the offset at which each begins
+    std::optional<std::vector<WrittenValue>> values;
+  };
+
+  std::vector<File> files_ = {File()};
+  FileNames names_ = {{""}};
   std::vector<Substitution> substitutions_;
-  std::optional<std::vector<WrittenValue>> values_;
+  std::vector<std::string> secrets_;
 };
 
-// The errors in a file, in the order of their positions.
+// The errors in a configuration, in the order of their positions.
 struct Errors {
   static constexpr std::size_t most_shown = 20;
 
@@ -91,6 +105,9 @@ struct Errors {
 // A database's message about a statement. `***` replaces the statement's literals, which render() masks too, and any
 // part of them that the message quotes.
 [[nodiscard]] std::string without_literals(std::string message, std::string_view statement);
+
+// The text with `***` for each of the secrets. Shorter ones could be ordinary words of the text, and stay.
+[[nodiscard]] std::string without_secrets(std::string text, const std::vector<std::string>& secrets);
 
 // The number of characters in a text: the bytes that are not UTF-8 continuation bytes.
 [[nodiscard]] std::uint32_t count_characters(std::string_view text);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "app/config/document.h"
+#include "app/config/load.h"
 
 namespace sluice::app::config {
 namespace {
@@ -201,7 +202,7 @@ TEST(Locate, ThroughReplacedVariables) {
   auto document = parse_document(source, errors);
   ASSERT_TRUE(document);
   Value& value = document->entries[0].value;
-  substitute(value, [](std::string_view name) { return name == "N" ? "123456789" : ""; }, source, errors);
+  substitute(value, [](std::string_view name) { return name == "N" ? "123456789" : ""; }, no_secrets, source, errors);
   ASSERT_TRUE(errors.empty());
   ASSERT_EQ(value.text, "ab 123456789 cd\n${x} !");
   EXPECT_EQ(source.locate(value.position, 1), (Position{2, 1}));

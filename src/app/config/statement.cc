@@ -78,8 +78,8 @@ std::vector<std::string> check_quoted(const api::EndpointOptions& endpoint, cons
       errors.push_back({position, message + ", and takes no value", unquoted(quoted)});
       found.push_back(quoted.name);
     } else {
-      warnings.push_back(fmt::format("{}:{}:{}: {}; for a parameter, {}", source.name(), position.line, position.column,
-                                     message, unquoted(quoted)));
+      warnings.push_back(
+          fmt::format("{}: {}; for a parameter, {}", source.files().place(position), message, unquoted(quoted)));
     }
   }
   return found;

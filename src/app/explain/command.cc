@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "app/config/source.h"
 #include "app/explain/explain.h"
 #include "app/suite/json.h"
 #include "core/address.h"
@@ -66,7 +67,7 @@ ExplainedRequest request_of(const ExplainCommand& command, const Plan& plan) {
 // Lines with a label before the first line of each part.
 class Text {
  public:
-  explicit Text(std::string file) : file_(std::move(file)) {}
+  explicit Text(const config::FileNames& files) : files_(files) {}
 
   void add(std::string_view label, std::string text) {
     if (text.empty()) return;
@@ -82,17 +83,19 @@ class Text {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
-  [[nodiscard]] std::string place(Position position) const { return fmt::format("{}:{}", file_, position.line); }
+  [[nodiscard]] std::string place(Position position) const {
+    return fmt::format("{}:{}", files_.of(position), position.line);
+  }
   [[nodiscard]] const std::string& text() const { return out_; }
 
  private:
-  const std::string file_;
+  const config::FileNames& files_;
   std::string last_;
   std::string out_;
 };
 
-std::string text_of(const Explanation& explanation, const std::string& file) {
-  Text text(file);
+std::string text_of(const Explanation& explanation, const config::FileNames& files) {
+  Text text(files);
   text.add("request", explanation.method + " " + explanation.target);
   text.add("host", explanation.host);
   text.add("path", explanation.path);
@@ -165,10 +168,10 @@ JsonObject values_of(const std::vector<Explanation::Value>& values) {
   return object;
 }
 
-std::string json_of(const Explanation& explanation, const std::string& file) {
+std::string json_of(const Explanation& explanation, const config::FileNames& files) {
   const auto number = [](int value) { return Json::number(std::to_string(value)); };
   const auto add_place = [&](JsonObject& object, Position position) {
-    object.add("file", file).add("line", number(static_cast<int>(position.line)));
+    object.add("file", files.of(position)).add("line", number(static_cast<int>(position.line)));
   };
   const auto route_of = [&](const Explanation::Route& route) {
     JsonObject object;
@@ -257,10 +260,11 @@ std::expected<PolicyKeys::Keys, std::string> keys_for(const ExplainCommand& comm
   return keys;
 }
 
-PrintedExplanation print_explanation(const ExplainCommand& command, const std::string& file, const Plan& plan,
-                                     const PolicyKeys::Keys& keys) {
+PrintedExplanation print_explanation(const ExplainCommand& command, const Plan& plan, const PolicyKeys::Keys& keys) {
+  const config::FileNames& files = plan.options.sources;
   const Explanation explanation = explain(plan, keys, request_of(command, plan));
-  return {command.json ? json_of(explanation, file) : text_of(explanation, file), explanation.is_answered};
+  std::string text = command.json ? json_of(explanation, files) : text_of(explanation, files);
+  return {config::without_secrets(std::move(text), plan.secrets), explanation.is_answered};
 }
 
 }  // namespace sluice::app

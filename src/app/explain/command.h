@@ -34,8 +34,8 @@ struct PrintedExplanation {
   bool is_answered = false;  // a route answers the request
 };
 
-// `file`: the configuration's file, for places in it. `keys`: the current keys of the policies.
-[[nodiscard]] PrintedExplanation print_explanation(const ExplainCommand& command, const std::string& file,
-                                                   const Plan& plan, const PolicyKeys::Keys& keys);
+// `keys`: the current keys of the policies.
+[[nodiscard]] PrintedExplanation print_explanation(const ExplainCommand& command, const Plan& plan,
+                                                   const PolicyKeys::Keys& keys);
 
 }  // namespace sluice::app

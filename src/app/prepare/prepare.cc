@@ -11,6 +11,7 @@
 #include "app/components/key_source/prepare.h"
 #include "app/components/policy/prepare.h"
 #include "app/config/difference.h"
+#include "app/config/digest.h"
 #include "app/config/near_name.h"
 #include "app/config/tls_context.h"
 #include "app/prepare/loop.h"
@@ -214,6 +215,9 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
                                                             const Plan* previous) {
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
+  plan->digest = config::digest_of(config.source);
+  plan->secrets = config.source.secrets();
+  plan->warnings = config.warnings;
   if (previous != nullptr) plan->names = previous->names;
   const Options& options = plan->options;
 

@@ -74,7 +74,9 @@ void add_statement_errors(const config::Config& config, std::vector<config::Diag
   Loop loop;
   for (const auto& database : config.options.databases) {
     const Position position = database.value.url.position;
-    const bool wrong = std::ranges::any_of(errors, [&](const auto& one) { return one.position.line == position.line; });
+    const bool wrong = std::ranges::any_of(errors, [&](const auto& one) {
+      return one.position.file == position.file && one.position.line == position.line;
+    });
     if (wrong || database.value.url.value.empty()) continue;
     auto opened = open_database(loop, config.options, database);
     const auto reached = opened ? loop.run(opened->database->ping(loop.reactor->now() + 10s))

@@ -160,7 +160,7 @@ std::vector<Shape> shapes_of(const Options& options) {
   return all;
 }
 
-void check_shapes(const std::vector<Shape>& shapes, const config::Complain& complain) {
+void check_shapes(const std::vector<Shape>& shapes, const config::FileNames& files, const config::Complain& complain) {
   std::map<std::string, std::vector<const Shape*>> by_form;
   for (const Shape& shape : shapes) {
     auto& before = by_form[form_of(shape)];
@@ -168,7 +168,7 @@ void check_shapes(const std::vector<Shape>& shapes, const config::Complain& comp
       if (!are_alike(*other, shape)) continue;
       const auto [first, second] = std::minmax(other->position, shape.position);
       const Shape& holder = first == other->position ? *other : shape;
-      std::string hint = config::again(first);
+      std::string hint = config::again(first, files);
       if (other->kind == shape.kind && !shape.apart.empty())
         hint += fmt::format("; {} can tell them apart", shape.apart);
       complain(second,
@@ -198,16 +198,17 @@ std::vector<std::string> warn_of_open_writes(const Options& options) {
     if (has_guarded(endpoint)) {
       const std::string_view method = http::name_of(open->first);
       warnings.push_back(fmt::format(
-          "\"{}\": {} of the endpoint in line {} writes, and no policy checks the client, as one does for another "
+          "\"{}\": {} of the endpoint in {} writes, and no policy checks the client, as one does for another "
           "method; `public = true` in [endpoint.{}] says that this is meant",
-          endpoint.path.value, method, endpoint.path.position.line, to_lower(method)));
+          endpoint.path.value, method, options.sources.line(endpoint.path.position), to_lower(method)));
       continue;
     }
     if (endpoint.is_public.value) continue;
-    warnings.push_back(fmt::format(
-        "\"{}\": the endpoint in line {} writes, and no policy checks the client, as one does for \"{}\" in line {}; "
-        "`public = true` says that this is meant",
-        endpoint.path.value, endpoint.path.position.line, guarded->path.value, guarded->path.position.line));
+    warnings.push_back(
+        fmt::format("\"{}\": the endpoint in {} writes, and no policy checks the client, as one does for \"{}\" in {}; "
+                    "`public = true` says that this is meant",
+                    endpoint.path.value, options.sources.line(endpoint.path.position), guarded->path.value,
+                    options.sources.line(guarded->path.position)));
   }
   return warnings;
 }
@@ -226,9 +227,9 @@ std::vector<std::string> warn_of_guards_beside(const Options& options) {
     const auto open = std::ranges::find_if_not(same, [&](const Shape* shape) { return is_guarded(*shape); });
     if (guarded == same.end() || open == same.end()) continue;
     warnings.push_back(fmt::format(
-        "\"{}\": the route in line {} has a policy that checks the client, and the one with the same path in line {} "
+        "\"{}\": the route in {} has a policy that checks the client, and the one with the same path in {} "
         "has none",
-        (*open)->path, (*guarded)->position.line, (*open)->position.line));
+        (*open)->path, options.sources.line((*guarded)->position), options.sources.line((*open)->position)));
   }
   for (const Shape& shape : shapes) {
     if (!shape.passes_on || shape.pattern.segments.empty()) continue;

@@ -29,7 +29,7 @@ template <class Kind>
 [[nodiscard]] std::vector<Shape> shapes_of(const Options& options);
 
 // Reports shapes of the same path that are for the same requests.
-void check_shapes(const std::vector<Shape>& shapes, const config::Complain& complain);
+void check_shapes(const std::vector<Shape>& shapes, const config::FileNames& files, const config::Complain& complain);
 
 // Warns of routes that pass requests on without a policy that checks the client, although a neighbour has one: a route
 // with the same path for other methods or conditions, the route of `/a` beside the path `/a/{rest...}`, a catch-all

@@ -30,7 +30,8 @@ void add_key_errors(const PolicyKeys::Policies& policies, std::vector<config::Di
       if (key == nullptr && *source) key = &**source;
     }
     const auto is_said = [&](const config::Diagnostic& one) {
-      return one.position.line == policy.position.line || one.position.line == key->position.line;
+      const auto same_line = [&](Position at) { return one.position.file == at.file && one.position.line == at.line; };
+      return same_line(policy.position) || same_line(key->position);
     };
     if (key == nullptr || std::ranges::any_of(errors, is_said)) continue;
     const auto keys = gateway::jwt::load_keys(policy);

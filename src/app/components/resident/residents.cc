@@ -40,15 +40,14 @@ core::Task<std::expected<Loaded, LoadError>> load_patiently(const api::resident:
 
 }  // namespace
 
-std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
-                                            bool patient) {
+std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient) {
   std::optional<Loop> loop;
   for (const auto& resident : plan.all<Plan::Resident>()) {
     if (before != nullptr && before->has(resident.get())) continue;
     const auto refuse = [&](const std::string& text) {
       const Position at = resident->options.query.position;
-      return std::unexpected(Refusal{.text = fmt::format("{}:{}:{}: error: resident \"{}\": {}\n", file, at.line,
-                                                         at.column, resident->plan->name, text),
+      return std::unexpected(Refusal{.text = fmt::format("{}: error: resident \"{}\": {}\n",
+                                                         plan.options.sources.place(at), resident->plan->name, text),
                                      .exit_code = exit_failure});
     };
     if (!loop) loop.emplace();

@@ -18,9 +18,8 @@ namespace sluice::app {
 class Worker;
 
 // Loads the first version of each resident table that `before` does not have, one table at a time. `before` may be
-// null. `file`: the path of the plan's configuration. `patient`: waits for each database up to its `start_timeout`.
-[[nodiscard]] std::expected<void, Refusal> load_residents(const std::string& file, const Plan& plan, const Plan* before,
-                                                          bool patient);
+// null. `patient`: waits for each database up to its `start_timeout`.
+[[nodiscard]] std::expected<void, Refusal> load_residents(const Plan& plan, const Plan* before, bool patient);
 
 // Keeps resident tables fresh, on one core. Runs their queries again at their intervals or when the database reports a
 // change, and publishes new versions to all cores. If a load fails, the table stays as it was.

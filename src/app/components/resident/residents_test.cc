@@ -17,7 +17,7 @@ constexpr const char* plain = "query = \"SELECT id, name, at FROM users ORDER BY
 TEST_F(FirstResidents, AreLoadedBeforeAnybodyIsServed) {
   const auto plan = prepared(plain);
   ASSERT_TRUE(plan) << plan.error().text;
-  const auto loads = load_residents("a.toml", **plan, nullptr, true);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
   ASSERT_EQ((*plan)->all<Plan::Resident>().size(), 1u);
   EXPECT_EQ((*plan)->all<Plan::Resident>()[0]->first.table->size(), 2u);
@@ -33,7 +33,7 @@ TEST_F(FirstResidents, SayWhereRefreshingGoesOn) {
                              "[resident.refresh]\nevery = \"1s\"\nversion = \"at\"\n"
                              "changes = \"SELECT * FROM users WHERE at >= :since\"\n");
   ASSERT_TRUE(plan) << plan.error().text;
-  const auto loads = load_residents("a.toml", **plan, nullptr, true);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_TRUE(loads) << loads.error().text;
   ASSERT_TRUE((*plan)->all<Plan::Resident>()[0]->mark.probe);
   EXPECT_TRUE((*plan)->all<Plan::Resident>()[0]->mark.version);
@@ -45,7 +45,7 @@ TEST_F(FirstResidents, WithoutThemThereIsNoStart) {
   const auto plan = prepared(plain);
   ASSERT_TRUE(plan) << plan.error().text;
   run("DROP TABLE users");
-  const auto loads = load_residents("a.toml", **plan, nullptr, true);
+  const auto loads = load_residents(**plan, nullptr, true);
   ASSERT_FALSE(loads);
   EXPECT_EQ(loads.error().exit_code, exit_failure);
   EXPECT_TRUE(loads.error().text.starts_with("a.toml:5:9: error: resident \"users\": no such table: users"))
@@ -53,7 +53,7 @@ TEST_F(FirstResidents, WithoutThemThereIsNoStart) {
 }
 
 TEST_F(FirstResidents, NoTablesAreNoWork) {
-  const auto loads = load_residents("a.toml", Plan{}, nullptr, true);
+  const auto loads = load_residents(Plan{}, nullptr, true);
   ASSERT_TRUE(loads);
 }
 

@@ -42,7 +42,7 @@ std::expected<void, Away> check_used(Preparation& preparation, const Named<files
 void StoreTables::resolve(Options& options, const config::Paths& paths) {
   for (auto& store : options.stores) {
     if (store.value.path.value.empty()) continue;
-    paths.resolve(store.value.path.value);
+    paths.resolve(store.value.path);
     std::error_code error;
     if (std::filesystem::exists(store.value.path.value, error) &&
         !std::filesystem::is_directory(store.value.path.value, error)) {

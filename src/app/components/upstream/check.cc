@@ -88,9 +88,7 @@ void check_health(const Checks& checks, const gateway::UpstreamOptions& upstream
 void UpstreamTables::resolve(Options& options, const config::Paths& paths) {
   for (auto& upstream : options.upstreams) {
     if (!upstream.tls) continue;
-    for (std::string* path : {&upstream.tls->ca.value, &upstream.tls->cert.value, &upstream.tls->key.value}) {
-      paths.resolve(*path);
-    }
+    for (auto* path : {&upstream.tls->ca, &upstream.tls->cert, &upstream.tls->key}) paths.resolve(*path);
   }
 }
 
@@ -98,7 +96,8 @@ void UpstreamTables::check(Checks& checks) {
   std::map<std::string_view, Position> names;
   for (const auto& upstream : checks.options.upstreams) {
     if (auto [other, is_new] = names.emplace(upstream.name.value, upstream.name.position); !is_new) {
-      checks.complain(upstream.name.position, "another upstream has the same name", config::again(other->second));
+      checks.complain(upstream.name.position, "another upstream has the same name",
+                      config::again(other->second, checks.options.sources));
     }
     std::map<std::string, Position> servers;
     for (const auto& [url, weight, backup] : upstream.servers) {
@@ -106,7 +105,7 @@ void UpstreamTables::check(Checks& checks) {
       if (!origin) continue;
       const std::string server = gateway::SharedUpstream::name_of(*origin);
       if (auto [other, is_new] = servers.emplace(server, url.position); !is_new) {
-        checks.complain(url.position, "this server comes twice", config::again(other->second));
+        checks.complain(url.position, "this server comes twice", config::again(other->second, checks.options.sources));
       }
     }
     if (upstream.tls) check_upstream_tls(checks, upstream, *upstream.tls);

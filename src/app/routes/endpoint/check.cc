@@ -278,7 +278,7 @@ class EndpointCheck {
 void read_schema(const api::EndpointOptions& endpoint, Located<JsonOrFile>& schema, const config::Paths& paths) {
   auto& [json, file] = schema.value;
   if (!file.empty()) {
-    const std::string path = paths.of(file);
+    const std::string path = paths.of(file, schema.position);
     auto text = core::read_whole_file(path, config::largest_file);
     if (!text) {
       paths.errors.push_back(

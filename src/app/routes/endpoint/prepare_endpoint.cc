@@ -290,8 +290,8 @@ void EndpointPreparation::warn_of_left_out(http::Method method, const api::Metho
     if (std::ranges::any_of(writing.columns, names)) continue;
     const Position position = writing.table.position;
     warnings_.push_back(fmt::format(
-        "{}:{}:{}: endpoint {}: new rows have no \"{}\", which has no default and must not be NULL; add columns.{}",
-        source_.name(), position.line, position.column, options_.path.value, column.name, column.name));
+        "{}: endpoint {}: new rows have no \"{}\", which has no default and must not be NULL; add columns.{}",
+        source_.files().place(position), options_.path.value, column.name, column.name));
   }
 }
 
@@ -709,10 +709,10 @@ void EndpointPreparation::warn_of_what_clients_choose(const api::Guards::Query& 
     const auto names = [&](const auto& one) { return one.name.value == source.name; };
     if (source.from != api::From::query || std::ranges::any_of(options_.params, names)) continue;
     std::string warning = fmt::format(
-        "{}:{}:{}: endpoint {}: :{} in this requirement is a parameter of the query string, which the client chooses; "
+        "{}: endpoint {}: :{} in this requirement is a parameter of the query string, which the client chooses; "
         "add "
         "params.{}.from = \"query.{}\" if that is meant",
-        source_.name(), position.line, position.column, options_.path.value, source.name, source.name, source.name);
+        source_.files().place(position), options_.path.value, source.name, source.name, source.name);
     if (!contains(warnings_, warning)) warnings_.push_back(std::move(warning));
   }
 }

@@ -94,8 +94,8 @@ void check_ways_around(const Options& options, std::vector<config::Diagnostic>& 
       }
       errors.push_back(
           {all[i].root.position,
-           fmt::format("the files in line {} serve this folder too, at {}, without the policies that stand here",
-                       all[k].root.position.line, path.empty() ? "/" : path),
+           fmt::format("the files in {} serve this folder too, at {}, without the policies that stand here",
+                       options.sources.line(all[k].root.position), path.empty() ? "/" : path),
            "move it out of theirs"});
     }
   }
@@ -109,7 +109,8 @@ void check_stores(const Options& options, std::vector<config::Diagnostic>& error
     const std::string own = config::real_path(path.value);
     for (const auto& files : options.files) {
       if (!config::is_within(own, config::real_path(files.root.value))) continue;
-      errors.push_back({path.position, fmt::format("the files in line {} serve this folder", files.root.position.line),
+      errors.push_back({path.position,
+                        fmt::format("the files in {} serve this folder", options.sources.line(files.root.position)),
                         "move it out of theirs"});
     }
   }
@@ -120,7 +121,7 @@ void check_stores(const Options& options, std::vector<config::Diagnostic>& error
 void FilesTables::resolve(Options& options, const config::Paths& paths) {
   for (auto& files : options.files) {
     if (files.root.value.empty()) continue;
-    paths.resolve(files.root.value);
+    paths.resolve(files.root);
     std::error_code error;
     if (std::filesystem::is_directory(files.root.value, error)) {
       if (!files.fallback || files.fallback->value.empty()) continue;
