@@ -20,6 +20,7 @@
 #include "http/compress/options.h"
 #include "http/error_pages.h"
 #include "http/server.h"
+#include "runtime/admin_token.h"
 #include "sql/options.h"
 
 namespace sluice::app {
@@ -206,13 +207,19 @@ struct ServerOptions {
 // [admin]
 struct AdminOptions {
   Located<std::string> listen{"127.0.0.1:8081"};  // empty: off
+  std::optional<Located<std::string>> token;
 
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("listen", &AdminOptions::listen,
             "The address that serves `/livez`, `/readyz`, `/metrics`, `/upstreams`, `/jwt/revoke`, `/explain` and "
             "`/reload`. Empty: they are not "
-            "served.");
+            "served. An address that other machines reach needs a `token`.");
+    v.field("token", &AdminOptions::token,
+            "Requests except for `/livez` and `/readyz` must have `Authorization: Bearer TOKEN`, and are answered 401 "
+            "otherwise. At least 16 letters, digits and characters of `-._~+/=`: `token = \"${file:admin-token}\"`. A "
+            "reload may change it.",
+            {.check = runtime::check_admin_token});
   }
 };
 
@@ -325,7 +332,7 @@ struct Options : ComponentTables, RouteTables {
             "Other files of the configuration, by name or by patterns with `*`, `?` and `[...]`: `conf.d/*.toml`. A "
             "relative path starts at the folder of this file. See [below](#several-files).");
     v.field("server", &Options::server, "The listener for clients, and the limits on clients.");
-    v.field("admin", &Options::admin, "The listener for operators. It has no authentication: keep it on a loopback address.");
+    v.field("admin", &Options::admin, "The listener for operators.");
     v.field("compression", &Options::compression, "Compression of answers. It is off unless `codings` is set.");
     v.field("database", &Options::databases, "A database that endpoints use.");
     ComponentTables::declare<Options>(v);

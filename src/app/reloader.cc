@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "app/config/difference.h"
 #include "app/config/load.h"
 #include "app/listeners.h"
 #include "app/log/open_logs.h"
@@ -47,9 +46,7 @@ std::vector<config::Diagnostic> fixed_differences(const Options& served, const O
   };
   if (served.server.cores != next.server.cores) complain(next.server.cores.position, "[server] cores");
   if (served.server.io != next.server.io) complain(next.server.io.position, "[server] io");
-  if (const auto key = config::first_difference(served.admin, next.admin); !key.empty()) {
-    complain(next.admin.listen.position, fmt::format("[admin] {}", key));
-  }
+  if (served.admin.listen.value != next.admin.listen.value) complain(next.admin.listen.position, "[admin] listen");
   return all;
 }
 

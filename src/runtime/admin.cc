@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "core/next_turn.h"
 #include "http/exchange.h"
+#include "runtime/admin_token.h"
 #include "runtime/process_readings.h"
 
 namespace sluice::runtime {
@@ -49,6 +50,11 @@ class Admin::Front final : public http::Handler {
   explicit Front(http::Router& router) : router_(router) {}
 
   core::Async<http::Response> handle(http::Exchange& exchange) override {
+    if (runs_ && !is_admitted(exchange.request)) {
+      http::Response refused = http::problem(401, "This needs the token of [admin].");
+      refused.fields.add("WWW-Authenticate", "Bearer");
+      return refused;
+    }
     if (runs_) return router_.handle(exchange);
     http::Response response = http::problem(503, "The server is starting.");
     response.fields.add("Retry-After", "1");
@@ -58,9 +64,17 @@ class Admin::Front final : public http::Handler {
     co_await core::NextTurn(reactor);
     runs_ = true;
   }
+  void require_token(std::function<std::string_view()> token) { token_ = std::move(token); }
 
  private:
+  [[nodiscard]] bool is_admitted(const http::Request& request) const {
+    const std::string_view token = token_ ? token_() : std::string_view();
+    return token.empty() || request.path == "/livez" || request.path == "/readyz" ||
+           has_admin_token(request.field("authorization"), token);
+  }
+
   http::Router& router_;
+  std::function<std::string_view()> token_;
   bool runs_ = false;
 };
 
@@ -194,6 +208,8 @@ void Admin::add(http::Method method, std::string_view path, Guard guard, std::un
   SLUICE_ASSERT(added);
   handlers_.push_back(std::move(handler));
 }
+
+void Admin::require_token(std::function<std::string_view()> token) { front_->require_token(std::move(token)); }
 
 void Admin::listen(const net::Listening& wanted) {
   const core::Address& address = wanted.address;

@@ -23,8 +23,7 @@ namespace sluice::runtime {
 // A page of the admin listener.
 [[nodiscard]] http::Response text_response(std::string_view type, std::string_view text);
 
-// The operators' listener, on one core: /livez, /readyz, /metrics, and the pages that its user adds. It does not
-// authenticate clients.
+// The operators' listener, on one core: /livez, /readyz, /metrics, and the pages that its user adds.
 class Admin {
  public:
   // `per_core` holds one entry for each core, by index, which may be null until all cores are running. The core's run()
@@ -38,6 +37,9 @@ class Admin {
   enum class Guard : std::uint8_t { none, reads, acts };
   // Adds a page before listen().
   void add(http::Method method, std::string_view path, Guard guard, std::unique_ptr<http::Handler> handler);
+  // Answers 401 to requests without the token, except for /livez and /readyz. `token` returns the token at the time of
+  // a request; empty: none is needed.
+  void require_token(std::function<std::string_view()> token);
   // Adds readings of the process to /metrics.
   void add_readings(std::function<Readings()> readings) { readings_.push_back(std::move(readings)); }
 

@@ -20,6 +20,7 @@
 #include "msg/frame.h"
 #include "msg/server.h"
 #include "runtime/admin.h"
+#include "runtime/admin_token.h"
 #include "runtime/certificate_expiry.h"
 #include "runtime/certificates.h"
 #include "runtime/post.h"
@@ -55,6 +56,12 @@ void check(const HostOptions& options) {
                        !options.listen_websocket_tls.empty();
   require(listens, "the options have no address to listen on");
   require(options.cores <= 256, "there can be at most 256 cores");
+  const HostOptions::Admin& admin = options.admin;
+  const auto admin_address = core::Address::parse(admin.listen);
+  require(!admin_address || !runtime::needs_admin_token(*admin_address) || !admin.token.empty(),
+          "admin.listen needs admin.token, because other machines reach " + admin.listen);
+  require(admin.token.empty() || runtime::check_admin_token(admin.token).empty(),
+          "admin.token " + runtime::check_admin_token(admin.token));
   const msg::SessionOptions& sessions = options.sessions;
   require(sessions.most_body <= msg::largest_body, "sessions.most_body can be at most 16 MiB");
   require(sessions.most_queued != 0, "sessions.most_queued must not be 0");
@@ -264,6 +271,7 @@ void Host::serve() {
       admin.emplace(core, process.per_core());
       admin->add_readings([&process] { return process.logs().readings(); });
       admin->add_readings([&shared] { return shared.expiry.readings(); });
+      admin->require_token([this] { return std::string_view(options_.admin.token); });
       admin->listen(*admin_address);
     }
     run(per_core);

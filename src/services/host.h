@@ -31,6 +31,7 @@ struct HostOptions {
   core::BackEnd back_end = core::BackEnd::epoll;
   struct Admin {
     std::string listen = {};  // an address for operators: /livez, /readyz and /metrics over HTTP; empty: none
+    std::string token = {};   // /metrics needs `Authorization: Bearer TOKEN`; required if other machines reach `listen`
   };
   Admin admin = {};
   Duration drain_delay{};  // how long the host still accepts sessions after SIGTERM, while /readyz already fails

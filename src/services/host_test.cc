@@ -106,12 +106,16 @@ class Second final : public msg::Service {
   msg::Context* context_ = nullptr;
 };
 
+const std::string token = "0123456789abcdef";
+
 // A host that runs on a thread of its own.
 class Running {
  public:
   Running() {
-    HostOptions options{
-        .listen = {"127.0.0.1:0"}, .cores = core_count, .admin = {.listen = "127.0.0.1:0"}, .grace = 200ms};
+    HostOptions options{.listen = {"127.0.0.1:0"},
+                        .cores = core_count,
+                        .admin = {.listen = "127.0.0.1:0", .token = token},
+                        .grace = 200ms};
     options.ready = [this](const std::vector<std::string>& addresses) { ready_.set_value(addresses); };
     host_ = std::make_unique<Host>(options);
     host_->add<First>(&steps);
@@ -198,10 +202,10 @@ TEST(Host, ServesOnAllCores) {
   for (const auto& client : all) EXPECT_EQ(client->receive(), "ended");
 }
 
-std::string get(const core::Address& admin, const std::string& path) {
+std::string get(const core::Address& admin, const std::string& path, const std::string& fields = {}) {
   const int fd = ::socket(admin.family(), SOCK_STREAM, 0);
   EXPECT_EQ(::connect(fd, admin.get(), admin.size()), 0);
-  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + fields + "\r\n";
   EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
   std::string answer;
   char room[4096];
@@ -221,7 +225,8 @@ TEST(Host, OperatorsSeeItsSessions) {
   }
   EXPECT_TRUE(get(host.admin, "/livez").starts_with("HTTP/1.1 200 "));
   EXPECT_TRUE(get(host.admin, "/readyz").ends_with("ready\n"));
-  const std::string metrics = get(host.admin, "/metrics");
+  EXPECT_TRUE(get(host.admin, "/metrics").starts_with("HTTP/1.1 401 "));
+  const std::string metrics = get(host.admin, "/metrics", "Authorization: Bearer " + token + "\r\n");
   EXPECT_TRUE(metrics.contains("\nsluice_sessions_open 2\n")) << metrics;
   EXPECT_TRUE(metrics.contains("\nsluice_frames_received_total 2\n"));
   EXPECT_TRUE(metrics.contains("\nsluice_cores 2\n"));
@@ -263,6 +268,8 @@ TEST(Host, OptionsThatAreWrong) {
 
 TEST(Host, AddressesAndCertificatesThatAreWrong) {
   EXPECT_EQ(Host({.listen = {"somewhere"}, .cores = 1}).run(), 1);
+  EXPECT_EQ(Host({.listen = {"127.0.0.1:0"}, .cores = 1, .admin = {.listen = "*:0"}}).run(), 1);
+  EXPECT_EQ(Host({.listen = {"127.0.0.1:0"}, .cores = 1, .admin = {.token = "short"}}).run(), 1);
   EXPECT_EQ(Host({.listen_tls = {"127.0.0.1:0"}, .cores = 1}).run(), 1);
   HostOptions missing{.listen_tls = {"127.0.0.1:0"}, .cores = 1};
   missing.tls.certificates = {{.certificate = "/nonexistent/cert.pem", .key = "/nonexistent/key.pem"}};

@@ -53,6 +53,10 @@ void add_pages(runtime::Admin& admin, core::Core& core, const Io& io, std::span<
     return Readings{gauge("sluice_config_info", "The SHA-256 of the configuration that is served.", 1,
                           label("sha256", served().digest))};
   });
+  admin.require_token([served]() -> std::string_view {
+    const auto& token = served().options.admin.token;
+    return token ? std::string_view(token->value) : std::string_view();
+  });
   admin.add_readings([&reloader] { return reloader.readings(); });
   admin.add_readings([&changes] { return changes.readings(); });
   admin.add_readings([&residents] { return residents.readings(); });

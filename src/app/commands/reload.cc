@@ -15,10 +15,19 @@
 namespace sluice::app {
 namespace {
 
-// Where to reach the admin listener of a configuration file. The file's other errors are for the server to report.
-std::expected<std::string, std::string> listener_of(const std::string& file) {
+struct Listener {
+  std::string address;
+  std::string token;  // empty: none
+};
+
+// The admin listener of a configuration file, or the one at `url` with the token of the file. The file's other errors
+// are for the server to report.
+std::expected<Listener, std::string> listener_of(const std::string& file, const std::optional<std::string>& url) {
   const config::Examined examined = config::examine(file, config::process_environment);
-  const auto& [listener, position] = examined.config.options.admin.listen;
+  const AdminOptions& admin = examined.config.options.admin;
+  const std::string token = admin.token ? admin.token->value : "";
+  if (url) return Listener{*url, token};
+  const auto& [listener, position] = admin.listen;
   // A file that cannot be read has the default address.
   if (position.line == 0 && !examined.errors.empty()) return std::unexpected(config::outcome(examined).error().text());
   if (listener.empty()) {
@@ -26,23 +35,20 @@ std::expected<std::string, std::string> listener_of(const std::string& file) {
   }
   // A listener on every address is also on this one.
   for (const std::string_view every : {"*:", "0.0.0.0:", "[::]:"}) {
-    if (listener.starts_with(every)) return "127.0.0.1:" + listener.substr(every.size());
+    if (listener.starts_with(every)) return Listener{"127.0.0.1:" + listener.substr(every.size()), token};
   }
-  return listener;
+  return Listener{listener, token};
 }
 
 }  // namespace
 
 int request_reload(const std::optional<std::string>& url, const std::string& file, std::FILE* out, std::FILE* errors) {
-  std::string admin;
-  if (url) {
-    admin = *url;
-  } else if (auto of_file = listener_of(file); of_file) {
-    admin = *std::move(of_file);
-  } else {
-    fmt::print(errors, "{}", of_file.error());
+  const auto found = listener_of(file, url);
+  if (!found) {
+    fmt::print(errors, "{}", found.error());
     return exit_configuration;
   }
+  const std::string& admin = found->address;
   std::string_view listener = admin;
   if (listener.starts_with("http://")) {
     listener.remove_prefix(7);
@@ -57,7 +63,8 @@ int request_reload(const std::optional<std::string>& url, const std::string& fil
     return exit_usage;
   }
   suite::Signals signals;
-  const suite::RequestText request{.method = "POST", .target = "/reload", .fields = {}, .body = {}, .has_body = true};
+  suite::RequestText request{.method = "POST", .target = "/reload", .fields = {}, .body = {}, .has_body = true};
+  if (!found->token.empty()) request.fields.emplace_back("Authorization", "Bearer " + found->token);
   const auto answer = suite::send_request(*address, request, never, signals);
   if (!answer) {
     fmt::print(errors, "sluice: {}: {}\n", admin, answer.error());

@@ -43,7 +43,12 @@ void check_listeners(const Checks& checks) {
   };
   for (const auto& listen : checks.options.server.listen) check(listen, Listen::parse(listen.value).address);
   const Located<std::string>& admin = checks.options.admin.listen;
-  if (!admin.value.empty()) check(admin, admin.value);
+  if (admin.value.empty()) return;
+  check(admin, admin.value);
+  const auto address = core::Address::parse(admin.value);
+  if (!address || checks.options.admin.token || !runtime::needs_admin_token(*address)) return;
+  checks.complain(admin.position, "[admin] needs a token, because other machines reach this address",
+                  "add token = \"${file:admin-token}\", or listen on 127.0.0.1");
 }
 
 class ChecksOfPolicy final : public gateway::PolicyChecks {

@@ -250,7 +250,7 @@ TEST(Errors, UnknownKeyWithWhatWasMeant) {
             "a.toml:7:1: error: unknown key \"zzz\" in [admin]\n"
             "  7 | zzz = 1\n"
             "    | ^\n"
-            "    = known here: listen\n");
+            "    = known here: listen, token\n");
   EXPECT_EQ(messages_of("[[endpoint]]\npath = \"/a\"\nget = \"SELECT 1\"\nparams.x.typ = \"int\"\n" + serves),
             "4:10 unknown key \"typ\" in [endpoint.params.x] | did you mean \"type\"?\n");
   EXPECT_EQ(messages_of(serves + "pol = 1\n"), "6:1 unknown key \"pol\" in [database.main] | did you mean \"pool\"?\n");
