@@ -115,7 +115,7 @@ class SessionTest : public testing::Test, public Sessions::Observer {
     });
     dispatcher_.on(throw_id, [](Session&, const Frame&) { throw std::runtime_error("a handler's fault"); });
     server_ = std::make_unique<Server>(*sessions_, net::AcceptorOptions{});
-    address_ = *server_->listen(*core::Address::parse("127.0.0.1:0"));
+    address_ = *server_->listen({.address = *core::Address::parse("127.0.0.1:0")});
   }
   Client& connect() {
     clients_.push_back(std::make_unique<Client>(reactor_));

@@ -261,9 +261,9 @@ sluice_websockets_total counter - WebSocket conversations begun.
 
 
 def test_a_page_whose_domain_resolves_to_this_machine_reads_nothing(sluice, tmp_path):
-    def ask(server, path, host):
+    def ask(server, path, host, *fields):
         with Connection(server.admin_port) as admin:
-            admin.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+            admin.send("\r\n".join([f"GET {path} HTTP/1.1", f"Host: {host}", *fields, "", ""]))
             return admin.read().status
 
     route = '[[route]]\npath = "/"\nrespond = 204\n'
@@ -274,10 +274,12 @@ def test_a_page_whose_domain_resolves_to_this_machine_reads_nothing(sluice, tmp_
     assert ask(server, "/readyz", "evil.example") == 200
     file = tmp_path / "open.toml"
     port, admin_port = free_port(), free_port()
-    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "0.0.0.0:{admin_port}"\n{route}')
+    file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n[admin]\nlisten = "0.0.0.0:{admin_port}"\n'
+                    f'token = "0123456789abcdef"\n{route}')
     server = Server(file, tmp_path, {}, port, admin_port)
     try:
-        assert ask(server.wait(), "/metrics", "films.example:8081") == 200  # as Prometheus knows the machine
+        token = "Authorization: Bearer 0123456789abcdef"
+        assert ask(server.wait(), "/metrics", "films.example:8081", token) == 200  # as Prometheus knows the machine
         server.stop()
     finally:
         server.kill()

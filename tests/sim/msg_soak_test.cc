@@ -121,7 +121,7 @@ class Half {
     room_->configure(context_);
     room_->wire(dispatcher_);
     server_ = std::make_unique<msg::Server>(sessions_, net::AcceptorOptions{});
-    address_ = *server_->listen(*core::Address::parse("127.0.0.1:0"));
+    address_ = *server_->listen({.address = *core::Address::parse("127.0.0.1:0")});
   }
   ~Half() { clients_.cancel(); }
 

@@ -492,8 +492,8 @@ const std::string ok = "HTTP/1.1 200 OK";
 TEST_F(ChangingServer, AnAddedAddressIsListenedOnOnlyWhenTheServerIsTold) {
   serve();
   const core::Address first = address;
-  const core::Address added = *server->bind(*core::Address::parse("127.0.0.1:0"));
-  EXPECT_EQ(server->bind(added)->text(), added.text()) << "once";
+  const core::Address added = *server->bind({.address = *core::Address::parse("127.0.0.1:0")});
+  EXPECT_EQ(server->bind({.address = added})->text(), added.text()) << "once";
   auto early = connect_to(added);
   EXPECT_TRUE(run_until([&] { return early->ended; }));
   EXPECT_FALSE(early->connected);
@@ -508,7 +508,7 @@ TEST_F(ChangingServer, AnAddedAddressIsListenedOnOnlyWhenTheServerIsTold) {
 
 TEST_F(ChangingServer, AnAddressThatIsNotListenedOnIsLetGoOf) {
   serve();
-  const core::Address bound = *server->bind(*core::Address::parse("127.0.0.1:0"));
+  const core::Address bound = *server->bind({.address = *core::Address::parse("127.0.0.1:0")});
   core::Handle other;
   EXPECT_FALSE(reactor->bind(other, bound, false));
   const net::Listening first[] = {{address}};
