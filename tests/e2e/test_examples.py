@@ -121,6 +121,7 @@ def folders(request, tmp_path_factory, localhost):
             url = cluster.url("examples")
         (folder / "public").mkdir()
         (folder / "public/index.html").write_text("<!doctype html>\n")
+        (folder / "admin-token").write_text("0123456789abcdef\n")
         (folder / "film.schema.json").write_text('{"type": "object"}')
         (folder / "internal-ca.pem").write_bytes(open(localhost[0], "rb").read())
         (folder / "clients.pem").write_bytes(open(localhost[0], "rb").read())
