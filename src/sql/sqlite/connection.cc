@@ -183,6 +183,28 @@ bool is_there(const std::string& path) {
   return ::stat(path.c_str(), &file) == 0;
 }
 
+Error no_file(const std::string& path) {
+  return make_error(Failure::unavailable,
+                    errno == ENOENT ? "no such file: " + path : path + ": " + std::strerror(errno));
+}
+
+Result<void> check_file_of(const SqliteFile& file) {
+  struct stat now{};
+  if (::stat(file.path.c_str(), &now) != 0) return std::unexpected(no_file(file.path));
+  if (now.st_dev == file.device && now.st_ino == file.inode) return {};
+  return std::unexpected(make_error(Failure::unavailable, file.path + ": has been replaced by another file"));
+}
+
+// Writes the -wal of a file that this process no longer has open into the file, and removes it. SQLite does so only if
+// the last connection could write. A -wal that stays would destroy another file that is moved to the path.
+void write_back(const SqliteFile& file) {
+  if (!is_there(file.path + "-wal") || !check_file_of(file)) return;
+  sqlite3* database = nullptr;
+  if (sqlite3_open_v2(file.path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr) == SQLITE_OK)
+    sqlite3_exec(database, "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+}
+
 // The files that this process has open, by path. If another file has been moved to the path of an open one, the -wal
 // and -shm files at that path still belong to the first. SQLite would use them for the new file and destroy it.
 class OpenFiles {
@@ -198,11 +220,15 @@ class OpenFiles {
     ++found->connections;
     return true;
   }
-  void remove(const SqliteFile& file) {
+  // `may_write`: the file may be written to.
+  void remove(const SqliteFile& file, bool may_write) {
     const std::lock_guard lock(mutex_);
     auto& files = files_[file.path];
     const auto found = std::ranges::find(files, file, &Open::file);
-    if (--found->connections == 0) files.erase(found);
+    if (--found->connections == 0) {
+      if (may_write) write_back(file);
+      files.erase(found);
+    }
     if (files.empty()) files_.erase(file.path);
   }
 
@@ -216,18 +242,6 @@ class OpenFiles {
 };
 
 OpenFiles open_files;
-
-Error no_file(const std::string& path) {
-  return make_error(Failure::unavailable,
-                    errno == ENOENT ? "no such file: " + path : path + ": " + std::strerror(errno));
-}
-
-Result<void> check_file_of(const SqliteFile& file) {
-  struct stat now{};
-  if (::stat(file.path.c_str(), &now) != 0) return std::unexpected(no_file(file.path));
-  if (now.st_dev == file.device && now.st_ino == file.inode) return {};
-  return std::unexpected(make_error(Failure::unavailable, file.path + ": has been replaced by another file"));
-}
 
 Result<SqliteFile> find_file(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
@@ -244,7 +258,7 @@ Connection::~Connection() {
   cache_.clear();
   // The owners of Sluice's own statements finalize them; close_v2 permits that they do so later.
   sqlite3_close_v2(database_);
-  open_files.remove(file_);
+  open_files.remove(file_, may_write_);
 }
 
 Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& options, Purpose purpose) {
@@ -258,7 +272,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const SqliteOptions& option
                                              "-wal and -shm here belong to that one: put it back, or give the other "
                                              "a path of its own"));
   }
-  std::unique_ptr<Connection> connection(new Connection(*std::move(file), purpose));
+  std::unique_ptr<Connection> connection(new Connection(*std::move(file), purpose, !options.read_only));
   // A connection is used by one thread at a time, so SQLite needs no mutex of its own.
   const int mode = purpose == Purpose::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   const int code =

@@ -89,7 +89,8 @@ class Connection {
   [[nodiscard]] Error error(int code, std::string_view running = {});
 
  private:
-  Connection(SqliteFile file, Purpose purpose) : file_(std::move(file)), purpose_(purpose) {}
+  Connection(SqliteFile file, Purpose purpose, bool may_write)
+      : file_(std::move(file)), purpose_(purpose), may_write_(may_write) {}
   [[nodiscard]] Result<void> set_up(const SqliteOptions& options);
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(std::string_view text, bool persistent, int* error_offset);
   [[nodiscard]] Result<Prepared*> prepare_cached(std::uint32_t slot, std::string_view text);
@@ -104,6 +105,7 @@ class Connection {
   const SqliteFile file_;
   sqlite3* database_ = nullptr;
   Purpose purpose_;
+  const bool may_write_;
   // Whether SQLite treats a double-quoted "name" that matches no column as a string. Off at first, because otherwise a
   // statement would silently use a string after its column was renamed. On from the first statement whose triggers or
   // views need it. Changing it recompiles all statements.

@@ -270,6 +270,27 @@ TEST_F(SqliteDatabaseTest, OneTransactionServesATurn) {
   EXPECT_EQ(std::filesystem::file_size(file.options.path + "-wal"), 0u);
 }
 
+// If it stayed, SQLite would apply it to another file that is moved to the path.
+TEST_F(SqliteDatabaseTest, TheLogOfAnotherProgramIsGoneAfterTheLastReader) {
+  const auto by_id = prepare("SELECT slug FROM films WHERE id = 1");
+  ASSERT_TRUE(rows(by_id, {}));
+  file.execute("UPDATE films SET slug = 'aliens' WHERE id = 1");  // by a connection that ends before this one
+  EXPECT_TRUE(std::filesystem::exists(file.options.path + "-wal"));
+  database.reset();
+  EXPECT_FALSE(std::filesystem::exists(file.options.path + "-wal"));
+  EXPECT_FALSE(std::filesystem::exists(file.options.path + "-shm"));
+}
+
+TEST_F(SqliteDatabaseTest, AReadOnlyFileKeepsTheLogOfAnotherProgram) {
+  file.execute("PRAGMA journal_mode = WAL");
+  file.options.read_only = true;
+  const auto by_id = prepare("SELECT slug FROM films WHERE id = 1");
+  ASSERT_TRUE(rows(by_id, {}));
+  file.execute("UPDATE films SET slug = 'aliens' WHERE id = 1");
+  database.reset();
+  EXPECT_TRUE(std::filesystem::exists(file.options.path + "-wal"));
+}
+
 // A turn may serve a request that the client sent after this or another core had answered a write.
 TEST_F(SqliteDatabaseTest, ATurnSeesWhatThisProcessHasCommitted) {
   Loop other;  // another core's; it outlives the writer, whose thread wakes it
