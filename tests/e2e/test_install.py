@@ -112,7 +112,7 @@ def test_a_schema(built, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text("""
 cmake_minimum_required(VERSION 3.25)
 project(login LANGUAGES CXX)
-find_package(sluice 0.1 REQUIRED)
+find_package(sluice 0.2 REQUIRED)
 add_executable(login login.cc)
 target_link_libraries(login PRIVATE sluice::msg)
 sluice_flatbuffers(TARGET login SCHEMAS login.fbs)
