@@ -25,6 +25,10 @@
 #include "sql/database.h"
 #include "sql/encode/encoder.h"
 
+namespace sluice::api::list {
+struct Plan;
+}
+
 namespace sluice::api {
 
 // A prepared endpoint: its statement and the source of each parameter. Immutable, shared by all cores.
@@ -47,6 +51,7 @@ struct EndpointPlan {
   std::shared_ptr<const RolePlan> role;    // null if it runs as the login
   std::shared_ptr<const Guards> guards;    // null if nothing is required
   std::shared_ptr<const ErrorMap> errors;  // null if codes get the default answers
+  std::shared_ptr<const list::Plan> list;  // null: clients ask for nothing but the parameters of the statement
 
   [[nodiscard]] std::string_view credential() const;  // as for log_text()
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/changes/options.h"
+#include "api/list/options.h"
 #include "base/declare.h"
 #include "base/host.h"
 #include "http/request.h"
@@ -303,6 +304,7 @@ struct EndpointOptions {
   Located<std::string> store;  // once loaded, the name of an existing store if `returns` is a file
   Located<std::string> get;
   std::optional<ParallelOptions> parallel;
+  std::optional<list::Options> list;
   std::optional<MethodOptions> post;
   std::optional<MethodOptions> put;
   std::optional<MethodOptions> patch;
@@ -381,6 +383,10 @@ struct EndpointOptions {
             "snapshot, and each reads one range of the table's blocks after another. The statement must select rows "
             "of one table with `WHERE ctid >= :ctid_from AND ctid < :ctid_to`; Sluice sets these two parameters. It "
             "may not have ORDER BY, LIMIT, aggregates or joins.");
+    v.field(
+        "list", &EndpointOptions::list,
+        "What clients may ask of the rows of `get`: filters, search, sorting, pages, a count. Without it, answers have "
+        "all rows.");
     v.field("post", &EndpointOptions::post, "The statement that answers POST, or a table [endpoint.post].");
     v.field("put", &EndpointOptions::put, "The statement that answers PUT, or a table [endpoint.put].");
     v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or a table [endpoint.patch].");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,13 @@ class QueryNames {
     return refuse(request.query);
   }
 
+  [[nodiscard]] bool knows(std::string_view name) const {
+    return std::ranges::find(names_, name, &Name::text) != names_.end();
+  }
+  // Whether it may come more than once.
+  [[nodiscard]] bool takes_list(std::string_view name) const {
+    return std::ranges::any_of(names_, [&](const Name& one) { return one.text == name && one.list; });
+  }
   [[nodiscard]] std::vector<std::string_view> all() const {
     std::vector<std::string_view> all;
     for (const Name& name : names_) all.push_back(name.text);

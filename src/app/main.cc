@@ -117,6 +117,7 @@ int run(Command command) {
   }
   for (const std::string& warning : (*plan)->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
   if (command.action == Command::Action::check) {
+    for (const std::string& hint : (*plan)->hints) std::fprintf(stderr, "hint: %s\n", hint.c_str());
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;
   }

@@ -88,6 +88,7 @@ struct Plan {
   std::string digest;                                             // SHA-256 of the configuration
   std::vector<std::string> secrets;                               // the contents of the files of ${file:PATH}
   std::vector<std::string> warnings;                              // problems that do not prevent serving
+  std::vector<std::string> hints;                                 // what could be faster; `sluice check` prints them
 };
 
 }  // namespace sluice::app

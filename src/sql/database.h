@@ -123,6 +123,8 @@ struct QueryOptions {
   std::span<const Setting> settings = {};
 };
 
+class Shapes;
+
 // One core's access to a database: connections, caches, limits. Used on that core only.
 //
 // While the columns are those that were prepared, Block::columns is the statement's own list: its data() equals that of
@@ -155,6 +157,8 @@ class Database {
   void share_ids(std::shared_ptr<StatementIds> ids) { ids_ = std::move(ids); }
   // Gives a new id to a statement that was changed after prepare().
   void give_id(Statement& statement) { ids_->give(statement); }
+  // This core's generated statements.
+  [[nodiscard]] virtual Shapes& shapes();
   // Sends nothing before the transaction's first statement.
   [[nodiscard]] virtual std::unique_ptr<Transaction> begin(const TransactionOptions& options) = 0;
   // Collects a set of rows first, and then writes it in one transaction. The arguments outlive the result.
@@ -171,6 +175,7 @@ class Database {
 
  private:
   std::shared_ptr<StatementIds> ids_ = std::make_shared<StatementIds>();
+  std::shared_ptr<Shapes> shapes_;  // null until the first use
 };
 
 }  // namespace sluice::sql

@@ -39,6 +39,7 @@ struct DatabaseOptions {
   Duration wait = 2s;
   Duration statement_timeout = 30s;
   ByteSize row_limit = 64_MiB;
+  std::uint32_t statements = 256;
   Located<Duration> start_timeout = {10s};   // PostgreSQL only
   Located<bool> prepared = true;             // PostgreSQL only
   Located<std::uint32_t> pipeline = {128};   // PostgreSQL only
@@ -87,6 +88,10 @@ struct DatabaseOptions {
             "call of an SQL function, and some functions run for minutes on texts of this length: see \"What a "
             "timeout does not end\" in operating.md.",
             {.min = 256_KiB, .max = 900_MiB});
+    v.field("statements", &DatabaseOptions::statements,
+            "The most statements of lists ([endpoint.list]) that a connection keeps prepared: one for each combination "
+            "of conditions, order and fields. The cores share them evenly; the least recently used one is replaced.",
+            {.min = 8, .max = 65'536});
     v.field("start_timeout", &DatabaseOptions::start_timeout,
             "PostgreSQL: how long `sluice serve` waits at start-up for a database that cannot be reached, before it "
             "exits with status 1. `sluice check` does not wait. A reload waits this long, but at least 1s and at "

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64url.h"
 #include "fuzzing.h"
-#include "gateway/jwt/base64url.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/revocations.h"
 #include "gateway/jwt/token.h"

@@ -7,6 +7,7 @@
 #include "api/batch/joint_database.h"
 #include "api/batch/references.h"
 #include "api/body/format.h"
+#include "api/list/endpoint.h"
 #include "api/query_names.h"
 #include "api/refusals.h"
 #include "base/ascii.h"
@@ -137,6 +138,9 @@ class Batch::Lane {
       for (const auto& [method, own] : filters[i].of_methods) route.binding->set_filters(method, {}, own);
       if (from.get && from.get->file) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] = &no_files_;
+      } else if (from.get && from.get->list) {
+        route.handlers[static_cast<std::size_t>(http::Method::get)] =
+            own(std::make_unique<list::Endpoint>(from.get, database_, reactor, trouble));
       } else if (from.get) {
         route.handlers[static_cast<std::size_t>(http::Method::get)] =
             own(std::make_unique<Endpoint>(from.get, database_, reactor, trouble));

@@ -40,6 +40,7 @@ class JointDatabase final : public sql::Database {
   [[nodiscard]] core::Async<sql::Result<std::unique_ptr<sql::Cursor>>> query(const sql::Statement& statement,
                                                                              std::span<const sql::Argument> arguments,
                                                                              const sql::QueryOptions& options) override;
+  [[nodiscard]] sql::Shapes& shapes() override { return inner_.shapes(); }
   // Uses the deadline and the isolation of open().
   [[nodiscard]] std::unique_ptr<sql::Transaction> begin(const sql::TransactionOptions& options) override;
   // Always fails, because sets are not allowed in a batch.

@@ -226,6 +226,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   Preparation preparation{.loop = loop,
                           .plan = *plan,
                           .previous = previous,
+                          .advises = !patient && previous == nullptr,
                           .source = config.source,
                           .errors = errors.list,
                           .databases = {},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 #include "http/fields.h"
 
 namespace sluice::gateway::basic {
@@ -15,7 +15,7 @@ bool decode_base64(std::string_view text, std::string& out) {
   std::string url(text);
   std::ranges::replace(url, '+', '-');
   std::ranges::replace(url, '/', '_');
-  return jwt::decode_base64url(url, out);
+  return decode_base64url(url, out);
 }
 
 }  // namespace

@@ -18,10 +18,10 @@
 #include <simdjson.h>
 
 #include "base/assert.h"
+#include "base/base64url.h"
 #include "base/contains.h"
 #include "base/free.h"
 #include "core/whole_file.h"
-#include "gateway/jwt/base64url.h"
 #include "gateway/jwt/scheme.h"
 
 namespace sluice::gateway::jwt {

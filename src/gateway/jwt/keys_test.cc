@@ -12,7 +12,7 @@
 #include <openssl/rsa.h>
 #include <unistd.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 #include "gateway/jwt/tokens_for_tests.h"
 
 namespace sluice::gateway::jwt {

@@ -11,10 +11,10 @@
 #include <openssl/rsa.h>
 
 #include "base/assert.h"
+#include "base/base64url.h"
 #include "base/buffer.h"
 #include "base/json.h"
 #include "gateway/digest.h"
-#include "gateway/jwt/base64url.h"
 #include "gateway/jwt/scheme.h"
 
 namespace sluice::gateway::jwt {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/token.h"
 

@@ -5,7 +5,7 @@
 
 #include <simdjson.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 
 namespace sluice::gateway::jwt {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 
 namespace sluice::gateway::jwt {
 namespace {

@@ -6,7 +6,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 
 // Tokens for the tests: the examples of RFC 7515, and others signed here.
 namespace sluice::gateway::jwt::for_tests {

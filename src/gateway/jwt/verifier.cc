@@ -4,7 +4,7 @@
 #include <ranges>
 #include <utility>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 #include "gateway/jwt/date.h"
 
 namespace sluice::gateway::jwt {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 #include "gateway/jwt/tokens_for_tests.h"
 
 namespace sluice::gateway::jwt {

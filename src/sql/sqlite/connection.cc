@@ -20,6 +20,7 @@
 #include "sql/set/constraints.h"
 #include "sql/sqlite/column_lists.h"
 #include "sql/sqlite/json_results.h"
+#include "sql/sqlite/words.h"
 
 namespace sluice::sql::sqlite {
 namespace {
@@ -316,8 +317,9 @@ Result<void> Connection::set_up(const SqliteOptions& options) {
   const std::uint64_t longest = purpose_ == Purpose::look_up ? look_up_max_bytes : options.row_bytes;
   sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, static_cast<int>(longest));
   sqlite3_limit(database_, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, longest_pattern);
-  const int made = sqlite3_create_function_v2(database_, "sluice_collation", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY,
-                                              nullptr, collation_of, nullptr, nullptr, nullptr);
+  int made = sqlite3_create_function_v2(database_, "sluice_collation", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, nullptr,
+                                        collation_of, nullptr, nullptr, nullptr);
+  if (made == SQLITE_OK) made = add_word_search(database_);
   if (made != SQLITE_OK) return std::unexpected(error(made));
   sqlite3_set_authorizer(database_, &Connection::authorize, this);
   return {};

@@ -2,11 +2,15 @@
 
 #include <stdexcept>
 
+#include "sql/shapes.h"
+
 namespace sluice::app {
 
 std::shared_ptr<sql::Database> DatabaseComponent::make(const core::Here& here, const Parts&) const {
   auto opened = sql::open_database(options.value, here.reactor, here.mailbox, here.threads, shared.get());
   if (!opened) throw std::runtime_error("database \"" + options.name.value + "\": " + opened.error().message);
+  (*opened)->share_ids(ids);
+  (*opened)->shapes().resize(options.value.statements / here.mesh.size());
   struct Owner {
     std::shared_ptr<const DatabaseComponent> component;  // the connections use its shared half
     std::unique_ptr<sql::Database> database;

@@ -53,6 +53,7 @@ class EndpointCheck {
                 "\"cache_control\" is for the answers of \"get\", which is not there");
     }
     if (endpoint_.parallel) config::check_parallel(checks_.options, endpoint_, pattern_, complain_);
+    if (endpoint_.list) config::check_list(endpoint_, complain_);
     if (endpoint_.changes) check_changes();
     if (endpoint_.get.value.empty() && endpoint_.writing_methods().empty() && !endpoint_.changes &&
         !checks_.has_errors()) {

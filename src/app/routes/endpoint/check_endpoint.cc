@@ -93,6 +93,15 @@ void check_formats(const api::EndpointOptions& endpoint, const Complain& complai
   complain(endpoint.formats[0].position, "\"formats\" is for answers with rows, and this endpoint has none");
 }
 
+void check_list(const api::EndpointOptions& endpoint, const Complain& complain) {
+  const Position position = endpoint.list->position;
+  if (endpoint.get.value.empty()) complain(position, "\"list\" is for the rows of \"get\", which is not there");
+  if (endpoint.returns != api::Returns::rows) {
+    complain(position, "\"list\" is for many rows, as returns = \"rows\" answers them");
+  }
+  if (endpoint.parallel) complain(position, "\"list\" answers pages, and \"parallel\" is for all rows");
+}
+
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain) {
   const auto methods = endpoint.writing_methods();
   if (endpoint.version.position.line == 0) {

@@ -21,6 +21,7 @@ void check_limits_of_bodies(const Options& options, const api::EndpointOptions& 
 // Whether one of its methods may answer with rows.
 [[nodiscard]] bool answers_with_rows(const api::EndpointOptions& endpoint);
 void check_formats(const api::EndpointOptions& endpoint, const Complain& complain);
+void check_list(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain);
 // Returns false if no further checks make sense.
 [[nodiscard]] bool check_changes(const Options& options, const api::EndpointOptions& endpoint,

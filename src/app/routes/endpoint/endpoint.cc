@@ -8,6 +8,7 @@
 
 #include "api/changes/handler.h"
 #include "api/file_endpoint.h"
+#include "api/list/endpoint.h"
 #include "api/set_endpoint.h"
 #include "api/write_endpoint.h"
 #include "app/config/difference.h"
@@ -120,6 +121,8 @@ class EndpointRoute final : public Route {
     if (prepared_.get && is_file) {
       add(Method::get,
           std::make_unique<api::FileEndpoint>(prepared_.get, database, reactor, builder.part(*store_), trouble));
+    } else if (prepared_.get && prepared_.get->list) {
+      add(Method::get, std::make_unique<api::list::Endpoint>(prepared_.get, database, reactor, trouble));
     } else if (prepared_.get) {
       add(Method::get, std::make_unique<api::Endpoint>(prepared_.get, database, reactor, trouble));
     }

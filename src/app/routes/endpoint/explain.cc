@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "api/endpoint.h"
+#include "api/list/page.h"
 #include "api/query_names.h"
 #include "api/require.h"
 #include "api/source.h"
 #include "api/write_endpoint.h"
 #include "app/prepare/opened_database.h"
+#include "app/routes/endpoint/read_plan.h"
 
 namespace sluice::app {
 namespace {
@@ -27,36 +29,17 @@ std::string name_of(const api::Source& source) {
   return name;
 }
 
-// Reads the last column of each row, which has the text in the plans of both databases.
-core::Task<sql::Result<std::vector<std::string>>> read_plan(sql::Database& database, std::string text,
-                                                            std::vector<sql::Parameter> declared,
-                                                            std::span<const sql::Argument> arguments,
-                                                            sql::QueryOptions options) {
-  const auto statement = co_await database.prepare(text, declared);
-  if (!statement) co_return std::unexpected(statement.error());
-  auto cursor = co_await database.query(*statement, arguments, options);
-  if (!cursor) co_return std::unexpected(cursor.error());
-  std::vector<std::string> lines;
-  for (bool last = false; !last;) {
-    const auto block = co_await (*cursor)->next();
-    if (!block) co_return std::unexpected(block.error());
-    last = block->last;
-    for (std::size_t i = 0; i < block->rows; ++i) lines.emplace_back(block->row(i).back().view());
-  }
-  co_return lines;
-}
-
-void add_plan(AnswerExplainer& into, const api::EndpointOptions& endpoint, const http::Pattern& pattern,
-              const std::string& written, std::span<const sql::Argument> arguments) {
+// `reading`: makes the task that reads the plan.
+template <class Reading>
+void add_plan(AnswerExplainer& into, const api::EndpointOptions& endpoint, Reading reading) {
   const Options& options = into.options();
   Loop& loop = into.loop();
   const auto& database = options.databases[options.index_of_database(endpoint.database.value)];
-  const bool is_sqlite = database.value.is_sqlite();
   auto opened = open_database(loop, options, database);
   if (!opened) return into.add("plan", "not known: " + describe(opened.error()));
-  auto lines = loop.run(read_plan(*opened->database, (is_sqlite ? "EXPLAIN QUERY PLAN " : "EXPLAIN ") + written,
-                                  api::declared_parameters(endpoint, pattern), arguments,
-                                  {.deadline = loop.reactor->clock() + 10s}));
+  const std::string explain = database.value.is_sqlite() ? "EXPLAIN QUERY PLAN " : "EXPLAIN ";
+  auto lines =
+      loop.run(reading(*opened->database, explain, sql::QueryOptions{.deadline = loop.reactor->clock() + 10s}));
   if (!lines) return into.add("plan", "not known: " + describe(lines.error()));
   into.add_list("plan", std::move(*lines));
 }
@@ -90,7 +73,28 @@ void add_statement(AnswerExplainer& into, const api::EndpointOptions& endpoint, 
   }
   into.add("sql", written);
   into.set_parameters(std::move(values));
-  if (is_whole && !endpoint.parallel) add_plan(into, endpoint, pattern, written, arguments);
+  if (!is_whole || endpoint.parallel) return;
+  add_plan(into, endpoint, [&](sql::Database& database, const std::string& explain, const sql::QueryOptions& options) {
+    return read_plan(database, explain + written, api::declared_parameters(endpoint, pattern), arguments, options);
+  });
+}
+
+// The statement of a list, which is made for each request.
+void add_list(AnswerExplainer& into, const api::EndpointOptions& endpoint, const api::EndpointPlan& plan,
+              const http::Exchange& exchange) {
+  api::list::Page page(plan);
+  if (const auto refusal = page.read(exchange)) return into.refuse(*refusal);
+  std::vector<Explanation::Value> values;
+  const char sign = plan.list->dialect == sql::Dialect::postgres ? '$' : '?';
+  for (const sql::Argument& argument : page.arguments()) {
+    Explanation::Value& value = values.emplace_back(sign + std::to_string(values.size() + 1), std::nullopt);
+    if (argument.text) value.text = *argument.text;
+  }
+  into.add("sql", std::string(page.text()));
+  into.set_parameters(std::move(values));
+  add_plan(into, endpoint, [&](sql::Database& database, const std::string& explain, const sql::QueryOptions& options) {
+    return read_plan(database, page.explained(explain), page.arguments(), options);
+  });
 }
 
 }  // namespace
@@ -110,6 +114,12 @@ void explain_endpoint(AnswerExplainer& into, const api::EndpointOptions& endpoin
     const api::EndpointPlan& plan = *prepared.get;
     const bool is_file = endpoint.returns == api::Returns::file;
     if (!is_file && !into.add_format(request, plan.formats)) return;
+    if (plan.list) {
+      auto refusal = plan.guards && into.knows_claims ? plan.guards->judge(exchange, {}).refusal : std::nullopt;
+      if (refusal) return into.refuse(*refusal);
+      into.add("database", endpoint.database.value);
+      return add_list(into, endpoint, plan, exchange);
+    }
     if (answer_without_database(plan.guards.get(), plan.query)) return;
     into.add("database", endpoint.database.value);
     add_statement(into, endpoint, prepared.pattern, endpoint.get.value, plan.sources, exchange);

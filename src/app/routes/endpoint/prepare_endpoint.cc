@@ -14,6 +14,7 @@
 #include "app/config/statement.h"
 #include "app/config/text.h"
 #include "app/config/values.h"
+#include "app/routes/endpoint/prepare_list.h"
 #include "base/contains.h"
 #include "sql/compared.h"
 #include "sql/reading.h"
@@ -64,6 +65,8 @@ EndpointPreparation::EndpointPreparation(Preparation& preparation, const api::En
       constraints_(preparation.databases[database].constraints),
       errors_(preparation.errors),
       warnings_(preparation.plan.warnings),
+      hints_(preparation.plan.hints),
+      advises_(preparation.advises),
       dialect_(database_options_.dialect()),
       role_(api::role_plan(database_options_)),
       error_map_(api::ErrorMap::make(options.errors, all_.errors)) {
@@ -125,6 +128,7 @@ void EndpointPreparation::prepare_get() {
   }
   if (const auto guards = guards_of(nullptr, false)) made->guards = *guards;
   if (made->guards) made->guards->add_to(made->query);
+  if (options_.list) prepare_list(*made);
   made_.get = std::move(made);
   if (options_.version.value.empty()) return;
   if (!made_.get->version) {
@@ -135,6 +139,29 @@ void EndpointPreparation::prepare_get() {
   } else if (!options_.writing_methods().empty()) {
     prepare_current_row();
   }
+}
+
+void EndpointPreparation::prepare_list(api::EndpointPlan& plan) {
+  auto facts =
+      loop_.run(sql::column_facts(database_, dialect_, plan.statement.text, std::vector(plan.statement.columns)));
+  const std::size_t before = errors_.size();
+  ListPreparation preparation(loop_, database_, dialect_, options_, plan, std::move(facts), errors_);
+  auto list = preparation.prepare();
+  if (!list) {
+    away_ = std::move(list.error());
+    return;
+  }
+  plan.list = std::move(*list);
+  if (errors_.size() != before || !advises_) return;
+  const auto add = [&](const std::vector<std::string>& texts, std::vector<std::string>& into) {
+    for (const std::string& text : texts) {
+      into.push_back(fmt::format("{}: endpoint {}: {}", source_.files().place(options_.list->position),
+                                 options_.path.value, text));
+    }
+  };
+  const auto advice = preparation.advise();
+  add(advice.warnings, warnings_);
+  add(advice.hints, hints_);
 }
 
 void EndpointPreparation::learn_facts(http::Method method, std::string text, std::vector<sql::Column> columns) {

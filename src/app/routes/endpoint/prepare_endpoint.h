@@ -48,6 +48,7 @@ class EndpointPreparation {
 
  private:
   void prepare_get();
+  void prepare_list(api::EndpointPlan& plan);
   void prepare_current_row();
   [[nodiscard]] bool reads_its_rows_alone();
   // If there is [openapi]: finds out what tables declare about the statement's columns.
@@ -126,6 +127,8 @@ class EndpointPreparation {
   std::shared_ptr<const sql::Constraints>& constraints_;
   std::vector<config::Diagnostic>& errors_;
   std::vector<std::string>& warnings_;
+  std::vector<std::string>& hints_;
+  const bool advises_;
   const sql::Dialect dialect_;
   [[nodiscard]] sql::PlaceholderStyle style() const {
     return dialect_ == sql::Dialect::postgres ? sql::PlaceholderStyle::dollar : sql::PlaceholderStyle::question;

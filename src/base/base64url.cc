@@ -1,9 +1,9 @@
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 
 #include <array>
 #include <cstdint>
 
-namespace sluice::gateway::jwt {
+namespace sluice {
 namespace {
 
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -57,4 +57,4 @@ std::string encode_base64url(std::string_view bytes) {
   return out;
 }
 
-}  // namespace sluice::gateway::jwt
+}  // namespace sluice

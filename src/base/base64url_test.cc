@@ -1,8 +1,8 @@
-#include "gateway/jwt/base64url.h"
+#include "base/base64url.h"
 
 #include <gtest/gtest.h>
 
-namespace sluice::gateway::jwt {
+namespace sluice {
 namespace {
 
 TEST(Base64url, BothWays) {
@@ -47,4 +47,4 @@ TEST(Base64url, EveryShortText) {
 }
 
 }  // namespace
-}  // namespace sluice::gateway::jwt
+}  // namespace sluice

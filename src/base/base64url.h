@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::gateway::jwt {
+namespace sluice {
 
 // Decodes base64url without padding (RFC 7515, 2) into `out`, replacing its content. Returns false for an invalid
 // character, an impossible length, or trailing bits that are not zero: the same bytes have only one encoding.
@@ -11,4 +11,4 @@ namespace sluice::gateway::jwt {
 
 [[nodiscard]] std::string encode_base64url(std::string_view bytes);
 
-}  // namespace sluice::gateway::jwt
+}  // namespace sluice
