@@ -1,6 +1,8 @@
 """[endpoint.list]: filters, search, order, pages and counts of a `get`, on both databases. test_list_model.py compares many
 query strings with a model."""
+import itertools
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -341,17 +343,34 @@ def test_batch(films):
     assert [row["id"] for row in json.loads(answer.body)[0]["body"]] == [2, 5]
 
 
-def test_shapes_are_bounded(films, request):
-    server = films()
+def shapes():
+    """Query strings whose statements differ."""
     columns = ["id", "slug", "name", "adult", "popularity", "released"]
-    for n in range(400):
-        fields = [column for bit, column in enumerate(columns) if (n % 63 + 1) >> bit & 1]
-        sort = ["", "&sort=name", "&sort=-name", "&sort=popularity", "&sort=-popularity", "&sort=released",
-                "&sort=-released"][n // 63]
-        assert server.get(f"/films?fields={','.join(fields)}{sort}").status == 200
-    if server.database.startswith("postgres"):
-        # A session's own statements are not to be seen from outside, so the server asks for them itself.
-        assert ids(server.get("/films?fields=id&limit=1")) == [1]
+    for sort in itertools.product(["", "-"], itertools.permutations(["popularity", "released", "name"])):
+        for bits in range(1, 64):
+            for condition in ("", "&adult=true", "&popularity=gt.0", "&released=lt.2000-01-01", "&name=like.*a*", "&q=a",
+                              "&or=(id.eq.1,adult.is.true)", "&id=in.(1,2)", "&id=in.(1,2,3)", "&count=exact",
+                              "&offset=1", "&popularity=is.null", "&name=neq.a", "&slug=gte.f"):
+                fields = ",".join(column for bit, column in enumerate(columns) if bits >> bit & 1)
+                yield f"fields={fields}&sort={sort[0]}{f',{sort[0]}'.join(sort[1])}{condition}"
+
+
+def test_a_session_keeps_a_bounded_number_of_statements(sluice, postgres):
+    postgres.psql("DROP TABLE IF EXISTS films CASCADE; " + "; ".join(STATEMENTS))
+    server = sluice(CONFIG.format(url=postgres.url(), more='''
+[[endpoint]]
+path = "/kept"
+returns = "object"
+get = "SELECT count(*) AS kept FROM pg_prepared_statements"
+''').replace('"\n[[endpoint]]', '"\npool = 1\nstatements = 64\n[[endpoint]]', 1), server="cores = 1")
+    most = 0
+    with server.connect() as connection:
+        for n, query in enumerate(itertools.islice(shapes(), int(os.environ.get("SLUICE_LIST_SHAPES", "400")))):
+            assert connection.get(f"/films?{query}").status == 200
+            if n % 100 == 99:
+                most = max(most, json.loads(connection.get("/kept").body)["kept"])
+        assert json.loads(connection.get("/films?limit=1").body)[0]["id"] == 1
+    assert 64 <= most <= 64 + 2  # and the statements of the configuration
 
 
 def check(tmp_path, config):

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "api/list/plan.h"
 #include "api/openapi/json.h"
+#include "api/openapi/list.h"
 #include "api/openapi/resident.h"
 #include "api/openapi/schema.h"
 #include "api/schema/rules.h"
@@ -617,6 +619,7 @@ class Maker {
                      schema_of_value(plan.sources[i], nullptr, oid_of(plan.statement, i), resource.enums));
     }
     parameters.add_known(plan.query);
+    if (plan.list) add_list_parameters(*plan.list, parameters.list);
     Object responses;
     if (resource.options->returns == Returns::file) {
       const Json text = {{"schema", of_type("string")}};
@@ -627,7 +630,8 @@ class Maker {
       add_problems(responses, resource, Method::get, {404, 412, 416}, plan);
       return operation_of(std::move(parameters.list), std::move(responses));
     }
-    const Json row = row_schema(plan.statement.columns, facts_of(resource, Method::get), resource.enums);
+    const Json row = row_schema(plan.statement.columns, facts_of(resource, Method::get), resource.enums,
+                                plan.list ? Members::chosen : Members::all);
     const Object rows = row_content(row, plan.version || plan.object ? Shown::object : Shown::rows, plan.formats);
     if (plan.version) {
       add_reading_conditions(parameters);
@@ -638,13 +642,25 @@ class Maker {
     } else {
       const std::string_view meaning =
           "How many rows there are, where it is known at the beginning; else it is a trailer.";
-      responses = {{"200", answer("The rows.", rows, {{"Row-Count", header(meaning, count())}})}};
+      Object fields = {{"Row-Count", header(meaning, count())}};
+      if (plan.list) add_page_fields(plan, fields);
+      responses = {{"200", answer("The rows.", rows, fields)}};
+      if (plan.list) responses.emplace_back("206", answer("The rows of `Range: items=0-19`.", rows, std::move(fields)));
     }
     std::set<int> own = {406};
     if (plan.object) own.insert(404);
     if (plan.version) own.insert(412);
+    if (plan.list) own.insert(400);
     add_problems(responses, resource, Method::get, std::move(own), plan);
     return operation_of(std::move(parameters.list), std::move(responses));
+  }
+
+  static void add_page_fields(const EndpointPlan& plan, Object& fields) {
+    const Json text = of_type("string");
+    fields.emplace_back("Link", header("The pages `first`, `prev`, `next` and `last`, relative to the request.", text));
+    if (!plan.list->vocabulary.counts) return;
+    fields.emplace_back("X-Total-Count", header("The rows that meet the conditions, if they were counted.", count()));
+    fields.emplace_back("Content-Range", header("`items 0-19/1234`, if the rows were counted.", text));
   }
 
   static sql::FormatSet formats_of(const ResidentResource& resource) {
