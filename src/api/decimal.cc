@@ -6,6 +6,16 @@
 
 namespace sluice::api {
 
+std::strong_ordering operator<=>(const Decimal& a, const Decimal& b) {
+  const auto sign = [](const Decimal& one) { return one.digits.empty() ? 0 : one.negative ? -1 : 1; };
+  if (sign(a) != sign(b)) return sign(a) <=> sign(b);
+  // The number is 0.DIGITS times ten to this power.
+  const auto power = [](const Decimal& one) { return one.exponent + static_cast<std::int64_t>(one.digits.size()); };
+  const auto by_power = power(a) <=> power(b);
+  const std::strong_ordering by_size = by_power != 0 ? by_power : a.digits <=> b.digits;
+  return a.negative ? 0 <=> by_size : by_size;
+}
+
 std::optional<Decimal> parse_decimal(std::string_view text) {
   constexpr std::int64_t most_exponent = 1'000'000;
   Decimal number;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@ struct Decimal {
   std::int64_t exponent = 0;
 
   friend bool operator==(const Decimal&, const Decimal&) = default;
+  friend std::strong_ordering operator<=>(const Decimal& a, const Decimal& b);
 };
 
 // Parses `-1.50e3`. Returns nullopt if the text is not a number or its exponent exceeds a million.

@@ -18,6 +18,16 @@ TEST(Decimal, EqualNumbersAreEqual) {
   EXPECT_NE(parse_decimal("1"), parse_decimal("-1"));
 }
 
+TEST(Decimal, AreOrdered) {
+  const char* const rising[] = {"-1e3", "-99",  "-2",  "-1.5", "-0.15", "-1e-9", "0",  "1e-9",
+                                "0.15", "0.16", "1.5", "2",    "10",    "12",    "99", "1e3"};
+  for (std::size_t i = 0; i < std::size(rising); ++i) {
+    for (std::size_t j = 0; j < std::size(rising); ++j) {
+      EXPECT_EQ(*parse_decimal(rising[i]) <=> *parse_decimal(rising[j]), i <=> j) << rising[i] << ' ' << rising[j];
+    }
+  }
+}
+
 TEST(Decimal, ArePlainInOneWay) {
   for (const auto& [text, is] : std::initializer_list<std::pair<const char*, const char*>>{{"-0", "0"},
                                                                                            {"007", "7"},

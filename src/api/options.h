@@ -44,6 +44,9 @@ struct ParamOptions {
   bool trim = false;
   std::optional<Located<sql::ParameterType>> type;  // nullopt if the database's own type decides
   std::optional<Located<Scalar>> default_value;
+  std::vector<Located<Scalar>> values;  // empty: any
+  std::optional<Located<double>> min;
+  std::optional<Located<double>> max;
   Located<bool> required = false;
   Located<bool> ignored = false;
   Located<std::string> store;                // once loaded, the name of an existing store if `from` is a file's hash
@@ -70,6 +73,15 @@ struct ParamOptions {
             "array, for `id = ANY(:id)`; SQLite gets a JSON array, for `id IN (SELECT value FROM json_each(:id))`.");
     v.field("default", &ParamOptions::default_value,
             "The value if the request has none. Without a default, the value is then NULL.");
+    v.field("values", &ParamOptions::values,
+            "The only possible values: `[\"name\", \"year\"]`. Another value is answered 400, or 422 if it is a field "
+            "of the body, with a list of the possible ones. A list is checked element by element. A missing or null "
+            "value is not checked: see `required`.",
+            {.min = 1});
+    v.field("min", &ParamOptions::min,
+            "The smallest possible number. A smaller one is refused in the same way as with `values`.");
+    v.field("max", &ParamOptions::max,
+            "The largest possible number. A larger one is refused in the same way as with `values`.");
     v.field("required", &ParamOptions::required,
             "Whether a request without the parameter is refused: with 400, or with 422 if the parameter is a field "
             "of the body.");
@@ -108,6 +120,9 @@ struct ColumnOptions : ParamOptions {
             {.check = check_source});
     v.field("required", own(&ParamOptions::required), "Whether a row is refused if its value is missing or null.");
     v.field("default", own(&ParamOptions::default_value), "The value if the request has none.");
+    v.field("values", own(&ParamOptions::values), "The only possible values, as for [endpoint.params].", {.min = 1});
+    v.field("min", own(&ParamOptions::min), "The smallest possible number, as for [endpoint.params].");
+    v.field("max", own(&ParamOptions::max), "The largest possible number, as for [endpoint.params].");
     v.field("trim", own(&ParamOptions::trim), "As for [endpoint.params].");
     v.field("type", own(&ParamOptions::type),
             "The type that the value must have. Without it, the database's own type decides.");

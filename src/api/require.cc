@@ -232,6 +232,7 @@ Guards::Node Guards::make(const Requirement& written, const RequireOptions& opti
         if (one.from != source.from || one.key != source.key) continue;
         source.trim |= one.trim;
         if (written.kind != Kind::present) source.default_text = one.default_text;
+        if (one.allowed) source.allowed = one.allowed;
         if (!one.checked) continue;
         source.checked = true;
         source.type = one.type;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "api/allowed_values.h"
 #include "api/column_value.h"
 #include "api/decimal.h"
 #include "base/ascii.h"
@@ -117,6 +118,16 @@ std::string_view canonical_integer(std::string_view text, std::forward_list<std:
   return rewritten.emplace_front("-" + std::string(digits));
 }
 
+// Whether `source.allowed`, which is not null, contains the value or the element of a list.
+bool is_allowed(const Source& source, std::string_view text) {
+  using sql::ColumnKind;
+  const bool is_number = source.integral || source.column == ColumnKind::integer || source.column == ColumnKind::real ||
+                         source.column == ColumnKind::numeric;
+  return source.allowed->contain(text, source.checked ? sql::element_of(source.type)
+                                       : is_number    ? sql::ParameterType::real
+                                                      : sql::ParameterType::text);
+}
+
 // All values of a query parameter as one text: a PostgreSQL array or a JSON array. Returns nullopt if there are none.
 // An error is the reason of the refusal.
 std::expected<std::optional<std::string>, std::string> list_of(const http::QueryString& query, const Source& source) {
@@ -131,6 +142,7 @@ std::expected<std::optional<std::string>, std::string> list_of(const http::Query
     if (text.empty() && type != sql::ParameterType::text) continue;
     if (!sql::fits(type, text)) return std::unexpected("must be " + std::string(name_of(type)) + ", each time");
     if (text.contains('\0')) return std::unexpected("holds a NUL character");
+    if (source.allowed && !is_allowed(source, text)) return std::unexpected(source.allowed->reason);
     list.push_back(list.empty() ? (is_array ? '{' : '[') : ',');
     switch (type) {
       case sql::ParameterType::boolean:
@@ -213,6 +225,7 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
   source.trim = options.trim;
   if (options.default_value) source.default_text = options.default_value->value.text;
   if (options.environment) source.default_text = options.environment;
+  source.allowed = allowed_values(options);
 }
 
 }  // namespace
@@ -456,6 +469,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         !sql::fits(sql::ParameterType::integer, text->substr(text->starts_with('+') ? 1 : 0))) {
       return refuse("must be an integer");
     }
+    if (source.allowed && text && !is_null && !sql::is_list(source.type) && !is_allowed(source, *text)) [[unlikely]]
+      return refuse(source.allowed->reason);
     const bool is_of_request = !source.asks_presence && (source.checked || type == sql::ParameterType::text);
     if (text && is_of_request && !is_as_declared(source)) {
       written.text = *text;

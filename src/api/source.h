@@ -23,6 +23,8 @@
 
 namespace sluice::api {
 
+struct AllowedValues;
+
 // The property of an uploaded file that a parameter takes.
 enum class UploadField : std::uint8_t { hash, size, type, name };
 
@@ -55,6 +57,7 @@ struct Source {
   sql::ColumnKind column = sql::ColumnKind::any;        // of the column that stores the value, if known
   sql::Compared::Use use = sql::Compared::Use::stored;  // how the statement uses that column
   bool takes_json_null = false;                         // the column holds JSON and is NOT NULL
+  std::shared_ptr<const AllowedValues> allowed{};       // null if the configuration allows every value
   std::shared_ptr<const sql::Type> nested{};            // the database's type, if JSON is converted to its literals
   bool is_array = false;                                // write a list as PostgreSQL's array literal, not as JSON
 };

@@ -157,6 +157,36 @@ TEST_F(SourceTest, ListsAreAllValuesOfAParameter) {
   EXPECT_EQ(bound(source("n", required, false, integers)), "! is missing");
 }
 
+TEST_F(SourceTest, OnlyAllowedValues) {
+  using Kind = Value::Kind;
+  ParamOptions options;
+  for (const char* const value : {"1", "7"}) options.values.emplace_back(Scalar{value});
+  const Source text = source("n", options);
+  EXPECT_EQ(bound(text, {{Kind::string, "7"}}), "7");
+  EXPECT_EQ(bound(text, {{Kind::string, "07"}}), "! must be one of: 1, 7");
+  EXPECT_EQ(bound(text, {{Kind::string, ""}}), "! must be one of: 1, 7");
+  EXPECT_EQ(bound(text, {{Kind::null, {}}}), "NULL");
+  EXPECT_EQ(bound(text), "NULL");
+  const Source integer = source("n", options, true, sql::ParameterType::integer);
+  EXPECT_EQ(bound(integer, {{Kind::number, "7.0"}}), "7");
+  EXPECT_EQ(bound(integer, {{Kind::number, "8"}}), "! must be one of: 1, 7");
+  query = "n=01&n=&n=7";
+  Source list = source("n", options, false, sql::ParameterType::integers);
+  EXPECT_EQ(bound(list), "[1,7]");
+  query = "n=1&n=2";
+  EXPECT_EQ(bound(list), "! must be one of: 1, 7");
+  query = "m=2";
+  EXPECT_EQ(bound(list), "NULL");
+
+  ParamOptions bounds;
+  bounds.min = Located<double>(8);
+  EXPECT_EQ(bound(source("id", bounds)), "! must be at least 8") << "of the path";
+  Source json = source("doc", bounds);
+  json.column = sql::ColumnKind::server_json;
+  json.takes_json_null = true;
+  EXPECT_EQ(bound(json, {{Kind::null, {}, "null"}}), "null");
+}
+
 TEST_F(SourceTest, AHeaderThatIsRepeatedIsRefused) {
   const Source header = source("who", from("header.X-Who"));
   fields = {{"X-Who", "ada"}, {"Accept", "*/*"}, {"x-who", "bob"}};

@@ -218,6 +218,7 @@ std::optional<Source> table_source(std::string_view parameter, const MethodOptio
       source.asks_presence = true;
       source.checked = source.required = source.trim = false;
       source.default_text.reset();
+      source.allowed.reset();
     }
     return source;
   }

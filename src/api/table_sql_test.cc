@@ -151,6 +151,7 @@ TEST(TableSource, WhetherTheBodyHasAFieldIsNotCheckedAsTheFieldIs) {
   MethodOptions options;
   options.columns.push_back(column("score", sql::ParameterType::real));
   options.columns[0].value.trim = true;
+  options.columns[0].value.min = Located<double>(0);
   const auto pattern = *http::Pattern::parse("/films");
   const auto value = table_source(sql::shared_parameter("score"), options, pattern);
   ASSERT_TRUE(value);

@@ -183,6 +183,37 @@ def test_what_no_request_could_meet(check, text, needle, says, hint):
     assert says in said and hint in said, said
 
 
+@pytest.mark.parametrize("options, needle, says", [
+    ("{ values = [] }", "[]", "values must not be empty"),
+    ('{ values = ["a", "b", "a"] }', '"a"]', '"p" has this value already'),
+    ('{ type = "real", values = [1, 2, 1.0] }', "1.0", '"p" has this value already'),
+    ('{ type = "int", values = [1, "x"] }', '"x"', 'this does not fit the type of "p"'),
+    ('{ type = "int[]", values = [1, "x"] }', '"x"', 'this does not fit the type of "p"'),
+    ('{ type = "int", values = [1], max = 2 }', "2", '"values" lists all possible values, so they have no "min" or "max"'),
+    ('{ type = "int", min = 2, max = 1 }', "2, max", '"min" is above "max"'),
+    ('{ min = "a" }', '"a"', "must be a number"),
+    ('{ type = "text", min = 1 }', "1 }", '"min" and "max" are for numbers, and the type of "p" is text'),
+    ('{ values = ["a"], default = "b" }', '"b"', 'this default of "p" must be one of: a'),
+    ('{ type = "int", min = 1, default = 0 }', "0 }", 'this default of "p" must be at least 1')])
+def test_possible_values_that_contradict_each_other(check, options, needle, says):
+    said = check(endpoint("SELECT id FROM movies WHERE :p IS NOT NULL", more=f"params.p = {options}\n"))
+    position = place(said.whole, f"params.p = {options}")
+    line, column = (int(part) for part in position.split(":"))
+    column += f"params.p = {options}".rindex(needle)
+    assert re.search(rf"^sluice.toml:{line}:{column}: error: .*{re.escape(says)}", said.text, re.M), said.text
+    assert said.text.count("error:") == 1, said.text
+
+
+def test_possible_values_that_the_database_does_not_take(check):
+    said = check(endpoint("SELECT id FROM movies WHERE name = :name AND id = :id",
+                          more='params.name.min = 7\nparams.id.values = [5, "x"]\n'))
+    said.names("7\n", 'endpoint /a: "min" and "max" are for numbers, and the database does not take "name" for one')
+    said.names('"x"]', 'endpoint /a: this value of "id" must be an integer')
+    assert said.text.count("error:") == 2, said.text
+    post = '[[endpoint]]\npath = "/a"\n[endpoint.post]\ntable = "movies"\ncolumns.id = {}\ncolumns.link = { ignored = true, %s }\n'
+    check(post % 'values = ["a"]').names("true,", 'the column "link" is ignored, so it has no other keys')
+
+
 def test_a_delete_does_not_pass_over_a_column_that_is_no_key(check):
     """Its value would not be compared, and the row would be deleted for any value."""
     delete = '[[endpoint]]\npath = "/a/{id}"\n[endpoint.delete]\ntable = "movies"\ncolumns.id = { key = true, from = "path.id" }\n'

@@ -33,14 +33,15 @@ optional = true
 [[endpoint]]
 path = "/films"
 changes = {changes}
-get = "SELECT id, slug, name, score, adult FROM films WHERE coalesce(:q, '') = '' OR name = :q ORDER BY id LIMIT CASE WHEN :limit > cast(0 AS bigint) THEN :limit ELSE 0 END"
-params = {{ q = "text", limit = {{ type = "int", default = 20 }} }}
+get = "SELECT id, slug, name, score, adult FROM films WHERE coalesce(:q, '') = '' OR name = :q ORDER BY id LIMIT :limit"
+params = {{ q = "text", limit = {{ type = "int", min = 0, max = 1000, default = 20 }} }}
 [endpoint.post]
 table = "films"
 columns.slug = {{ required = true, trim = true, type = "text" }}
 columns.name = {{ type = "text" }}
-columns.score = {{ type = "real" }}
+columns.score = {{ type = "real", min = -10, max = 10 }}
 columns.adult = {{ type = "bool", default = false }}
+columns.kind = {{ values = ["film", "series"] }}
 returning = "id, slug, name, score, adult"
 location = "/films/{{id}}"
 [[endpoint]]
@@ -114,7 +115,7 @@ ADULT = {"sqlite": "integer", "postgres": "boolean"}  # a STRICT table has no BO
 KEY = Secret()
 SCHEMA = '''
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name text, score {real},
-                    adult {boolean} NOT NULL DEFAULT {false}){strict};
+                    adult {boolean} NOT NULL DEFAULT {false}, kind text){strict};
 CREATE TABLE tags (film {bigint} NOT NULL REFERENCES films (id) ON DELETE CASCADE, tag text NOT NULL, weight {real},
                    PRIMARY KEY (film, tag)){strict};
 INSERT INTO films (slug, name, score) VALUES ('alien', 'Alien', 8.5), ('am-ende', 'Am Ende', NULL);
@@ -195,7 +196,8 @@ def test_parameters(films):
     calls = operations(document)
     q, limit = calls["get", "/films"]["parameters"]
     assert (q["in"], q["schema"]) == ("query", {"type": "string"})
-    assert (limit["schema"]["type"], limit["schema"]["default"], limit.get("required")) == ("integer", 20, None)
+    assert limit["schema"] == {"type": "integer", "format": "int64", "minimum": 0, "maximum": 1000, "default": 20}
+    assert "required" not in limit
     [by_id] = document["paths"]["/films/{id}"]["parameters"]
     assert (by_id["in"], by_id["required"], by_id["schema"]["type"]) == ("path", True, "integer")
     [least] = calls["get", "/mine"]["parameters"]  # the claim is not a parameter
@@ -230,6 +232,8 @@ def test_rows_and_bodies(films):
     one = schema_of(document, json_of(document, body)["anyOf"][0])
     assert (one["required"], one["additionalProperties"]) == (["slug"], False)
     assert one["properties"]["slug"] == {"type": "string", "pattern": "[^ \\t\\r\\n]"} and one["properties"]["adult"] == {"type": "boolean"}
+    assert one["properties"]["score"] == {"type": ["number", "null"], "minimum": -10, "maximum": 10}
+    assert one["properties"]["kind"] == {"type": ["string", "null"], "enum": ["film", "series", None]}
     film = schema_of(document, json_of(document, calls["put", "/films/{id}"]["requestBody"]))
     assert film["properties"]["id"] == {"readOnly": True}, "the path says it"
     rating = schema_of(document, json_of(document, calls["put", "/ratings/{slug}"]["requestBody"]))

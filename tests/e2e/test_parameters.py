@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import database_with
+from tokens import Secret, soon
 
 CONFIG = '''
 [database.main]
@@ -426,3 +427,128 @@ def test_no_spelling_evades_a_requirement(canonical):
     assert ids(canonical, "/scores?score=2.50") == [2]
     assert ids(canonical, "/flag?all=f") == ids(canonical, "/flag") == [1]
     assert ids(canonical, "/slugs?slug=b+") == [2]
+
+
+ALLOWED = """
+[database.main]
+url = "{url}"
+[batch]
+[policy.auth]
+type = "jwt"
+secret = "{secret}"
+[[endpoint]]
+path = "/films"
+get = "SELECT id FROM films WHERE score >= :least ORDER BY CASE :sort WHEN 'name' THEN name_en ELSE slug END, id LIMIT :limit"
+params.sort = {{ values = ["slug", "name"], default = "slug" }}
+params.limit = {{ type = "int", min = 1, max = 3, default = 2 }}
+params.least = {{ from = "header.x-least", type = "real", min = 0.5, default = 0.5 }}
+[endpoint.post]
+table = "films"
+columns.id = {{ min = 1 }}
+columns.slug = {{ values = ["a", "b", "c", "d"], required = true }}
+columns.score = {{ max = 10 }}
+[[endpoint]]
+path = "/films/{{id:int}}"
+params.id.max = 3
+params.score = {{ type = "int", values = [1, 2, 3] }}
+get = "SELECT slug, score FROM films WHERE id = :id"
+returns = "object"
+patch = "UPDATE films SET score = :score WHERE id = :id"
+[endpoint.put]
+table = "films"
+columns.id = {{ key = true, from = "path.id", max = 4 }}
+columns.slug = {{ values = ["a", "b", "c", "d"] }}
+columns.score = {{ min = 0.5 }}
+[[endpoint]]
+path = "/all"
+[endpoint.put]
+table = "films"
+existing = "SELECT id, slug, score FROM films"
+columns.id = {{ key = true, min = 1 }}
+columns.slug = {{ values = ["a", "b", "c"] }}
+columns.score = {{ from = "query.score", max = 10 }}
+[[endpoint]]
+path = "/some"
+params.id = {{ type = "int[]", values = [1, 2] }}
+get = "SELECT id FROM films WHERE {any} ORDER BY id"
+[[endpoint]]
+path = "/mine"
+use = ["auth"]
+get = "SELECT :role AS role, :theme AS theme"
+returns = "object"
+params.role = {{ from = "claim.role", values = ["editor", "reader"] }}
+params.theme = {{ from = "cookie.theme", values = ["dark", "light"] }}
+[[endpoint]]
+path = "/open"
+get = "SELECT 1 AS id WHERE :mode IS NOT NULL"
+params.mode.values = ["open", "shut"]
+require = "eq(query.mode, 'open')"
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def allowed(request, sluice, tmp_path):
+    any_of = "id IN (SELECT value FROM json_each(:id))" if request.param == "sqlite" else "id = ANY(:id)"
+    return sluice(ALLOWED.format(url=database_with(request, tmp_path, TABLE), any=any_of, secret=Secret().secret))
+
+
+def test_values_outside_of_those_that_are_possible(allowed):
+    sort = 'The parameter "sort" must be one of: slug, name.'
+    for target, expected in (("/films", [1, 2]), ("/films?sort=name&limit=03", [2, 3, 1]), ("/films?limit=", [1, 2])):
+        assert ids(allowed, target) == expected, target
+    for target in ("/films?sort=score", "/films?sort=", "/films?sort=Name", "/films?sort=slug%20"):
+        assert refusal(allowed, target) == sort
+    for limit in ("0", "4", "-1", "9223372036854775807"):
+        assert refusal(allowed, f"/films?limit={limit}") == 'The parameter "limit" must be from 1 to 3.'
+    assert refusal(allowed, "/films?limit=x") == 'The parameter "limit" must be an integer.'
+    assert refusal(allowed, "/films", fields=["X-Least: 0.49999"]) == 'The header "x-least" must be at least 0.5.'
+    assert call(allowed, "GET", "/films", None, ["X-Least: 5e-1"]).status == 200
+    assert refusal(allowed, "/films/4") == 'The parameter "id" must be at most 3.'
+    assert ids(allowed, "/some?id=1&id=02") == [1, 2] and ids(allowed, "/some") == []
+    assert refusal(allowed, "/some?id=1&id=3") == 'The parameter "id" must be one of: 1, 2.'
+    assert refusal(allowed, "/open?mode=ajar") == 'The parameter "mode" must be one of: open, shut.'
+    assert allowed.get("/open?mode=shut").status == 403 and ids(allowed, "/open?mode=open") == [1]
+
+
+def test_claims_and_cookies_have_possible_values_too(allowed):
+    def asked(role, theme):
+        token = Secret().token(soon(role=role))
+        answer = call(allowed, "GET", "/mine", None, [f"Authorization: Bearer {token}", f"Cookie: theme={theme}"])
+        return answer.status, json.loads(answer.body)
+
+    assert asked("editor", "dark") == (200, {"role": "editor", "theme": "dark"})
+    assert asked(None, "light") == (200, {"role": None, "theme": "light"})
+    status, problem = asked("owner", "dark")
+    assert (status, problem["detail"]) == (403, 'The token\'s claim "role" must be one of: editor, reader.')
+    status, problem = asked("reader", "red")
+    assert (status, problem["detail"]) == (400, 'The cookie "theme" must be one of: dark, light.')
+
+
+def test_fields_of_bodies_have_possible_values_too(allowed):
+    def faults(method, target, body):
+        answer = call(allowed, method, target, json.dumps(body).encode())
+        if answer.status != 422:
+            return answer.status
+        return [(fault["pointer"], fault["detail"]) for fault in json.loads(answer.body)["errors"]]
+
+    slug = "must be one of: a, b, c, d"
+    assert faults("POST", "/films", [{"id": 0, "slug": "d"}]) == [("/0/id", "must be at least 1")]
+    assert faults("POST", "/films", {"id": 4, "slug": "x"}) == [("/slug", slug)]
+    assert faults("POST", "/films", {"id": 4, "slug": ""}) == [("/slug", slug)]
+    assert faults("POST", "/films", {"id": 4, "slug": "d", "score": 10.5}) == [("/score", "must be at most 10")]
+    assert faults("POST", "/films", {"id": 4, "slug": "d", "score": None}) == 201
+    assert faults("PATCH", "/films/1", {"score": 4}) == [("/score", "must be one of: 1, 2, 3")]
+    assert faults("PATCH", "/films/1", {"score": 2.0}) == 204
+    assert faults("PUT", "/films/3", {"slug": "c", "score": 0.4}) == [("/score", "must be at least 0.5")]
+    assert faults("PUT", "/films/3", {"slug": "e", "score": 1}) == [("/slug", slug)]
+    assert faults("PUT", "/films/3", {"slug": "c", "score": 0.5}) == 204
+    assert refusal(allowed, "/films/5", "PUT", b'{"slug":"c"}') == 'The parameter "id" must be at most 4.'
+    rows = [{"id": 1, "slug": "a"}, {"id": 0, "slug": "b"}, {"id": 2, "slug": "d"}]
+    assert faults("PUT", "/all", rows) == [("/1/id", "must be at least 1"), ("/2/slug", "must be one of: a, b, c")]
+    assert refusal(allowed, "/all?score=11", "PUT", b"[]") == 'The parameter "score" must be at most 10.'
+    assert faults("PUT", "/all?score=10", rows[:1]) == 200
+    assert ids(allowed, "/films") == [1]
+    calls = [{"id": "a", "method": "PATCH", "path": "/films/1", "body": {"score": 5}}]
+    answer = call(allowed, "POST", "/batch", json.dumps(calls).encode())
+    assert b"must be one of: 1, 2, 3" in answer.body, answer.body
+    assert json.loads(allowed.get("/films/1").body)["score"] == 10

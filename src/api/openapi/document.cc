@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -385,12 +386,14 @@ class Maker {
     const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
     const auto labelled = std::ranges::find_if(
         enums, [&](const sql::EnumType& one) { return column != nullptr ? column->type == one.name : oid == one.oid; });
-    Schema schema = source.checked            ? schema_of(source.type)
+    const AllowedValues* const allowed = source.allowed.get();
+    Schema schema = source.checked            ? schema_of(source.type, allowed)
                     : labelled != enums.end() ? schema_of(*labelled)
                     : column != nullptr
                         ? schema_of_type_name(column->type, of_server ? sql::Dialect::postgres : sql::Dialect::sqlite)
                     : oid != 0 ? schema_of_oid(oid)
                                : schema_of(source.column);
+    if (!source.checked) schema = limited(std::move(schema), allowed);
     // A value that consists of blanks counts as missing.
     if (source.required && source.trim && schema.type == "string" && schema.format.empty()) {
       schema.members.emplace_back("pattern", R"([^ \t\r\n])");
@@ -405,12 +408,14 @@ class Maker {
       Object parameter = {{"name", segment.text}, {"in", "path"}, {"required", true}};
       const auto declared =
           std::ranges::find(resource.options->params, segment.text, [](const auto& one) { return one.name.value; });
-      Schema schema = schema_of(sql::ParameterType::text);
-      if (segment.kind == http::Pattern::Kind::integer) {
-        schema = schema_of(sql::ParameterType::integer);
-      } else if (declared != resource.options->params.end() && declared->value.type) {
-        schema = schema_of(declared->value.type->value);
+      auto type = sql::ParameterType::text;
+      std::shared_ptr<const AllowedValues> allowed;
+      if (declared != resource.options->params.end()) {
+        if (declared->value.type) type = declared->value.type->value;
+        allowed = allowed_values(declared->value);
       }
+      if (segment.kind == http::Pattern::Kind::integer) type = sql::ParameterType::integer;
+      Schema schema = schema_of(type, allowed.get());
       if (segment.kind == http::Pattern::Kind::rest) {
         parameter.emplace_back("description", "All that follows, slashes included.");
       } else if (schema.type == "string") {

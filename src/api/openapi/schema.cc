@@ -131,10 +131,10 @@ Json::Object Schema::json(Null null) const {
   if (null == Null::possible) types.emplace_back("null");
   if (!type.empty()) object.emplace_back("type", types.size() == 1 ? types[0] : std::move(types));
   if (!format.empty()) object.emplace_back("format", format);
-  if (!labels.empty()) {
-    Json::Array values(labels.begin(), labels.end());
-    if (null == Null::possible) values.emplace_back(nullptr);
-    object.emplace_back("enum", std::move(values));
+  if (!values.empty()) {
+    Json::Array all = values;
+    if (null == Null::possible) all.emplace_back(nullptr);
+    object.emplace_back("enum", std::move(all));
   }
   object.insert(object.end(), members.begin(), members.end());
   return object;
@@ -149,21 +149,42 @@ Schema schema_of(const sql::Column& column) {
   return schema.type == "number" && !is_decimal ? number() : schema;
 }
 
-Schema schema_of(sql::ParameterType type) {
+Schema schema_of(sql::ParameterType type, const AllowedValues* allowed) {
+  if (sql::is_list(type)) {
+    return {.type = "array",
+            .members = {{"items", schema_of(sql::element_of(type), allowed).json(Schema::Null::never)}}};
+  }
   switch (type) {
     case sql::ParameterType::integer:
-      return int8();
+      return limited(int8(), allowed);
     case sql::ParameterType::real:
-      return finite();
+      return limited(finite(), allowed);
     case sql::ParameterType::boolean:
-      return boolean();
-    case sql::ParameterType::bytes:
-    case sql::ParameterType::text:
-      break;
+      return limited(boolean(), allowed);
     default:
-      return {.type = "array", .members = {{"items", schema_of(sql::element_of(type)).json(Schema::Null::never)}}};
+      return limited(string(), allowed);
   }
-  return string();
+}
+
+Schema limited(Schema schema, const AllowedValues* allowed) {
+  if (allowed == nullptr) return schema;
+  const bool has_bounds = allowed->values.empty();
+  const bool is_number = schema.type == "integer" || schema.type == "number";
+  if (schema.type.empty() || (has_bounds && !is_number)) schema = {.type = has_bounds ? "number" : "string"};
+  schema.or_else.clear();  // NaN is never allowed
+  std::erase_if(schema.members, [&](const Json::Member& one) {
+    return !has_bounds || one.first == "pattern" || (one.first == "minimum" && allowed->min) ||
+           (one.first == "maximum" && allowed->max);
+  });
+  if (allowed->min) schema.members.emplace_back("minimum", Json::Raw{plain(*allowed->min)});
+  if (allowed->max) schema.members.emplace_back("maximum", Json::Raw{plain(*allowed->max)});
+  schema.values.clear();
+  for (const std::string& text : allowed->values) {
+    const auto number = is_number ? parse_decimal(text) : std::nullopt;
+    auto value = number ? Json(Json::Raw{plain(*number)}) : default_json(schema, text);
+    if (value) schema.values.push_back(std::move(*value));
+  }
+  return schema;
 }
 
 Schema schema_of(sql::ColumnKind kind) {
@@ -230,7 +251,9 @@ Schema with_length(Schema of_answer, std::string_view type_name) {
   return of_answer;
 }
 
-Schema schema_of(const sql::EnumType& type) { return {.type = "string", .labels = type.labels}; }
+Schema schema_of(const sql::EnumType& type) {
+  return {.type = "string", .values = Json::Array(type.labels.begin(), type.labels.end())};
+}
 
 Schema array_of(const Schema& item) {
   Json::Object items;

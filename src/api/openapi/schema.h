@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/allowed_values.h"
 #include "api/openapi/json.h"
 #include "sql/database.h"
 #include "sql/enums.h"
@@ -16,11 +17,11 @@ namespace sluice::api::openapi {
 
 // The known properties of a value. `type` is empty if the value may have any type.
 struct Schema {
-  std::string type = {};                 // "integer"
-  std::string format = {};               // "uuid"
-  Json::Object members = {};             // further keywords: "minimum"
-  std::string or_else = {};              // another type that values may have: "string" if a number may be NaN
-  std::vector<std::string> labels = {};  // all values that a string may have; empty: any
+  std::string type = {};      // "integer"
+  std::string format = {};    // "uuid"
+  Json::Object members = {};  // further keywords: "minimum"
+  std::string or_else = {};   // another type that values may have: "string" if a number may be NaN
+  Json::Array values = {};    // all possible values; empty: any
 
   enum class Null : std::uint8_t { never, possible };
   [[nodiscard]] Json::Object json(Null null) const;
@@ -28,8 +29,11 @@ struct Schema {
 
 // The schema of a value in an answer.
 [[nodiscard]] Schema schema_of(const sql::Column& column);
-// The schema of a value whose type the configuration declares.
-[[nodiscard]] Schema schema_of(sql::ParameterType type);
+// The schema of a value whose type the configuration declares. `allowed`: the values, or elements of a list, that are
+// possible; null: all.
+[[nodiscard]] Schema schema_of(sql::ParameterType type, const AllowedValues* allowed = nullptr);
+// The schema of those values that are also allowed; null: all.
+[[nodiscard]] Schema limited(Schema schema, const AllowedValues* allowed);
 // The schema of a request's value for the PostgreSQL type with this OID.
 [[nodiscard]] Schema schema_of_oid(std::uint32_t oid);
 // The schema of a parameter that SQLite compares with a column of this kind.
@@ -44,7 +48,7 @@ struct Schema {
 // The schema of an array of values, as an answer has it.
 [[nodiscard]] Schema array_of(const Schema& item);
 
-// A configured default as a value of the schema. Returns nullopt if the text is not such a value.
+// A configured text, such as a default, as a value of the schema. Returns nullopt if the text is not such a value.
 [[nodiscard]] std::optional<Json> default_json(const Schema& schema, std::string_view text);
 
 }  // namespace sluice::api::openapi

@@ -53,6 +53,27 @@ TEST(Schema, OfAnEnum) {
                                                   R"("enum":["sad","a\"b",null]},{"type":"array"}]}})");
 }
 
+TEST(Schema, OfAllowedValues) {
+  using enum sql::ParameterType;
+  const AllowedValues words{.values = {"b", "a"}, .min = {}, .max = {}, .reason = {}};
+  EXPECT_EQ(text_of(schema_of(text, &words), Null::never), R"({"type":"string","enum":["b","a"]})");
+  EXPECT_EQ(text_of(limited(with_length(schema_of(text), "varchar(3)"), &words), Null::possible),
+            R"({"type":["string","null"],"enum":["b","a",null]})");
+  EXPECT_EQ(text_of(limited({}, &words), Null::never), R"({"type":"string","enum":["b","a"]})");
+  EXPECT_EQ(text_of(schema_of(texts, &words), Null::never),
+            R"({"type":"array","items":{"type":"string","enum":["b","a"]}})");
+  const AllowedValues numbers{.values = {"1", "2.50"}, .min = {}, .max = {}, .reason = {}};
+  EXPECT_EQ(text_of(schema_of(real, &numbers), Null::never), R"({"type":"number","enum":[1,2.5]})");
+
+  const AllowedValues bounds{.values = {}, .min = parse_decimal("0.5"), .max = {}, .reason = {}};
+  EXPECT_EQ(text_of(schema_of(integer, &bounds), Null::never),
+            R"({"type":"integer","format":"int64","maximum":9223372036854775807,"minimum":0.5})");
+  EXPECT_EQ(text_of(limited(schema_of_oid(701), &bounds), Null::possible),
+            R"({"type":["number","null"],"minimum":0.5})")
+      << "NaN is not allowed";
+  EXPECT_EQ(text_of(limited({}, &bounds), Null::never), R"({"type":"number","minimum":0.5})");
+}
+
 TEST(Schema, OfArraysOfPostgres) {
   EXPECT_EQ(of_postgres(1007), R"({"type":"array","items":{"anyOf":[{"type":["integer","null"],"format":"int32",)"
                                R"("minimum":-2147483648,"maximum":2147483647},{"type":"array"}]}})");

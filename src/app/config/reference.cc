@@ -56,6 +56,9 @@ std::string text_of(T value) {
   return fmt::to_string(value);
 }
 
+std::string type_of(double, const Rules&) { return "number"; }
+std::string text_of(double value) { return fmt::to_string(value); }
+
 std::string type_of(const std::string&, const Rules&) { return "string"; }
 std::string text_of(const std::string& value) { return in_quotes(value); }
 
@@ -120,6 +123,9 @@ std::string text_of(const OneOrMore<T>&) {
   return {};
 }
 
+std::string type_of(const std::vector<Located<Scalar>>&, const Rules&) {
+  return "list of strings, numbers or booleans";
+}
 template <class T>
 std::string type_of(const std::vector<T>&, const Rules&) {
   return fmt::format("list of {}s", type_of(T{}, Rules{}));

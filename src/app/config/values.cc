@@ -91,16 +91,41 @@ bool is_none(std::string_view text, const Schema& schema) {
   return !begins_as_one || !sql::fits(ParameterType::real, read);
 }
 
-// Returns an error about the default, or an empty text. A request that relies on the default would be refused with the
-// same message.
-std::string fault_of_default(const api::Source& value, const Schema& schema, sql::Dialect dialect) {
+// Returns an error about a text of the configuration that stands for the value, such as its default, or an empty text.
+// A request that relies on the default would be refused with the same message.
+std::string fault_of(const std::string& text, const api::Source& value, const Schema& schema, sql::Dialect dialect) {
   api::Source alone = value;
   alone.from = api::From::environment;  // so that nothing is read from a request
+  alone.required = false;
+  alone.default_text = text;
   std::vector<sql::Argument> arguments;
   api::Binder binder;
   if (auto bound = binder.bind({&alone, 1}, {}, {}, arguments); !bound) return std::move(bound.error().reason);
   const bool is_left_to_server = value.checked || dialect == sql::Dialect::sqlite;
-  return is_left_to_server || !is_none(*value.default_text, schema) ? "" : fmt::format("must be {}", words_of(schema));
+  return is_left_to_server || !is_none(text, schema) ? "" : fmt::format("must be {}", words_of(schema));
+}
+
+// Whether the database is known to use the value as something else than a number.
+bool is_no_number(const Schema& schema, sql::ColumnKind column) {
+  using sql::ColumnKind;
+  return (!schema.type.empty() && schema.type != "integer" && schema.type != "number") || column == ColumnKind::text ||
+         column == ColumnKind::value || column == ColumnKind::bytes || column == ColumnKind::boolean ||
+         sql::is_json(column);
+}
+
+// Reports `values`, `min` and `max` of a value without a declared type that the database does not take.
+void check_possible_values(const api::ParamOptions& options, const api::Source& value, const Schema& schema,
+                           sql::Dialect dialect, const auto& complain) {
+  const auto& bound = options.min ? options.min : options.max;
+  if (bound && is_no_number(schema, value.column)) {
+    complain(
+        bound->position,
+        fmt::format("\"min\" and \"max\" are for numbers, and the database does not take \"{}\" for one", value.name));
+  }
+  for (const auto& one : options.values) {
+    const std::string fault = fault_of(one.value.text, value, schema, dialect);
+    if (!fault.empty()) complain(one.position, fmt::format("this value of \"{}\" {}", value.name, fault));
+  }
 }
 
 // The options of a value in the file.
@@ -160,11 +185,11 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
                fmt::format("\"{}\" is declared as {}, and the database takes it for {}", value->name,
                            name_of(value->type), words_of(schema).empty() ? "text" : words_of(schema)));
     }
+    if (options != nullptr && !value->checked) check_possible_values(*options, *value, schema, dialect, complain);
     if (value->default_text && options != nullptr) {
-      const std::string fault = fault_of_default(*value, schema, dialect);
-      if (!fault.empty() && value->from == api::From::environment && options->from) {
-        complain(options->from->position,
-                 fmt::format("what the environment says does not fit the type of \"{}\"", value->name));
+      const std::string fault = fault_of(*value->default_text, *value, schema, dialect);
+      if (!fault.empty() && options->environment) {
+        complain(options->from->position, fmt::format("the environment's value of \"{}\" {}", value->name, fault));
       } else if (!fault.empty() && options->default_value) {
         complain(options->default_value->position, fmt::format("this default of \"{}\" {}", value->name, fault));
       }

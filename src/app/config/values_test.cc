@@ -181,8 +181,11 @@ TEST_F(Values, TheEnvironmentsToo) {
   variable_ = "many";
   load("params.a = { from = \"env.A\", type = \"int\" }");
   EXPECT_EQ(complaints({{"a", bigint}}),
-            "4:21 endpoint /films/{id:int}: what the environment says does not fit the type of \"a\"\n");
+            "4:21 endpoint /films/{id:int}: the environment's value of \"a\" must be an integer\n");
   variable_ = "7";
+  load("params.a = { from = \"env.A\", type = \"int\", max = 5 }");
+  EXPECT_EQ(complaints({{"a", bigint}}),
+            "4:21 endpoint /films/{id:int}: the environment's value of \"a\" must be at most 5\n");
   load("params.a = { from = \"env.A\", type = \"int\" }");
   EXPECT_EQ(complaints({{"a", bigint}}), "");
 }

@@ -129,6 +129,7 @@ class EndpointCheck {
     for (auto& column : writing.columns) {
       check_source(column.value, {&writing.use});
       check_default(column.name, column.value);
+      config::check_allowed(column.name.value, column.value, declared(column.value), complain_);
       // A policy could check the parameter of the path while the body names a different row.
       const std::string& name = column.name.value;
       if (column.value.key && !column.value.from && method != http::Method::post &&
@@ -197,12 +198,18 @@ class EndpointCheck {
     for (const api::Requirement& part : requirement.parts) check_requirement(part, place, environment, uses);
   }
 
+  static std::optional<sql::ParameterType> declared(const api::ParamOptions& options) {
+    return options.type ? std::optional(options.type->value) : std::nullopt;
+  }
+
   void check_parameter(const Named<api::ParamOptions>& parameter) {
     const api::ParamOptions& options = parameter.value;
     const std::string& name = parameter.name.value;
     auto in_path = std::ranges::find_if(pattern_.segments, [&](const auto& segment) {
       return segment.kind != http::Pattern::Kind::literal && segment.text == name;
     });
+    const bool is_integer = in_path != pattern_.segments.end() && in_path->kind == http::Pattern::Kind::integer;
+    config::check_allowed(name, options, is_integer ? sql::ParameterType::integer : declared(options), complain_);
     if (in_path != pattern_.segments.end()) {
       const auto source =
           options.from ? api::parse_source(options.from->value) : api::SourceName{api::From::path, name};
@@ -217,8 +224,7 @@ class EndpointCheck {
       if (options.required.value) {
         complain_(options.required.position, fmt::format("{{{}}} is in the path: it is never missing", name));
       }
-      if (in_path->kind == http::Pattern::Kind::integer && options.type &&
-          options.type->value != sql::ParameterType::integer) {
+      if (is_integer && options.type && options.type->value != sql::ParameterType::integer) {
         complain_(options.type->position, fmt::format("the path says {{{}:int}}", name));
       }
       return;

@@ -7,9 +7,12 @@
 #include <fmt/format.h>
 
 #include "api/error_map.h"
+#include "api/source.h"
 #include "api/write_endpoint.h"
+#include "app/config/reader.h"
 #include "app/config/text.h"
 #include "sql/parallel.h"
+#include "sql/parameters.h"
 
 namespace sluice::app::config {
 
@@ -128,6 +131,34 @@ void check_version(const api::EndpointOptions& endpoint, const Complain& complai
   }
 }
 
+void check_allowed(std::string_view name, const api::ParamOptions& options, std::optional<sql::ParameterType> declared,
+                   const Complain& complain) {
+  using sql::ParameterType;
+  const auto type = sql::element_of(declared.value_or(ParameterType::text));
+  const auto& bound = options.min ? options.min : options.max;
+  if (bound && !options.values.empty()) {
+    complain(bound->position, "\"values\" lists all possible values, so they have no \"min\" or \"max\"");
+  }
+  if (options.min && options.max && options.min->value > options.max->value) {
+    complain(options.min->position, "\"min\" is above \"max\"");
+  }
+  if (bound && declared && type != ParameterType::integer && type != ParameterType::real) {
+    complain(bound->position, fmt::format("\"min\" and \"max\" are for numbers, and the type of \"{}\" is {}", name,
+                                          name_of_value(*declared)));
+  }
+  for (auto one = options.values.begin(); one != options.values.end(); ++one) {
+    const auto same = [&](const auto& other) {
+      return other.value.text == one->value.text ||
+             api::canonical(type, other.value.text) == api::canonical(type, one->value.text);
+    };
+    if (!sql::fits(type, one->value.text)) {
+      complain(one->position, fmt::format("this does not fit the type of \"{}\"", name));
+    } else if (std::any_of(options.values.begin(), one, same)) {
+      complain(one->position, fmt::format("\"{}\" has this value already", name));
+    }
+  }
+}
+
 bool check_changes(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain) {
   const api::changes::Options& changes = *endpoint.changes;
   const bool notify = !changes.notify.value.empty();
@@ -227,7 +258,8 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
                "add key = true");
     }
     if (!unwritten) continue;
-    if (column.key || column.required.value || column.default_value || column.type) {
+    if (column.key || column.required.value || column.default_value || column.type || !column.values.empty() ||
+        column.min || column.max) {
       complain(column.ignored.position,
                fmt::format("the column \"{}\" is ignored, so it has no other keys", name.value),
                "without \"from\" it is not written");

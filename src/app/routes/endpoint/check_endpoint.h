@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,9 @@ void check_limits_of_bodies(const Options& options, const api::EndpointOptions& 
 void check_formats(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_list(const api::EndpointOptions& endpoint, const Complain& complain);
 void check_version(const api::EndpointOptions& endpoint, const Complain& complain);
+// Checks `values`, `min` and `max`. `declared`: the type of the value, in [endpoint.params] or the path.
+void check_allowed(std::string_view name, const api::ParamOptions& options, std::optional<sql::ParameterType> declared,
+                   const Complain& complain);
 // Returns false if no further checks make sense.
 [[nodiscard]] bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
                                  const Complain& complain);
