@@ -68,7 +68,7 @@ def refusal(response):
     return problem["parameter"], problem["detail"]
 
 
-@pytest.mark.parametrize("query, expected", [
+ROWS = [
     ("", [1, 2, 3, 4, 5, 6, 7]),
     ("adult=true", [2, 5]),
     ("adult=is.true", [2, 5]),
@@ -112,9 +112,19 @@ def refusal(response):
     ("limit=2&offset=3", [4, 5]),
     ("limit=0", []),
     ("offset=7", []),
-])
-def test_rows(films, query, expected):
-    assert ids(films().get("/films?" + quote(query, safe="%=&+*(),.\\\"-_"))) == expected
+]
+
+
+def test_rows(films):
+    server = films()
+    wrong = []
+    with server.connect() as connection:
+        for query, expected in ROWS:
+            answer = connection.get("/films?" + quote(query, safe='%=&+*(),.\\"-_'))
+            got = [row["id"] for row in json.loads(answer.body)] if answer.status == 200 else answer.body
+            if got != expected:
+                wrong.append((query, got, expected))
+    assert wrong == []
 
 
 def test_words_are_folded_beyond_ascii(films):
@@ -124,7 +134,7 @@ def test_words_are_folded_beyond_ascii(films):
         assert ids(server.get("/films?q=%C3%A4RGER")) == [4]
 
 
-@pytest.mark.parametrize("query, parameter, says", [
+REFUSED = [
     ("nam=a", "nam", "there is no such parameter; possible are: id, slug, name, adult, popularity, released, sort, "
                      "limit, offset, fields, or, and, q, after, before, count"),
     ("popularity=much", "popularity", "a number is possible"),
@@ -160,11 +170,18 @@ def test_words_are_folded_beyond_ascii(films):
     ("name=a%00b", "name", "it is not UTF-8, or holds a NUL character"),
     ("q=%FF", "q", "it is not UTF-8"),
     ("name=%zz", "name", "its value has a broken escape"),
-])
-def test_refusals(films, query, parameter, says):
-    got, detail = refusal(films().get("/films?" + query))
-    assert got == parameter
-    assert says in detail
+]
+
+
+def test_refusals(films):
+    server = films()
+    wrong = []
+    with server.connect() as connection:
+        for query, parameter, says in REFUSED:
+            got, detail = refusal(connection.get("/films?" + query))
+            if got != parameter or says not in detail:
+                wrong.append((query, got, detail))
+    assert wrong == []
 
 
 def test_pages(films):
