@@ -45,19 +45,23 @@ class Chromium:
         os.write(self.commands, json.dumps(command).encode() + b"\0")
         end = time.monotonic() + seconds
         while True:
-            while b"\0" not in self.buffer:
-                left = end - time.monotonic()
-                assert left > 0 and select.select([self.answers], [], [], left)[0], f"no answer to {method} in {seconds} s"
-                got = os.read(self.answers, 1 << 20)
-                assert got, "the browser has ended"
-                self.buffer += got
-            message, self.buffer = self.buffer.split(b"\0", 1)
-            message = json.loads(message)
+            message = self.receive(end, f"no answer to {method} in {seconds} s")
             if message.get("id") != self.last:
                 self.events.append(message)
                 continue
             assert "error" not in message, message
             return message["result"]
+
+    def receive(self, end, otherwise):
+        """The browser's next message: an answer or an event."""
+        while b"\0" not in self.buffer:
+            left = end - time.monotonic()
+            assert left > 0 and select.select([self.answers], [], [], left)[0], otherwise
+            got = os.read(self.answers, 1 << 20)
+            assert got, "the browser has ended"
+            self.buffer += got
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
 
     def open(self, url):
         """Opens a page and returns it when it has loaded."""
@@ -79,6 +83,17 @@ class Page:
                                   returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+    def reload(self):
+        """Loads the page again, and returns when it has loaded."""
+        loaded = {"method": "Page.loadEventFired", "sessionId": self.session}
+        self.browser.ask("Page.enable", self.session)
+        self.browser.events.clear()
+        self.browser.ask("Page.reload", self.session)
+        end = time.monotonic() + 60
+        while not any(loaded.items() <= event.items() for event in self.browser.events):
+            self.browser.events.append(self.browser.receive(end, "the page was not loaded in 60 s"))
+        self.browser.ask("Page.disable", self.session)
 
     def close(self):
         self.browser.ask("Target.closeTarget", targetId=self.target)

@@ -1,4 +1,5 @@
-"""A page in headless Chromium: files, data, refusals and WebSockets, over TLS with HTTP/2 and HTTP/1.1, and without TLS."""
+"""Pages in headless Chromium: files, data, refusals and WebSockets, over TLS with HTTP/2 and HTTP/1.1, and without TLS; and the page
+of examples/films."""
 import base64
 import hashlib
 import json
@@ -10,6 +11,7 @@ import pytest
 
 from browser import Chromium
 from certificates import openssl, tls_table
+from conftest import FILMS
 from tokens import Secret
 
 HTML = """<!doctype html><html><head><meta charset="utf-8"><title>Sluice</title><link rel="icon" href="dot.png">
@@ -291,3 +293,89 @@ def test_routes_are_called_from_another_origin(sluice, config, chromium, localho
     guarded = {(method, status) for method, target, status in entries if target == "/numbers/7"}
     assert guarded == {("OPTIONS", 204), ("GET", 200), ("PUT", 200), ("GET", 401), ("DELETE", 204)}
     assert {(method, status) for method, target, status in entries if target == "/elsewhere"} == {("GET", 200), ("OPTIONS", 204)}
+
+
+class FilmsPage:
+    def __init__(self, chromium, url):
+        self.page = chromium.open(url)
+        self.wait("settled()")
+
+    def run(self, expression):
+        return self.page.run("{ const settled = () => document.getElementById('films').ariaBusy === 'false'; " + expression + " }")
+
+    def wait(self, condition):
+        """Until the condition holds, which is tried after each change of the page."""
+        self.run(f"""new Promise(done => {{
+            const look = () => {condition} && done(), root = document.documentElement;
+            new MutationObserver(look).observe(root, {{subtree: true, childList: true, attributes: true, characterData: true}});
+            look();
+        }})""")
+
+    def do(self, action, query):
+        """Does the action, and waits until the page shows the list of this query."""
+        self.run(action)
+        self.wait(f"location.search === {json.dumps(query)} && settled()")
+
+    def click(self, selector, query):
+        self.do(f"document.querySelector({json.dumps(selector)}).click()", query)
+
+    def state(self):
+        return self.run("""({
+            query: location.search,
+            status: document.getElementById('search-status').textContent,
+            titles: [...document.querySelectorAll('#films a')].map(link => link.textContent),
+            sorted: [...document.querySelectorAll('th')].map(head => head.ariaSort),
+            pages: [...document.querySelectorAll('.pages a[href]')].map(link => link.rel),
+            fields: ['q', 'adult', 'least'].map(name => document.forms[0].elements[name].value)})""")
+
+
+def test_the_films_page_keeps_its_state_in_its_address(sluice, chromium, films_sqlite):
+    server = sluice(file=FILMS / "films.toml", env={"DATABASE": f"sqlite:{films_sqlite}"})
+    films = FilmsPage(chromium, f"http://localhost:{server.port}/")
+    start = films.state()
+    assert start["status"] == "3,000 films" and start["titles"][0] == "The Silent Harbor" and len(start["titles"]) == 20
+    assert start["sorted"] == [None, None, None] and start["pages"] == ["next", "last"] and start["fields"] == ["", "", ""]
+
+    form = "document.forms[0]"
+    films.do(f"{form}.q.value = 'harbor'; {form}.least.value = '10'; {form}.requestSubmit()", "?q=harbor&popularity=gte.10")
+    searched = films.state()
+    assert all("Harbor" in title for title in searched["titles"])
+    films.do(f"{form}.adult.value = 'false'; {form}.adult.dispatchEvent(new Event('change'))",
+             "?q=harbor&popularity=gte.10&adult=false")
+    filtered = films.state()
+    assert 20 < int(filtered["status"].split()[0]) < int(searched["status"].split()[0])
+
+    films.click("[data-sort=name_en]", filtered["query"] + "&sort=name_en")
+    ascending = films.state()
+    assert ascending["sorted"] == ["ascending", None, None] and ascending["titles"] == sorted(ascending["titles"])
+    films.click("[data-sort=name_en]", filtered["query"] + "&sort=-name_en")
+    descending = films.state()
+    assert descending["sorted"] == ["descending", None, None]
+    assert descending["titles"] == sorted(descending["titles"], reverse=True) != ascending["titles"][::-1]
+
+    following = films.run("document.querySelector('[rel=next]').getAttribute('href')")
+    films.click("[rel=next]", following)
+    second = films.state()
+    assert second["pages"][:2] == ["first", "prev"] and second["status"] == filtered["status"]
+    assert second["titles"][0] <= descending["titles"][-1] and second["fields"] == ["harbor", "false", "10"]
+
+    films.page.reload()
+    films.wait("settled()")
+    assert films.state() == second
+    films.do("history.back()", descending["query"])
+    assert films.state() == descending
+    films.page.close()
+
+    films = FilmsPage(chromium, f"http://localhost:{server.port}/{following}")
+    assert films.state() == second
+    films.click("[data-sort=popularity]", "?q=harbor&popularity=gte.10&adult=false&sort=popularity&limit=20")
+    films.do(f"{form}.q.value = {form}.adult.value = {form}.least.value = ''; {form}.requestSubmit()",
+             "?sort=popularity&limit=20&popularity=is.not_null")
+    known = films.state()
+    assert known["fields"] == ["", "", ""] and known["sorted"] == [None, None, "ascending"]
+    films.click("[data-sort=popularity]", "?sort=-popularity&limit=20&popularity=is.not_null")
+    assert films.state()["status"] == known["status"] < "3,000 films"
+    assert films.run("document.querySelector('#films .number').textContent") != "–"
+    films.do("history.pushState(null, '', '?sort=slug'); dispatchEvent(new Event('popstate'))", "?sort=slug")
+    assert films.state()["status"].startswith("sort: ") and films.state()["titles"] == []
+    films.page.close()
