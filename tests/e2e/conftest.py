@@ -1,4 +1,5 @@
 """Starts the real program and a real PostgreSQL for the tests, and takes them down."""
+import contextlib
 import os
 import pathlib
 import re
@@ -105,28 +106,23 @@ class Server:
         self.log_file.close()
 
 
-@pytest.fixture
-def sluice(tmp_path):
-    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}) starts the program and waits until it is ready.
-
-    `config` follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a whole configuration
-    instead, which reads LISTEN and ADMIN from the environment. `limits` are prlimit's: {"nofile": 160}. All programs are stopped at
-    the end of the test.
-    """
+@contextlib.contextmanager
+def servers(folder, patience=15):
+    """The function that the fixture sluice describes."""
     running = []
 
     def start(config="", server="", file=None, env=None, ready="/readyz", limits=None):
         port, admin_port = free_port(), free_port()
         if file is None:
-            file = tmp_path / f"sluice-{port}.toml"
+            file = folder / f"sluice-{port}.toml"
             io = f'io = "{IO}"\n' if IO and not re.search(r"^io\s*=", server, re.M) else ""
             file.write_text(f'[server]\nlisten = ["127.0.0.1:{port}"]\n{io}{server}\n'
                             f'[admin]\nlisten = "127.0.0.1:{admin_port}"\n{config}\n')
         environment = {"LISTEN": f"127.0.0.1:{port}", "ADMIN": f"127.0.0.1:{admin_port}", **(env or {})}
-        started = Server(file, tmp_path, environment, port, admin_port, limits)
+        started = Server(file, folder, environment, port, admin_port, limits)
         started.file = file
         running.append(started)
-        return started.wait(ready)
+        return started.wait(ready, patience)
 
     yield start
     try:
@@ -136,6 +132,25 @@ def sluice(tmp_path):
     finally:
         for each in running:
             each.kill()
+
+
+@pytest.fixture
+def sluice(tmp_path):
+    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}) starts the program and waits until it is ready.
+
+    `config` follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a whole configuration
+    instead, which reads LISTEN and ADMIN from the environment. `limits` are prlimit's: {"nofile": 160}. All programs are stopped at
+    the end of the test.
+    """
+    with servers(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_sluice(tmp_path_factory):
+    """As sluice(); the programs are stopped at the end of the file."""
+    with servers(tmp_path_factory.mktemp("servers"), 60) as start:
+        yield start
 
 
 def database_with(request, folder, statements):
