@@ -400,7 +400,7 @@ struct EndpointOptions {
             "may not have ORDER BY, LIMIT, aggregates or joins.");
     v.field(
         "list", &EndpointOptions::list,
-        "What clients may ask of the rows of `get`: filters, search, sorting, pages, a count. Without it, answers have "
+        "Filters, search, sorting, pages and a count that clients can ask for. Without it, answers have "
         "all rows.");
     v.field("post", &EndpointOptions::post, "The statement that answers POST, or a table [endpoint.post].");
     v.field("put", &EndpointOptions::put, "The statement that answers PUT, or a table [endpoint.put].");

@@ -32,7 +32,7 @@ class Shapes {
   [[nodiscard]] std::size_t size() const { return by_text_.size(); }
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
 
-  // Null if there is none with this text.
+  // Null if no shape has this text.
   [[nodiscard]] std::shared_ptr<Shape> find(std::string_view text);
   // Gives the statement its id. Precondition: find() has not found its text.
   std::shared_ptr<Shape> add(Shape shape);

@@ -46,6 +46,7 @@ struct LimitOptions {
             {.min = 1, .max = 10'000});
     v.field("max", &LimitOptions::most, "The most rows of one answer. They are in memory together until it is sent.",
             {.min = 1, .max = 10'000});
+    v.shorthand("default");
   }
 };
 

@@ -15,6 +15,8 @@
 namespace sluice::api::list {
 namespace {
 
+constexpr std::string_view end_of_list = "end";  // a cursor behind the last row
+
 http::Response refuse(const query::Refused& refused) { return refuse_parameter(refused.parameter, refused.detail); }
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
@@ -116,6 +118,11 @@ std::optional<http::Response> Page::read_cursor() {
   if (!query_.after && !query_.before) return std::nullopt;
   backward_ = query_.before.has_value();
   const std::string_view text = backward_ ? *query_.before : *query_.after;
+  from_end_ = backward_ && text == end_of_list;
+  if (from_end_) {
+    statement_->turn_around();
+    return std::nullopt;
+  }
   const auto values = list::read_cursor(text, digest_, statement_->keys().size(), list_.dialect);
   if (!values) {
     return refuse_parameter(backward_ ? "before" : "after",
@@ -189,6 +196,10 @@ void Page::settle() {
   }
   has_more_ = rows > limit_;
   rows = std::min<std::size_t>(rows, limit_);
+  // The planner may know less than the page.
+  if (asks_planner() && total_ && (rows != 0 || offset_ == 0)) {
+    total_ = std::max(*total_, offset_ + rows + (has_more_ ? 1 : 0));
+  }
   for (std::size_t i = 0; i < rows; ++i) order_.push_back(backward_ ? rows - 1 - i : i);
 }
 
@@ -268,10 +279,11 @@ std::string Page::links() const {
   } else if (has_before && offset_ != 0) {
     add("offset", std::to_string(offset_ - std::min(offset_, std::max<std::uint64_t>(limit_, 1))), "prev");
   }
-  if ((backward_ || has_more_) && !order_.empty()) add("after", cursor_of(order_.back()), "next");
+  if ((backward_ ? !from_end_ : has_more_) && !order_.empty()) add("after", cursor_of(order_.back()), "next");
   if (total_ && counts() && limit_ != 0) {
     const std::uint64_t last = *total_ == 0 ? 0 : (*total_ - 1) / limit_ * limit_;
-    if (last <= list_.max_offset) add("offset", std::to_string(last), "last");
+    const bool is_reached = last <= list_.max_offset;
+    add(is_reached ? "offset" : "before", is_reached ? std::to_string(last) : std::string(end_of_list), "last");
   }
   return links;
 }

@@ -73,6 +73,7 @@ class Page {
   std::uint64_t limit_ = 0;
   std::uint64_t offset_ = 0;
   bool backward_ = false;
+  bool from_end_ = false;  // the last page: backward without a cursor
   std::uint64_t digest_ = 0;
   Binder binder_;
   std::vector<sql::Argument> arguments_;

@@ -1,7 +1,9 @@
 #include "api/list/statement.h"
 
 #include <algorithm>
-#include <cstring>
+#include <charconv>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +21,7 @@ using query::Operator;
 using sql::Dialect;
 using sql::ParameterType;
 
+constexpr std::size_t longest_pattern = 1000;  // bytes, which is SQLite's limit here (sql/sqlite/connection.cc)
 constexpr std::string_view not_utf8 = "it is not UTF-8, or holds a NUL character";
 
 bool is_plain_text(std::string_view text) { return is_utf8(text) && !text.contains('\0'); }
@@ -73,6 +76,28 @@ std::string pattern_of(std::string_view text, Dialect dialect) {
                                       : pattern_of(text, '*', append_glob_literal);
 }
 
+template <class Number>
+bool is_beyond(std::string_view value) {
+  Number number{};
+  return std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc::result_out_of_range;
+}
+
+// Whether a number fits into PostgreSQL's type; true for other types.
+bool is_in_range(std::uint32_t oid, std::string_view value) {
+  switch (oid) {
+    case 21:  // int2
+      return !is_beyond<std::int16_t>(value);
+    case 23:  // int4
+      return !is_beyond<std::int32_t>(value);
+    case 700:  // float4
+      return !is_beyond<float>(value);
+    case 701:  // float8
+      return !is_beyond<double>(value);
+    default:
+      return true;
+  }
+}
+
 // The words as FTS5 reads them: all of them, each as it is.
 std::string fts_query(const std::vector<std::string>& words) {
   std::string query;
@@ -112,10 +137,6 @@ void StatementText::choose_columns() {
 
 std::expected<void, query::Refused> StatementText::add_conditions() {
   for (const Condition& condition : query_.conditions) {
-    // An empty value of a form's field that is no text is a field that was left empty.
-    const bool is_left_empty = condition.kind == Condition::Kind::compare && condition.op == Operator::eq &&
-                               condition.values.front().empty() && !plan_.vocabulary.columns[condition.column].is_text;
-    if (is_left_empty) continue;
     begin_condition();
     if (!add(condition)) return std::unexpected(std::move(*refused_));
   }
@@ -172,11 +193,17 @@ bool StatementText::add_comparison(const Condition& condition, std::optional<sql
                 : value == "true"     ? " IS TRUE"
                                       : " IS FALSE";
       return true;
-    case Operator::like:
+    case Operator::like: {
       if (!is_plain_text(value)) break;
+      std::string pattern = pattern_of(value, plan_.dialect);
+      if (pattern.size() > longest_pattern) {
+        refused_ = query::Refused{plan_.vocabulary.columns[condition.column].name, "the pattern is too long"};
+        return false;
+      }
       where_ += plan_.dialect == Dialect::postgres ? " LIKE " : " GLOB ";
-      add_owned(pattern_of(value, plan_.dialect));
+      add_owned(std::move(pattern));
       return true;
+    }
     case Operator::in:
       if (condition.values.empty()) {
         where_ += " <> " + plan_.columns[condition.column].name;  // no row; unknown for NULL, as for any list
@@ -208,15 +235,15 @@ bool StatementText::add_value(std::size_t index, std::string_view value, std::op
     return false;
   }
   const sql::ColumnKind kind = as.value_or(plan_.columns[index].kind);
-  if (!is_possible) {
+  if (!is_possible || !is_in_range(base_.columns[index].type_id, value)) {
     refused_ = query::value_fault(column);
     return false;
   }
   if (plan_.dialect == Dialect::postgres) {
     // The plus of a time zone arrives as a blank if the client has not escaped it.
     const std::size_t blank = value.rfind(' ');
-    const bool has_zone =
-        column.type.kind == resident::Kind::timestamp_tz && blank != value.npos && value.substr(0, blank).contains(':');
+    const bool has_zone = column.type.kind == resident::Kind::timestamp_tz && !value.ends_with(" BC") &&
+                          blank != value.npos && value.substr(0, blank).contains(':');
     if (!has_zone) {
       add_argument(value);
       return true;
@@ -303,7 +330,7 @@ void StatementText::add_key_order(std::string& into, std::string_view prefix, bo
 }
 
 std::uint64_t StatementText::digest() const {
-  std::string all = where_;
+  std::string all = base_.text + where_;
   add_key_order(all, "", false);
   for (const sql::Argument& argument : arguments_) {
     all.push_back('\0');

@@ -37,6 +37,8 @@ class StatementText {
   [[nodiscard]] std::uint64_t digest() const;
   // The rows behind, or in front of, the one with these values of keys().
   void add_cursor(std::span<const CursorValue> values, Direction direction);
+  // The last rows of the list.
+  void turn_around() { backward_ = true; }
   // The statement, for at most `rows` rows. If `counts`, its last two columns are 1 in each row of the page, and the
   // number of all rows; then there is always a row.
   [[nodiscard]] std::string_view finish(std::uint64_t rows, std::uint64_t offset, bool counts);

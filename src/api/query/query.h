@@ -28,7 +28,7 @@ namespace sluice::api::query {
 
 enum class Operator : std::uint8_t { eq, neq, gt, gte, lt, lte, in, is, like };
 
-// What clients may ask for a column.
+// The conditions and orders that clients can use for a column.
 struct Column {
   std::string name;
   resident::ValueType type;
@@ -109,7 +109,7 @@ struct Refused {
                                                                        std::string_view text,
                                                                        bool Column::* possible = &Column::sorts);
 
-// For a value that is none of the column's type.
+// For a value that does not fit the column's type.
 [[nodiscard]] Refused value_fault(const Column& column);
 
 }  // namespace sluice::api::query

@@ -29,6 +29,11 @@ std::string name_of(const api::Source& source) {
   return name;
 }
 
+bool is_hidden(const AnswerExplainer& into, const api::Source& source) {
+  return source.from == api::From::cookie || source.from == api::From::environment ||
+         into.redaction().hides(source.name) || into.redaction().hides(source.key);
+}
+
 // `reading`: makes the task that reads the plan.
 template <class Reading>
 void add_plan(AnswerExplainer& into, const api::EndpointOptions& endpoint, Reading reading) {
@@ -67,9 +72,7 @@ void add_statement(AnswerExplainer& into, const api::EndpointOptions& endpoint, 
     const auto bound = binder.bind(std::span(&source, 1), exchange, {}, arguments);
     if (!bound) return into.refuse(api::refuse_value(bound.error()));
     if (!arguments.back().text) continue;
-    const bool hides = source.from == api::From::cookie || source.from == api::From::environment ||
-                       into.redaction().hides(source.name) || into.redaction().hides(source.key);
-    value.text = hides ? Redaction::hidden : *arguments.back().text;
+    value.text = is_hidden(into, source) ? Redaction::hidden : *arguments.back().text;
   }
   into.add("sql", written);
   into.set_parameters(std::move(values));
@@ -86,9 +89,19 @@ void add_list(AnswerExplainer& into, const api::EndpointOptions& endpoint, const
   if (const auto refusal = page.read(exchange)) return into.refuse(*refusal);
   std::vector<Explanation::Value> values;
   const char sign = plan.list->dialect == sql::Dialect::postgres ? '$' : '?';
-  for (const sql::Argument& argument : page.arguments()) {
-    Explanation::Value& value = values.emplace_back(sign + std::to_string(values.size() + 1), std::nullopt);
-    if (argument.text) value.text = *argument.text;
+  for (std::size_t i = 0; i < page.arguments().size(); ++i) {
+    const std::string name = sign + std::to_string(i + 1);
+    if (i >= plan.sources.size()) {
+      values.emplace_back(name, std::string(page.arguments()[i].text.value_or("")));
+      continue;
+    }
+    const api::Source& source = plan.sources[i];
+    Explanation::Value& value = values.emplace_back(name, std::nullopt, name_of(source));
+    if (source.from == api::From::claim && !into.knows_claims) {
+      value.text = "(of the token)";
+    } else if (page.arguments()[i].text) {
+      value.text = is_hidden(into, source) ? Redaction::hidden : *page.arguments()[i].text;
+    }
   }
   into.add("sql", std::string(page.text()));
   into.set_parameters(std::move(values));

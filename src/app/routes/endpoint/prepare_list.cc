@@ -15,6 +15,7 @@
 #include "base/contains.h"
 #include "http/router.h"
 #include "sql/enums.h"
+#include "sql/parameters.h"
 #include "sql/postgres/types.h"
 #include "sql/sqlite/json_results.h"
 #include "sql/tokens.h"
@@ -25,7 +26,7 @@ namespace {
 using api::resident::ValueType;
 using ListPlan = api::list::Plan;
 
-// The clause that keeps the database from pushing conditions into the statement; empty if there is none.
+// The clause that keeps the database from pushing conditions into the statement; empty if it has no such clause.
 std::string_view barrier_of(std::string_view statement) {
   constexpr std::array<std::string_view, 9> barriers{"limit",  "offset",    "fetch",  "distinct", "group",
                                                      "having", "intersect", "except", "union"};
@@ -33,7 +34,8 @@ std::string_view barrier_of(std::string_view statement) {
   for (std::size_t i = 0; i < tokens.size(); i = tokens.skip(i)) {
     if (tokens[i].kind != sql::Token::Kind::word) continue;
     const auto found = std::ranges::find(barriers, tokens[i].text);
-    if (found != barriers.end()) return *found;
+    const bool is_all = tokens[i].text == "union" && tokens.is_word(i + 1, "all");
+    if (found != barriers.end() && !is_all) return *found;
     if (tokens[i].text == "over" && (tokens.is_sign(i + 1, "(") || tokens.is_identifier(i + 1))) return "over";
   }
   return {};
@@ -45,6 +47,10 @@ bool has_order_by(std::string_view statement) {
     if (tokens.is_word(i, "order")) return true;
   }
   return false;
+}
+
+bool contains_name(const std::vector<Located<std::string>>& names, std::string_view name) {
+  return std::ranges::any_of(names, [&](const auto& one) { return one.value == name; });
 }
 
 std::string upper(std::string_view word) {
@@ -59,6 +65,11 @@ sql::Result<std::shared_ptr<const ListPlan>> ListPreparation::prepare() {
   const auto pattern = http::Pattern::parse(endpoint_.path.value);
   declared_ = api::declared_parameters(endpoint_, *pattern);
   add_columns();
+  for (const std::string_view name : made_->vocabulary.others.all()) {
+    if (!api::query::is_reserved(name)) continue;
+    complain(endpoint_.get.position,
+             fmt::format("?{}= belongs to the list; give the parameter of \"get\" another name", name));
+  }
   check_search();
   check_filters();
   check_sorts();
@@ -66,6 +77,14 @@ sql::Result<std::shared_ptr<const ListPlan>> ListPreparation::prepare() {
   check_limits();
   if (away_) return std::unexpected(std::move(*away_));
   return made_;
+}
+
+// Without a semicolon at the end.
+std::string ListPreparation::written() const {
+  const auto style = is_postgres() ? sql::PlaceholderStyle::dollar : sql::PlaceholderStyle::question;
+  const auto parsed = sql::parse_parameters(endpoint_.get.value, style);
+  if (!parsed) return endpoint_.get.value;
+  return endpoint_.get.value.substr(0, parsed->source_offset(static_cast<std::uint32_t>(parsed->text.size())));
 }
 
 void ListPreparation::add_columns() {
@@ -132,12 +151,29 @@ void ListPreparation::read_labels() {
   }
 }
 
+// Which of the columns the database accepts in a condition. Each statement costs PostgreSQL milliseconds, so all
+// columns are tried together first. `with_itself`: the column stands behind the sign, too.
+std::vector<bool> ListPreparation::accepted(const std::vector<std::size_t>& columns, std::string_view sign,
+                                            bool with_itself) {
+  const auto condition = [&](std::size_t column) {
+    const std::string& name = made_->columns[column].name;
+    return name + std::string(sign) + (with_itself ? name : "");
+  };
+  std::string all;
+  for (const std::size_t column : columns) all += (all.empty() ? "WHERE " : " AND ") + condition(column);
+  std::vector<bool> results(columns.size(), true);
+  if (columns.empty() || accepts(all)) return results;
+  for (std::size_t i = 0; i < columns.size(); ++i) results[i] = accepts("WHERE " + condition(columns[i]));
+  return results;
+}
+
 void ListPreparation::check_filters() {
+  std::vector<std::size_t> comparable;
+  std::vector<std::size_t> texts;
   for (const auto& name : options_.filter) {
     const auto index = find(name, "filter");
     if (!index) continue;
     api::query::Column& column = made_->vocabulary.columns[*index];
-    const std::string& sql = made_->columns[*index].name;
     const auto type = ValueType::of(get_.statement.columns[*index]);
     if (api::query::is_reserved(name.value) || made_->vocabulary.others.knows(name.value)) {
       complain(
@@ -148,25 +184,43 @@ void ListPreparation::check_filters() {
     } else if (!type || !type->is_single()) {
       complain(name.position,
                fmt::format("\"filter\": \"{}\" has values without equality: JSON, arrays, composites", name.value));
-    } else if (!accepts("WHERE " + sql + " = " + sql)) {
-      complain(name.position, fmt::format("\"filter\": the type of \"{}\" has no equality", name.value));
+    } else {
+      comparable.push_back(*index);
     }
     if (!type) continue;
-    column.orders = accepts("WHERE " + sql + " < " + sql);
     const bool may_be_text = type->kind == api::resident::Kind::text || (type->kind == api::resident::Kind::dynamic &&
                                                                          type->spelling == ValueType::Spelling::plain);
-    column.is_text = may_be_text && accepts("WHERE " + sql + " LIKE '%'");
+    if (may_be_text) texts.push_back(*index);
     column.is_boolean = type->kind == api::resident::Kind::boolean || type->spelling == ValueType::Spelling::boolean;
   }
+  const auto equal = accepted(comparable, " = ", true);
+  for (std::size_t i = 0; i < comparable.size(); ++i) {
+    if (equal[i]) continue;
+    const std::string& name = made_->vocabulary.columns[comparable[i]].name;
+    const auto where = std::ranges::find(options_.filter, name, [](const auto& one) { return one.value; });
+    complain(where->position, fmt::format("\"filter\": the type of \"{}\" has no equality", name));
+  }
+  const auto ordered = accepted(comparable, " < ", true);
+  for (std::size_t i = 0; i < comparable.size(); ++i) made_->vocabulary.columns[comparable[i]].orders = ordered[i];
+  const auto matched = accepted(texts, " LIKE '%'", false);
+  for (std::size_t i = 0; i < texts.size(); ++i) made_->vocabulary.columns[texts[i]].is_text = matched[i];
   read_labels();
 }
 
 bool ListPreparation::has_order(std::size_t column) {
   const auto type = ValueType::of(get_.statement.columns[column]);
-  return type && type->is_single() && accepts("ORDER BY " + made_->columns[column].name);
+  if (!type || !type->is_single()) return false;
+  const bool is_known = all_sort_ && contains_name(options_.sort, made_->vocabulary.columns[column].name);
+  return is_known || accepts("ORDER BY " + made_->columns[column].name);
 }
 
 void ListPreparation::check_sorts() {
+  std::string all;
+  for (const auto& name : options_.sort) {
+    const auto index = made_->vocabulary.find(name.value);
+    if (index) all += (all.empty() ? "ORDER BY " : ", ") + made_->columns[*index].name;
+  }
+  all_sort_ = !all.empty() && accepts(all);
   for (const auto& name : options_.sort) {
     const auto index = find(name, "sort");
     if (!index) continue;
@@ -196,9 +250,6 @@ void ListPreparation::check_search() {
   const auto& items = options_.search.items;
   if (items.empty()) return;
   made_->vocabulary.searches = true;
-  if (made_->vocabulary.others.knows("q")) {
-    complain(items.front().position, "\"search\": ?q= is a parameter of \"get\" already");
-  }
   for (const auto& item : items) {
     const bool is_alone = item.column.value.empty();
     if (is_alone && items.size() > 1)
@@ -209,7 +260,9 @@ void ListPreparation::check_search() {
       if (!index) continue;
       made_->searched.push_back(*index);
       const std::string& sql = made_->columns[*index].name;
-      if (!accepts("WHERE " + sql + " ILIKE '%'")) {
+      const sql::ColumnKind kind = made_->columns[*index].kind;
+      const bool is_number = sql::is_number_or_boolean(kind) || sql::is_json(kind) || kind == sql::ColumnKind::bytes;
+      if (is_number || !accepts("WHERE " + sql + " ILIKE '%'")) {
         complain(item.column.position, fmt::format("\"search\": \"{}\" is no text", item.column.value));
       }
     } else if (!item.fts.value.empty()) {
@@ -271,11 +324,11 @@ std::vector<std::string> ListPreparation::plan_of(const std::string& statement) 
 }
 
 void ListPreparation::warn_of_barriers(Advice& into) {
-  const std::string& get = endpoint_.get.value;
-  if (has_order_by(get)) {
+  const std::string get = written();
+  const std::string_view barrier = barrier_of(get_.statement.text);
+  if (has_order_by(get_.statement.text) && barrier != "limit" && barrier != "fetch") {
     into.warnings.push_back("\"get\" has ORDER BY, which the order of the list replaces; leave it out");
   }
-  const std::string_view barrier = barrier_of(get);
   if (barrier.empty() || made_->order.empty()) return;
   const std::string& key = made_->columns[made_->order.front().column].name;
   into.warnings.push_back(fmt::format(
@@ -290,11 +343,15 @@ void ListPreparation::warn_of_barriers(Advice& into) {
 // that PostgreSQL's planner does not know.
 bool ListPreparation::finds_by(const std::string& column, const std::vector<std::string>& all) {
   const std::string value =
-      is_postgres() ? "(SELECT " + column + " FROM (" + endpoint_.get.value + "\n) AS list LIMIT 1)" : ":sluice_value";
-  return std::ranges::any_of(plan_of(subquery() + "WHERE " + column + " = " + value), [&](const std::string& line) {
-    if (!is_postgres()) return line.starts_with("SEARCH") && !contains(all, line);
-    return line.contains("Cond: ") && (line.contains("$0") || line.contains("(InitPlan 1)"));
-  });
+      is_postgres() ? "(SELECT " + column + " FROM (" + written() + "\n) AS list LIMIT 1)" : ":sluice_value";
+  return std::ranges::any_of(plan_of("SELECT * FROM (" + written() + "\n) AS list WHERE " + column + " = " + value),
+                             [&](const std::string& line) {
+                               const bool names_it = line.contains(column.substr(6, column.size() - 7) + "=?") ||
+                                                     line.contains("(rowid=?");
+                               if (!is_postgres())
+                                 return line.starts_with("SEARCH") && names_it && !contains(all, line);
+                               return line.contains("Cond: ") && (line.contains("$0") || line.contains("(InitPlan 1)"));
+                             });
 }
 
 void ListPreparation::look_for_indexes(Advice& into) {
@@ -307,12 +364,13 @@ void ListPreparation::look_for_indexes(Advice& into) {
   if (!get_.statement.parameters.empty()) return;
   std::vector<std::string> filters;
   std::vector<std::string> sorts;
-  const std::vector<std::string> all = plan_of(subquery());
+  const std::string rows = "SELECT * FROM (" + written() + "\n) AS list ";
+  const std::vector<std::string> all = plan_of(rows);
   for (std::size_t i = 0; i < made_->columns.size(); ++i) {
     const std::string& column = made_->columns[i].name;
     const api::query::Column& words = made_->vocabulary.columns[i];
     if (words.filters && !finds_by(column, all)) filters.push_back(words.name);
-    const auto sorted = words.sorts ? plan_of(subquery() + "ORDER BY " + column + " LIMIT 1") : all;
+    const auto sorted = words.sorts ? plan_of(rows + "ORDER BY " + column + " LIMIT 1") : all;
     const bool sorts_all = std::ranges::any_of(sorted, [](const std::string& line) {
       return line.contains("USE TEMP B-TREE FOR ORDER BY") ||
              (line.contains("Sort") && !line.contains("Sort Key") && !line.contains("Incremental"));

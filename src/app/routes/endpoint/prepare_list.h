@@ -56,13 +56,16 @@ class ListPreparation {
   void check_search();
   void check_limits();
   void complain(Position position, const std::string& what, std::string hint = {});
-  // The index of the column; reports an error and returns nothing if there is none.
+  // The index of the column; reports an error and returns nothing if there is no such column.
   [[nodiscard]] std::optional<std::size_t> find(const Located<std::string>& name, std::string_view key);
   // Whether the database accepts the statement's rows with this condition or order: `list."a" = list."a"`.
   [[nodiscard]] bool accepts(const std::string& rest);
+  [[nodiscard]] std::vector<bool> accepted(const std::vector<std::size_t>& columns, std::string_view sign,
+                                           bool with_itself);
   [[nodiscard]] bool has_order(std::size_t column);
   [[nodiscard]] bool is_postgres() const { return made_->dialect == sql::Dialect::postgres; }
-  [[nodiscard]] std::string subquery() const { return "SELECT 1 FROM (" + endpoint_.get.value + "\n) AS list "; }
+  [[nodiscard]] std::string written() const;
+  [[nodiscard]] std::string subquery() const { return "SELECT 1 FROM (" + written() + "\n) AS list "; }
   [[nodiscard]] std::vector<std::string> plan_of(const std::string& statement);
   void warn_of_barriers(Advice& into);
   void look_for_indexes(Advice& into);
@@ -77,6 +80,7 @@ class ListPreparation {
   std::vector<config::Diagnostic>& errors_;
   std::shared_ptr<api::list::Plan> made_;
   std::vector<sql::Parameter> declared_;
+  bool all_sort_ = false;  // all columns of `sort` have an order
   std::optional<sql::Error> away_;
 };
 
