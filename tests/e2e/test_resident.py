@@ -120,6 +120,22 @@ def test_rows_are_found(people, sluice):
             assert connection.read().status == 400, "no value is taken from a body"
 
 
+def test_negations_patterns_and_groups(people, sluice):
+    server = sluice(people.config.format(url=people.url, more=""))
+    for query, wanted in {
+        "id=neq.3": [1, 2, 4, 5], "score=neq.1.5": [2, 3], "score=not.in.(10,1.5)": [3], "score=not.gt.1.5": [1, 3, 5],
+        "score=not.is.null": [1, 2, 3, 5], "email=neq.x": [1, 3, 4, 5], "born=not.lt.1943-02-04": [3, 4, 5],
+        "roles=neq.admin": [2, 3, 4], "roles=not.in.(admin,editor)": [2, 3], "roles=like.*d*": [1, 4, 5],
+        "name=like.A*": [1, 5], "name=like.*a": [5], "name=like.*%22*": [1], "name=like.*%E2%98%83": [4],
+        "name=like.a*": [], "name=not.like.*a*": [3, 4], "name=eq.like.A*": [], "email=like.*@*&id=gt.2": [3, 4, 5],
+        "or=(id.eq.2,score.lt.0)": [2, 3], "or=(name.eq.%22Ken, Thompson%22,email.is.null)".replace(" ", "%20"): [2, 3],
+        "not.or=(id.eq.2,score.lt.2)": [], "not.and=(id.gt.2,score.lt.2)": [1, 2],
+        "and=(score.gt.0,or(roles.eq.admin,and(id.gt.1,not.or(id.gt.4,id.eq.3))))": [1, 2, 5],
+        "or=(roles.eq.editor,born.gt.1980-01-01)&sort=-id": [5, 4], "or=(id.eq.1,id.eq.4)&or=(id.eq.4,id.eq.5)": [4],
+    }.items():
+        assert ids(server, f"/people?{query}") == wanted, query
+
+
 def test_an_answer_is_what_an_endpoint_answers(people, sluice):
     server = sluice(people.config.format(url=people.url, more='''
 [[endpoint]]
@@ -162,9 +178,11 @@ def test_what_cannot_be_asked_is_refused(people, sluice):
         ("rolls=admin", "rolls", "roles"), ("sort=roles", "sort", "born"), ("sort=nothing", "sort", "score"),
         ("sort=", "sort", "score"), ("limit=-1", "limit", "from 0"), ("limit=x", "limit", "whole number"),
         ("offset=1.5", "offset", "whole number"), ("fields=id,nothing", "fields", "email"), ("fields=id,id", "fields", "twice"),
-        ("roles=gt.a", "roles", "eq, in, is"), ("id=abc", "id", "gte."), ("score=gte.much", "score", "a number"),
-        ("id=in.(1,2", "id", "in.(1,2,3)"), ("id=is.nothing", "id", "is.null"), ("limit", "limit", "no value"),
-        ("name=%zz", "name", "escape"),
+        ("roles=gt.a", "roles", "eq, neq, in, is"), ("id=abc", "id", "gte."), ("score=gte.much", "score", "a number"),
+        ("id=in.(1,2", "id", "in.(1,2,3)"), ("id=is.nothing", "id", "is.null"), ("limit", "limit", "whole number"),
+        ("name=%zz", "name", "escape"), ("score=like.1*", "score", "not a text"), ("score=is.true", "score", "is.not_null"),
+        ("or=(rolls.eq.admin)", "or", "roles"), ("or=(score.eq.much)", "score", "a number"), ("or=(id.eq.1", "or", "parenthesis"),
+        ("or=(id.eq.1,or(id.eq.2,or(id.eq.3,or(id.eq.4,or(id.eq.5)))))", "or", "4 deep"),
     ]:
         if query == "id=abc" and people.url.startswith("sqlite"):
             possible = "a number"
@@ -522,6 +540,8 @@ def test_booleans(seen):
         for condition, found in ((true, [1]), (f"eq.{true}", [1]), (false, [2]), (f"in.({false},{true})", [1, 2]),
                                  (f"lt.{true}", [2]), (f"lte.{true}", [1, 2]), (f"gt.{false}", [1]), (f"gte.{true}", [1])):
             assert ids(seen, f"/films?seen={condition}") == found, condition
+    for condition, found in (("is.true", [1]), ("is.false", [2]), ("neq.true", [2]), ("not.is.true", [2, 3]), ("not.eq.t", [2])):
+        assert ids(seen, f"/films?seen={condition}") == found, condition
     for wrong in ("banana", "0.0", "2", "eq.banana", "lt.banana", "gte.0.0", "in.(true,banana)", "ne.true", ""):
         refused = seen.get(f"/films?seen={wrong}")
         assert refused.status == 400, wrong

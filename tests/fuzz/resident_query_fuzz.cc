@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(query.error().parameter.size() <= 64 && !query.error().detail.empty());
     return 0;
   }
-  require(query->conditions.size() <= most_conditions);
+  require(query->conditions.size() <= query_bounds.conditions);
   require(query->order.size() <= table->columns().size() && query->fields.size() <= table->columns().size());
   (void)effort_of(*table, *query);
   const Selection selection = select(*table, *query);

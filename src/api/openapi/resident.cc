@@ -17,13 +17,9 @@ using resident::Kind;
 using resident::ValueType;
 
 // The columns with an index, in the order of the query.
-std::vector<const sql::Column*> indexed_columns(const resident::Plan& plan) {
-  std::vector<const sql::Column*> columns;
-  for (const sql::Column& column : plan.statement.columns) {
-    const auto& index = plan.shape.index;
-    if (column.name == plan.shape.key || std::ranges::find(index, column.name) != index.end())
-      columns.push_back(&column);
-  }
+std::vector<query::Column> indexed_columns(const resident::Plan& plan) {
+  std::vector<query::Column> columns = vocabulary_of(plan.shape, plan.statement.columns).columns;
+  std::erase_if(columns, [](const query::Column& column) { return !column.filters; });
   return columns;
 }
 
@@ -56,36 +52,49 @@ std::string_view pattern_of(const ValueType& type) {
   return {};
 }
 
-Json condition_schema(const ValueType& type) {
-  const std::string_view pattern = pattern_of(type);
-  const std::string_view operators = type.orders() ? "eq|gt|gte|lt|lte" : "eq";
+Json condition_schema(const query::Column& column) {
+  const std::string_view pattern = pattern_of(column.type);
+  const std::string_view null = column.is_boolean ? "(not_)?null|true|false" : "(not_)?null";
   if (!pattern.empty()) {
+    const std::string_view operators = column.orders ? "n?eq|gt|gte|lt|lte" : "n?eq";
     return {{"type", "string"},
-            {"pattern",
-             fmt::format(R"(^((({0})\.)?({1})|in\.\((({1})(,({1}))*)?\)|is\.(not_)?null)$)", operators, pattern)}};
+            {"pattern", fmt::format(R"(^(((not\.)?({0})\.)?({1})|(not\.)?(in\.\((({1})(,({1}))*)?\)|is\.({2})))$)",
+                                    operators, pattern, null)}};
   }
   // A text with the beginning of an operator is read as an operator.
-  const std::string_view begins = type.orders() ? R"(^i[ns]\.)" : R"(^(i[ns]|[gl]te?)\.)";
+  std::string begins = column.orders ? "i[ns]" : "i[ns]|[gl]te?";
+  if (!column.is_text) begins += "|like";
   constexpr std::string_view item = R"(([^",][^,]*|"([^"\\]|\\.)*"))";
   return {{"type", "string"},
-          {"anyOf", Json::Array{{{"not", {{"pattern", begins}}}},
-                                {{"pattern", fmt::format(R"(^in\.\(({0}(,{0})*)?\)$)", item)}},
-                                {{"pattern", R"(^is\.(not_)?null$)"}}}}};
+          {"anyOf", Json::Array{{{"not", {{"pattern", fmt::format(R"(^(not\.)?({})\.)", begins)}}}},
+                                {{"pattern", fmt::format(R"(^(not\.)?in\.\(({0}(,{0})*)?\)$)", item)}},
+                                {{"pattern", fmt::format(R"(^(not\.)?is\.({})$)", null)}}}}};
 }
 
-Json condition(const sql::Column& column, const ValueType& type, std::size_t count) {
-  const char* const one = type.is_single() ? "Rows with this value" : "Rows among whose values this is";
-  std::string text = fmt::format("{}: {}. Or `in.(1,2,3)`, one of up to {}; `is.null`, `is.not_null`", one,
-                                 resident::describe(type), resident::most_values);
-  if (type.orders()) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";
-  text += "; `eq.` before what looks like one of these. Several conditions hold together.";
-  // With this limit per column, all columns together stay within most_conditions.
-  const std::size_t most = std::max<std::size_t>(1, resident::most_conditions / count);
+Json condition(const query::Column& column, std::size_t count) {
+  const char* const one = column.type.is_single() ? "Rows with this value" : "Rows among whose values this is";
+  std::string text = fmt::format("{}: {}. Or `in.(1,2,3)`, one of up to {}; `neq.`; `is.null`, `is.not_null`", one,
+                                 resident::describe(column.type), resident::query_bounds.values);
+  if (column.is_boolean) text += ", `is.true`, `is.false`";
+  if (column.orders) text += "; a range, `gt.`, `gte.`, `lt.`, `lte.`";
+  if (column.is_text) text += "; `like.`, where `*` stands for any characters";
+  text += "; `not.` before each of these; `eq.` before what looks like one. Several conditions hold together.";
+  // With this limit per column, all columns together stay within the bound.
+  const std::size_t most = std::max<std::size_t>(1, resident::query_bounds.conditions / count);
   return {{"name", column.name},
           {"in", "query"},
           {"description", text},
           {"explode", true},
-          {"schema", {{"type", "array"}, {"items", condition_schema(type)}, {"maxItems", most}}}};
+          {"schema", {{"type", "array"}, {"items", condition_schema(column)}, {"maxItems", most}}}};
+}
+
+void add_group(std::string_view name, std::string_view description, Json::Array& parameters) {
+  parameters.push_back(
+      {{"name", name},
+       {"in", "query"},
+       {"description", fmt::format("{}, as in `(a.eq.1,b.not.in.(2,3),and(c.gt.4,c.lt.5))`. `not.{}` is the opposite.",
+                                   description, name)},
+       {"schema", {{"type", "string"}, {"pattern", R"(^\(.+\)$)"}}}});
 }
 
 // A comma-separated list of distinct names. `more`: further members of its schema.
@@ -99,18 +108,18 @@ Json list_parameter(std::string_view name, std::string_view description, Json::A
 }
 
 // A list has no way to escape a comma.
-bool is_listable(const sql::Column& column) { return !column.name.contains(','); }
+bool is_listable(std::string_view name) { return !name.contains(','); }
 
-void add_sort(const std::vector<const sql::Column*>& columns, Json::Array& parameters) {
+void add_sort(const std::vector<query::Column>& columns, Json::Array& parameters) {
   Json::Array names;
   Json::Array both;
-  for (const sql::Column* column : columns) {
-    if (!is_listable(*column) || !ValueType::of(*column)->orders()) continue;
-    names.emplace_back(column->name);
-    names.emplace_back("-" + column->name);
+  for (const query::Column& column : columns) {
+    if (!is_listable(column.name) || !column.sorts) continue;
+    names.emplace_back(column.name);
+    names.emplace_back("-" + column.name);
     both.push_back({{"not",
-                     {{"allOf", Json::Array{{{"contains", {{"const", column->name}}}},
-                                            {{"contains", {{"const", "-" + column->name}}}}}}}}});
+                     {{"allOf", Json::Array{{{"contains", {{"const", column.name}}}},
+                                            {{"contains", {{"const", "-" + column.name}}}}}}}}});
   }
   if (names.empty()) return;
   parameters.push_back(list_parameter("sort",
@@ -145,8 +154,10 @@ Json resident_key_schema(const resident::Plan& plan) {
 
 void add_resident_parameters(const resident::Plan& plan, Json::Array& parameters) {
   const auto columns = indexed_columns(plan);
-  for (const sql::Column* column : columns) {
-    parameters.push_back(condition(*column, *ValueType::of(*column), columns.size()));
+  for (const query::Column& column : columns) parameters.push_back(condition(column, columns.size()));
+  if (!columns.empty()) {
+    add_group("or", "One of these conditions holds", parameters);
+    add_group("and", "All of these conditions hold", parameters);
   }
   add_sort(columns, parameters);
   add_count("limit", "How many rows at most.", parameters);
@@ -157,7 +168,7 @@ void add_resident_parameters(const resident::Plan& plan, Json::Array& parameters
 void add_fields_parameter(const resident::Plan& plan, Json::Array& parameters) {
   Json::Array names;
   for (const sql::Column& column : plan.statement.columns) {
-    if (is_listable(column)) names.emplace_back(column.name);
+    if (is_listable(column.name)) names.emplace_back(column.name);
   }
   if (!names.empty()) {
     parameters.push_back(list_parameter("fields", "These members of the rows alone, in this order.", std::move(names)));

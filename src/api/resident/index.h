@@ -55,6 +55,8 @@ class Index {
   [[nodiscard]] Postings rows_of(std::uint32_t id) const;
   // The result is a view. Precondition: unique().
   [[nodiscard]] Key value_of_row(std::uint32_t row) const { return values_.at(row); }
+  // The result is a view.
+  [[nodiscard]] Key value(std::uint32_t id) const { return values_.at(id); }
   [[nodiscard]] const std::vector<std::uint32_t>& nulls() const { return nulls_; }
   // Each row has exactly one value, and all values are different.
   [[nodiscard]] bool unique() const { return unique_; }
@@ -77,11 +79,12 @@ class Index {
     return rank == values() ? Dictionary::none : id_of(rank);
   }
 
+  [[nodiscard]] std::uint32_t id_of(std::uint32_t rank) const { return order_.empty() ? rank : order_[rank]; }
+
   [[nodiscard]] std::size_t memory() const;
 
  private:
   void rank_rows(bool in_order);
-  [[nodiscard]] std::uint32_t id_of(std::uint32_t rank) const { return order_.empty() ? rank : order_[rank]; }
 
   ValueType type_;
   Dictionary values_;

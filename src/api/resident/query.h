@@ -2,31 +2,28 @@
 
 #include <cstdint>
 #include <expected>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/query/query.h"
+#include "api/resident/pattern.h"
 #include "api/resident/table.h"
 
-// The query string of a request for a resident table:
-//
-//   roles=admin                 rows whose `roles` contains admin
-//   popularity=gte.10           a range: gt, gte, lt, lte
-//   id=in.(1,2,"a,b")           one of these values
-//   email=is.null               or is.not_null
-//   name=eq.gte.10              eq, for values that look like an operator
-//   sort=-popularity,name       descending, ascending; NULL comes last, or first if descending
-//   limit=20&offset=40
-//   fields=id,name              only these members
-//
-// A row must meet all conditions. Conditions are possible only on columns with an index.
+// The query string of a request for a resident table, as ids and ranks of indexes. api/query/query.h has its grammar.
 namespace sluice::api::resident {
 
+// Conditions are possible only on columns with an index. A row without a value meets only `null`. A row with several
+// values meets a condition if one of its values does, and a negated one if none does.
 struct Condition {
-  const Index* index = nullptr;
-  enum class Kind : std::uint8_t { values, range, null, not_null } kind = Kind::values;
-  std::vector<std::uint32_t> values;  // distinct ids; values that no row has are left out
-  Index::Range range;                 // of ranks
+  enum class Kind : std::uint8_t { values, range, like, null, all, any };
+
+  Kind kind = Kind::values;
+  bool negated = false;                 // values, range, like; without values, rows that have a value
+  const Index* index = nullptr;         // null for all, any
+  std::vector<std::uint32_t> values{};  // distinct ids; values that no row has are left out
+  Index::Range range{};                 // of ranks; for like, of values with the pattern's beginning
+  Pattern pattern{};
+  std::vector<Condition> parts{};  // all, any: at least one
 };
 
 struct Order {
@@ -36,20 +33,13 @@ struct Order {
 
 struct Query {
   std::vector<Condition> conditions;
-  std::vector<Order> order;
+  std::vector<Order> order;  // NULL comes last, or first if descending
   std::uint64_t offset = 0;
   std::uint64_t limit = UINT64_MAX;
   std::vector<std::uint32_t> fields;  // columns; empty for all
 };
 
-// An invalid query: 400, with the parameter's name and the allowed values.
-struct Refused {
-  std::string parameter;
-  std::string detail;
-};
-
-inline constexpr std::size_t most_conditions = 32;
-inline constexpr std::size_t most_values = 1000;  // of one `in`
+using query::Refused;
 
 // The table outlives the query.
 [[nodiscard]] std::expected<Query, Refused> parse_query(const Table& table, std::string_view query);

@@ -30,6 +30,9 @@ TEST(ResidentSelection, Effort) {
   EXPECT_EQ(effort("id=10"), 1u);
   EXPECT_EQ(effort("id=99&seen=t"), 0u);
   EXPECT_EQ(effort("seen=t&id=gte.10"), 4u);
+  EXPECT_EQ(effort("seen=neq.t"), 5u);
+  EXPECT_EQ(effort("or=(id.eq.10,seen.is.null,seen.is.false)"), 8u);   // the rows of the parts, and of the group
+  EXPECT_EQ(effort("id=in.(10,11)&or=(seen.is.null,seen.eq.f)"), 6u);  // two rows, and these for each part
 }
 
 // ---- Random tables and queries, compared with a check of every row ----
@@ -248,8 +251,10 @@ class Differential {
     query_.clear();
     tests_.clear();
     order_.clear();
-    for (int count = random_.below(4); count > 0; --count) add_condition();
-    for (int count = random_.below(4); count > 0; --count) add_order();
+    for (int count = random_.below(4); count > 0; --count) add_conditions();
+    std::string sort;
+    for (int count = random_.below(4); count > 0; --count) add_order(sort);
+    if (!sort.empty()) add("sort", sort);
     std::uint64_t limit = UINT64_MAX;
     std::uint64_t offset = 0;
     if (random_.one_in(2)) add("limit", std::to_string(limit = static_cast<std::uint64_t>(random_.below(20))));
@@ -257,7 +262,8 @@ class Differential {
 
     std::vector<std::uint32_t> expected;
     for (std::uint32_t row = 0; row < cells_.size(); ++row) {
-      if (std::ranges::all_of(tests_, [&](const auto& test) { return test(cells_[row]); })) expected.push_back(row);
+      if (std::ranges::all_of(tests_, [&](const auto& test) { return test(cells_[row]) == true; }))
+        expected.push_back(row);
     }
     std::ranges::sort(expected, [&](std::uint32_t a, std::uint32_t b) {
       for (const auto& [column, descending] : order_) {
@@ -285,7 +291,7 @@ class Differential {
   [[nodiscard]] std::uint64_t matched() const { return matched_; }
 
  private:
-  using Test = std::function<bool(const std::vector<Cell>&)>;
+  using Test = std::function<std::optional<bool>(const std::vector<Cell>&)>;  // nullopt for unknown
 
   // Percent-encodes the characters that require it, and some others.
   void add(std::string_view name, std::string_view value) {
@@ -313,67 +319,160 @@ class Differential {
     return kinds_[kind].make(random_, variety_[kind] * 2);
   }
 
-  void add_condition() {
+  void add_conditions() {
+    if (random_.one_in(3)) {
+      const bool any = random_.one_in(2);
+      auto [text, test] = make_group(any, 1);
+      const bool negated = random_.one_in(3);
+      add(fmt::format("{}{}", negated ? "not." : "", any ? "or" : "and"), text);
+      tests_.push_back(negated ? opposite(test) : test);
+      return;
+    }
     const auto kind = static_cast<std::size_t>(random_.below(static_cast<int>(kinds_.size())));
+    auto [text, test] = make_condition(kind, false);
+    // Without an operator if the value does not begin like one.
+    if (text.starts_with("eq.") && !text.substr(3).contains('.') && random_.one_in(2)) text.erase(0, 3);
+    add(kinds_[kind].column.name, text);
+    tests_.push_back(std::move(test));
+  }
+
+  static Test opposite(Test test) {
+    return [test = std::move(test)](const auto& row) {
+      auto met = test(row);
+      if (met) met = !*met;
+      return met;
+    };
+  }
+
+  // The parts of a group within parentheses. A query has up to 27 conditions.
+  std::pair<std::string, Test> make_group(bool any, int depth) {
+    std::string text = "(";
+    std::vector<Test> parts;
+    for (int count = 1 + random_.below(3); count > 0; --count) {
+      if (!parts.empty()) text += ',';
+      if (depth < 2 && random_.one_in(3)) {
+        const bool any_within = random_.one_in(2);
+        const bool negated = random_.one_in(3);
+        auto [within, test] = make_group(any_within, depth + 1);
+        text += fmt::format("{}{}{}", negated ? "not." : "", any_within ? "or" : "and", within);
+        parts.push_back(negated ? opposite(test) : test);
+      } else {
+        const auto kind = static_cast<std::size_t>(random_.below(static_cast<int>(kinds_.size())));
+        auto [condition, test] = make_condition(kind, true);
+        text.append(kinds_[kind].column.name).append(".").append(condition);
+        parts.push_back(std::move(test));
+      }
+    }
+    return {text + ')', [parts, any](const auto& row) -> std::optional<bool> {
+              std::optional<bool> met = !any;
+              for (const Test& part : parts) {
+                const auto its = part(row);
+                if (its == any) return any;
+                if (!its) met.reset();
+              }
+              return met;
+            }};
+  }
+
+  // The operator and value of a condition. Within a group, each value is in quotes.
+  std::pair<std::string, Test> make_condition(std::size_t kind, bool in_group) {
+    const bool negated = random_.one_in(4);
+    auto [text, test] = make_comparison(kind, in_group);
+    if (!negated) return {text, test};
+    return {"not." + text, opposite(test)};
+  }
+
+  std::pair<std::string, Test> make_comparison(std::size_t kind, bool in_group) {
     const std::size_t column = kind + 1;
     const ColumnKind& its = kinds_[kind];
-    const std::string& name = its.column.name;
-    switch (const int what = random_.below(its.several ? 6 : 10)) {
+    const auto quoted = [in_group](const std::string& text) { return in_group ? in_quotes(text) : text; };
+    switch (const int what = random_.below(its.several ? 8 : 12)) {
       case 0:
-        add(name, "is.null");
-        return tests_.emplace_back([column](const auto& row) { return !row[column]; }), void();
+        return {"is.null", [column](const auto& row) { return !row[column]; }};
       case 1:
-        add(name, "is.not_null");
-        return tests_.emplace_back([column](const auto& row) { return row[column].has_value(); }), void();
+        return {"is.not_null", [column](const auto& row) { return row[column].has_value(); }};
       case 2:
-      case 3: {
-        const Item item = item_of(kind);
-        // Without an operator if the value does not begin like one.
-        const std::string spelled = its.client(random_, item);
-        add(name, (random_.one_in(2) && spelled.find('.') == spelled.npos ? "" : "eq.") + spelled);
-        tests_.emplace_back([column, item](const auto& row) {
-          return row[column] && std::ranges::find(*row[column], item) != row[column]->end();
-        });
-        return;
-      }
+      case 3:
+        return make_equality(kind, quoted);
       case 4:
-      case 5: {
-        std::vector<Item> items;
-        std::string list = "in.(";
-        for (int count = random_.below(random_.one_in(5) ? 100 : 5); count > 0; --count) {
-          items.push_back(item_of(kind));
-          const std::string spelled = its.client(random_, items.back());
-          if (items.size() > 1) list += ',';
-          const bool bare = !spelled.empty() && spelled.front() != '"' && spelled.find(',') == spelled.npos;
-          list += bare && random_.one_in(2) ? spelled : in_quotes(spelled);
-        }
-        add(name, list + ")");
-        tests_.emplace_back([column, items](const auto& row) {
-          return row[column] && std::ranges::any_of(*row[column], [&](const Item& item) {
-                   return std::ranges::find(items, item) != items.end();
-                 });
-        });
-        return;
-      }
+      case 5:
+        return make_list(kind);
+      case 6:
+      case 7:
+        return its.column.name == "t" || its.column.name == "tags" || its.column.name == "js"
+                   ? make_pattern(kind, quoted)
+                   : make_equality(kind, quoted);
       default: {
         const Item item = item_of(kind);
         static constexpr const char* names[] = {"gt.", "gte.", "lt.", "lte."};
-        add(name, names[what - 6] + its.client(random_, item));
-        tests_.emplace_back([column, item, what](const auto& row) {
-          if (!row[column]) return false;
-          const auto order = row[column]->front() <=> item;
-          return what == 6 ? order > 0 : what == 7 ? order >= 0 : what == 8 ? order < 0 : order <= 0;
-        });
+        return {names[what - 8] + quoted(its.client(random_, item)),
+                [column, item, what](const auto& row) -> std::optional<bool> {
+                  if (!row[column]) return std::nullopt;
+                  const auto order = row[column]->front() <=> item;
+                  return what == 8 ? order > 0 : what == 9 ? order >= 0 : what == 10 ? order < 0 : order <= 0;
+                }};
       }
     }
   }
 
-  void add_order() {
+  // Whether a value of the row is such.
+  template <class Is>
+  static Test any_of(std::size_t column, Is is) {
+    return [column, is](const auto& row) -> std::optional<bool> {
+      if (!row[column]) return std::nullopt;
+      return std::ranges::any_of(*row[column], is);
+    };
+  }
+
+  template <class Quoted>
+  std::pair<std::string, Test> make_equality(std::size_t kind, Quoted quoted) {
+    const Item item = item_of(kind);
+    const std::string spelled = quoted(kinds_[kind].client(random_, item));
+    Test test = any_of(kind + 1, [item](const Item& one) { return one == item; });
+    if (random_.one_in(3)) return {"neq." + spelled, opposite(test)};
+    return {"eq." + spelled, test};
+  }
+
+  std::pair<std::string, Test> make_list(std::size_t kind) {
+    std::vector<Item> items;
+    std::string list = "in.(";
+    for (int count = random_.below(random_.one_in(5) ? 100 : 5); count > 0; --count) {
+      items.push_back(item_of(kind));
+      const std::string spelled = kinds_[kind].client(random_, items.back());
+      if (items.size() > 1) list += ',';
+      const bool bare = !spelled.empty() && spelled.front() != '"' && spelled.find_first_of(",)") == spelled.npos;
+      list += bare && random_.one_in(2) ? spelled : in_quotes(spelled);
+    }
+    return {list + ")",
+            any_of(kind + 1, [items](const Item& one) { return std::ranges::find(items, one) != items.end(); })};
+  }
+
+  template <class Quoted>
+  std::pair<std::string, Test> make_pattern(std::size_t kind, Quoted quoted) {
+    const std::string whole = item_of(kind).text;
+    const auto begin = static_cast<std::size_t>(random_.below(static_cast<int>(whole.size()) + 1));
+    const std::string part = whole.substr(begin, static_cast<std::size_t>(random_.below(4)));
+    std::string pattern;
+    for (const char c : part) {
+      if (c == '*' || c == '\\') pattern += '\\';
+      pattern += c;
+    }
+    const int form = random_.below(3);
+    pattern = (form == 0 ? "" : "*") + pattern + (form == 1 ? "" : "*");
+    return {"like." + quoted(pattern), any_of(kind + 1, [part, form](const Item& one) {
+              return form == 0   ? one.text.starts_with(part)
+                     : form == 1 ? one.text.ends_with(part)
+                                 : one.text.contains(part);
+            })};
+  }
+
+  void add_order(std::string& sort) {
     const auto column = static_cast<std::size_t>(random_.below(static_cast<int>(kinds_.size()) + 1));
     if (column != 0 && kinds_[column - 1].several) return;
     if (std::ranges::find(order_, column, &std::pair<std::size_t, bool>::first) != order_.end()) return;
     const bool descending = random_.one_in(2);
-    add("sort", (descending ? "-" : "") + (column == 0 ? "id" : kinds_[column - 1].column.name));
+    if (!sort.empty()) sort += ',';
+    sort.append(descending ? "-" : "").append(column == 0 ? "id" : kinds_[column - 1].column.name);
     order_.emplace_back(column, descending);
   }
 

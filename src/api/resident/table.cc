@@ -37,6 +37,35 @@ std::string check_shape(const TableShape& shape, std::span<const sql::Column> co
   return {};
 }
 
+namespace {
+
+// Whether values can be compared with a pattern. In a column of SQLite without a type, some may be texts.
+bool holds_texts(const ValueType& type) {
+  using enum ValueType::Spelling;
+  return type.ordered && (type.kind == Kind::text || type.kind == Kind::dynamic) &&
+         (type.spelling == plain || type.spelling == padded);
+}
+
+}  // namespace
+
+query::Vocabulary vocabulary_of(const TableShape& shape, std::span<const sql::Column> columns) {
+  query::Vocabulary words{.columns = {}, .bounds = query_bounds, .groups = true, .others = {}};
+  for (const sql::Column& column : columns) {
+    query::Column& asked = words.columns.emplace_back();
+    asked.name = column.name;
+    asked.shows = true;
+    asked.filters = column.name == shape.key || std::ranges::find(shape.index, column.name) != shape.index.end();
+    if (!asked.filters) continue;
+    const ValueType type = *ValueType::of(column);
+    asked.type = type;
+    asked.sorts = asked.orders = type.orders();
+    asked.is_text = holds_texts(type);
+    asked.is_boolean =
+        type.is_single() && (type.kind == Kind::boolean || type.spelling == ValueType::Spelling::boolean);
+  }
+  return words;
+}
+
 std::optional<std::size_t> Table::find_column(std::string_view name) const {
   const auto found = std::ranges::find(columns_, name, &sql::Column::name);
   if (found == columns_.end()) return std::nullopt;
@@ -104,6 +133,7 @@ XXH128_hash_t hash_of_packed(const Table& table, std::uint64_t seed, std::uint64
 
 std::expected<std::shared_ptr<const Table>, std::string> Table::seal(std::shared_ptr<Table> table,
                                                                      const TableShape& shape) {
+  table->vocabulary_ = vocabulary_of(shape, table->columns_);
   // Includes the columns, because an answer without rows still contains their names in some formats.
   std::string names;
   for (std::size_t i = 0; i < table->columns_.size(); ++i) names += table->text_.name(i);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/query/query.h"
 #include "api/resident/index.h"
 #include "api/resident/packed_rows.h"
 #include "api/resident/row_store.h"
@@ -29,10 +30,13 @@ struct TableShape {
 };
 
 // Names of query parameters. The key and columns with an index cannot have them.
-inline constexpr std::string_view reserved_parameters[] = {"sort", "limit", "offset", "fields"};
+inline constexpr std::string_view reserved_parameters[] = {"sort", "limit", "offset", "fields", "or", "and"};
+inline constexpr query::Bounds query_bounds{.conditions = 32, .values = 1000, .depth = 4};
 
 // Checks the shape against these columns. Returns what is wrong, for the operator, or an empty string.
 [[nodiscard]] std::string check_shape(const TableShape& shape, std::span<const sql::Column> columns);
+// The parameters of a query. Precondition: check_shape() accepts the shape.
+[[nodiscard]] query::Vocabulary vocabulary_of(const TableShape& shape, std::span<const sql::Column> columns);
 
 // How the rows are sorted by key.
 enum class KeyOrder : std::uint8_t { none, ascending, descending };
@@ -47,6 +51,8 @@ class Table {
   [[nodiscard]] std::uint32_t size() const { return packed_ ? packed_->size() : json_.size(); }
   [[nodiscard]] const std::vector<sql::Column>& columns() const { return columns_; }
   [[nodiscard]] std::optional<std::size_t> find_column(std::string_view name) const;
+  // Its columns are those of the table.
+  [[nodiscard]] const query::Vocabulary& vocabulary() const { return vocabulary_; }
   // Returns null if the column has no index.
   [[nodiscard]] const Index* index_of(std::size_t column) const { return indexes_[column].get(); }
   // Returns null if there is no key.
@@ -88,6 +94,7 @@ class Table {
                                                                                      const TableShape& shape);
 
   std::vector<sql::Column> columns_;
+  query::Vocabulary vocabulary_;
   RowText text_;
   RowStore json_;
   RowStore csv_;

@@ -191,6 +191,9 @@ TEST(ResidentTable, AShapeThatDoesNotFitTheColumns) {
   EXPECT_EQ(check({.index = {"blob"}}), "index \"blob\": values of its type cannot be compared");
   EXPECT_EQ(check({.index = {"sort"}}),
             "index \"sort\": a parameter of that name means something else; call the column otherwise (AS)");
+  columns.push_back(column_of("or", sql::Form::text));
+  EXPECT_EQ(check({.index = {"or"}}),
+            "index \"or\": a parameter of that name means something else; call the column otherwise (AS)");
   columns.push_back(column_of("id", sql::Form::text));
   EXPECT_EQ(check({}), "two columns are called \"id\"");
 }
