@@ -86,7 +86,7 @@ class Parser {
   bool take(const http::QueryPairs& rest) {
     if (const auto column = words_.find(name_); column && words_.columns[*column].filters) {
       // A field of a form that was left empty.
-      if (value_.empty() && words_.groups) return true;
+      if (value_.empty() && words_.skips_empty) return true;
       std::string_view text = value_;
       return take_comparison(*column, text, Ends::whole, query_.conditions.emplace_back());
     }

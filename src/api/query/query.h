@@ -51,12 +51,13 @@ struct Bounds {
 struct Vocabulary {
   std::vector<Column> columns;
   Bounds bounds;
-  bool groups = false;    // and, or, not, neq, like
-  bool pages = false;     // after, before
-  bool searches = false;  // q
-  bool counts = false;    // count
-  QueryNames others;      // further parameters, which are passed over
-  bool any = false;       // unknown parameters are passed over
+  bool groups = false;       // and, or, not, neq, like
+  bool pages = false;        // after, before
+  bool searches = false;     // q
+  bool counts = false;       // count
+  QueryNames others;         // further parameters, which are passed over
+  bool skips_empty = false;  // an empty value without an operator is no condition
+  bool any = false;          // unknown parameters are passed over
 
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
 };

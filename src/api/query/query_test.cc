@@ -102,6 +102,15 @@ TEST(Query, Bounds) {
   EXPECT_FALSE(parse(words, "id=in.(1,2,3)"));
 }
 
+TEST(Query, AnEmptyValueMayBeNoCondition) {
+  EXPECT_EQ(conditions_of("name=&id=1"), "name eq ; id eq 1");
+  Vocabulary words = vocabulary();
+  words.skips_empty = true;
+  const auto query = parse(words, "name=&id=&name=eq.");
+  ASSERT_TRUE(query);
+  EXPECT_EQ(query->conditions.size(), 1u);
+}
+
 TEST(Query, Pages) {
   const auto query =
       parse(vocabulary(), "sort=-name,id&limit=5&offset=10&fields=name,id&after=x&before=y&q=+a++b&count=exact");
