@@ -19,7 +19,7 @@ from test_check import endpoint
 FILES = sorted(page for page in (ROOT / "docs/guide").glob("*.md") if "tutorial" not in page.name)
 SCHEMA = """
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name_en text, score {real}, year integer,
-                    revision integer NOT NULL DEFAULT 7);
+                    revision integer NOT NULL DEFAULT 7, adult boolean NOT NULL DEFAULT false, popularity {real}, released date);
 CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, PRIMARY KEY (film, tag));
 CREATE TABLE members (team text, member text);
 CREATE TABLE notes (team text, text text, owner text);
