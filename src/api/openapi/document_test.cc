@@ -194,9 +194,9 @@ TEST_F(DescribedResident, ConditionsAreThoseOfIndexedColumns) {
   for (const char* part : {
            R"("/users":{"get":{"operationId":"getUsers","tags":["users"],"security":[{"auth":[]}],"parameters":[)"
            R"({"name":"id","in":"query","description":"Rows with this value: an integer. )",
-           R"("pattern":"^(((eq|gt|gte|lt|lte)\\.)?(-?([0-9]{1,18}|[0-8][0-9]{18}))|in\\.\\()",
+           R"("pattern":"^(((not\\.)?(n?eq|gt|gte|lt|lte)\\.)?(-?([0-9]{1,18}|[0-8][0-9]{18}))|(not\\.)?(in\\.\\()",
            R"({"name":"roles","in":"query","description":"Rows among whose values this is: a text. )",
-           R"({"not":{"pattern":"^(i[ns]|[gl]te?)\\."}})",
+           R"({"not":{"pattern":"^(not\\.)?(i[ns]|[gl]te?)\\."}})",
            R"({"type":"array","items":{"enum":["id","-id","score","-score"]},"minItems":1,"uniqueItems":true,"allOf":)",
            R"("fields","in":"query","description":"These members of the rows alone, in this order.","explode":false,)"
            R"("schema":{"type":"array","items":{"enum":["id","name","roles","score"]})",
