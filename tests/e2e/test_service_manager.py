@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 
 import pytest
@@ -161,6 +162,16 @@ def ask(opened):
     return client
 
 
+def is_ready(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=20) as ready:
+            return ready.status == 200
+    except urllib.error.HTTPError as error:
+        reason = error.read()
+        assert error.code == 503 and b"starting" in reason, reason
+        return False
+
+
 def answered(client):
     with client:
         return client.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
@@ -174,8 +185,7 @@ def test_passed_sockets_are_used_and_connections_wait_for_the_next_program(activ
             clients = [ask(opened) for opened in (tcp, unix) for _ in range(50)]
             program.start(tcp, unix, admin)
             assert all([answered(client) for client in clients])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port_of(admin)}/readyz", timeout=20) as ready:
-                assert ready.status == 200
+            until(lambda: is_ready(port_of(admin)))  # all cores have begun
             assert answered(ask(tcp)) and answered(ask(unix))
             program.end()
         assert path.exists()  # it belongs to the manager
