@@ -156,7 +156,7 @@ class Condition:
             text = spell(rng, self.values)
         if inside:
             text = quoted(rng, text)
-        elif self.operator == "eq" and not start and not BEGINS_AS_OPERATOR.match(text) and rng.random() < 0.5:
+        elif self.operator == "eq" and not start and text and not BEGINS_AS_OPERATOR.match(text) and rng.random() < 0.5:
             return text
         return f"{start}{self.operator}.{text}"
 
