@@ -109,6 +109,18 @@ function(sluice_batches module list)
   set(${list} ${batches} PARENT_SCOPE)
 endfunction()
 
+# A web page of the module, src/a/b.html, becomes the string literal in "a/b.html.inc".
+function(sluice_embed_pages module)
+  file(GLOB_RECURSE pages CONFIGURE_DEPENDS src/${module}/*.html)
+  foreach(page IN LISTS pages)
+    string(REPLACE "${PROJECT_SOURCE_DIR}/src/" "${PROJECT_BINARY_DIR}/pages/" literal ${page}.inc)
+    add_custom_command(OUTPUT ${literal} DEPENDS ${page} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+      COMMAND ${CMAKE_COMMAND} -D FROM=${page} -D TO=${literal} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+    target_sources(sluice_${module} PRIVATE ${literal})
+    target_include_directories(sluice_${module} PRIVATE ${PROJECT_BINARY_DIR}/pages)
+  endforeach()
+endfunction()
+
 # One folder of src/ is one static library; the tests and micro benchmarks that lie in it become test_NAME and bench_NAME.
 function(sluice_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${name}/*.cc)
@@ -128,6 +140,7 @@ function(sluice_module name)
     add_library(sluice_${name} STATIC ${sources})
     target_link_libraries(sluice_${name} PRIVATE $<BUILD_INTERFACE:sluice_options>)
     target_link_libraries(sluice_${name} ${ARGN})
+    sluice_embed_pages(${name})
     if(SLUICE_STATIC AND name STREQUAL "app")
       target_compile_options(sluice_app PRIVATE -Os)  # a third of the program, and little of it runs for a request
     endif()
