@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "api/openapi/handler.h"
 #include "sql/postgres/types.h"
 
 namespace sluice::api::openapi {
@@ -229,30 +228,6 @@ TEST_F(DescribedResident, APathIsThereOnce) {
             (std::vector<std::string>{
                 "the OpenAPI document leaves out /users: OpenAPI cannot tell its path from /users",
                 "the OpenAPI document leaves out /users/{key}: OpenAPI cannot tell its path from /users/{key}"}));
-}
-
-int status_of(const std::shared_ptr<const Published>& published, std::vector<http::Field> fields) {
-  DocumentHandler handler(published);
-  http::Exchange exchange;
-  http::Request& request = exchange.request;
-  request.fields = fields;
-  return handler.handle(exchange).take().status;
-}
-
-TEST(DocumentHandler, TellsWhoHasItAlready) {
-  const auto published = std::make_shared<const Published>("{}");
-  const std::string& tag = published->tag;
-  const std::string weak = "W/" + tag;
-  const std::string listed = "\"x\" ,\t" + tag + ", \"y\"";
-  EXPECT_EQ(status_of(published, {}), 200);
-  EXPECT_EQ(status_of(published, {{"If-None-Match", tag}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", weak}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", listed}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", tag}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", "*"}}), 304);
-  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\""}, {"if-none-match", "*"}}), 400);
-  EXPECT_EQ(status_of(published, {{"if-none-match", "\"x\", "}}), 200);
-  EXPECT_NE(Published("{} ").tag, tag);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // [openapi]
 #include <utility>
 
-#include "api/openapi/handler.h"
 #include "app/config/checks.h"
 #include "app/config/difference.h"
 #include "app/explain/answer.h"
@@ -9,6 +8,7 @@
 #include "app/routes/openapi/tables.h"
 #include "app/routes/shapes.h"
 #include "app/site.h"
+#include "http/page.h"
 
 namespace sluice::app {
 namespace {
@@ -18,11 +18,11 @@ class OpenApiRoute final : public Route {
   OpenApiRoute(Plan& plan, const api::openapi::Options& options, std::string document)
       : Route(plan, shapes_of<OpenApiTable>(options)),
         options_(options),
-        document_(std::make_shared<const api::openapi::Published>(std::move(document))) {}
+        document_(http::Page::json(std::move(document))) {}
 
   void build(Site& site) const override {
     Site::Builder builder(site, *this, shapes().front());
-    builder.add(builder.own(std::make_unique<api::openapi::DocumentHandler>(document_)));
+    builder.add(builder.own(std::make_unique<http::PageHandler>(document_)));
   }
   void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
     into.add("openapi", "the description of the endpoints");
@@ -35,7 +35,7 @@ class OpenApiRoute final : public Route {
 
  private:
   const api::openapi::Options options_;
-  const std::shared_ptr<const api::openapi::Published> document_;
+  const std::shared_ptr<const http::Page> document_;
 };
 
 }  // namespace
