@@ -62,7 +62,9 @@ std::optional<std::string> text_of(const Fixture& fixture, const query::Query& q
   }
   const std::vector<list::CursorValue> values(text.keys().size(), list::CursorValue{.text = "1"});
   if (query.after) text.add_cursor(values, list::StatementText::Direction::forward);
-  return std::string(text.finish(51, query.offset.value_or(0), query.count != query::Count::none));
+  std::string statement;
+  text.finish(51, query.offset.value_or(0), query.count != query::Count::none, statement);
+  return statement;
 }
 
 // Other values in place of those of text columns.

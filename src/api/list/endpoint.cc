@@ -1,6 +1,8 @@
 #include "api/list/endpoint.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/answer_head.h"
@@ -23,7 +25,11 @@ core::Async<http::Response> Endpoint::handle(http::Exchange& exchange) {
 
 core::Task<http::Response> Endpoint::run(http::Exchange& exchange, Preference preference) {
   Page page(*plan_);
-  if (auto refusal = page.read(exchange)) co_return std::move(*refusal);
+  if (auto refusal = page.read(exchange, text_)) co_return std::move(*refusal);
+  // The text is that of the next request when this one continues.
+  std::shared_ptr<sql::Shape> shape = database_.shapes().find(text_);
+  std::optional<sql::Shape> made;
+  if (!shape) made = page.make_shape(text_);
   const Instant deadline = plan_->timeout ? reactor_.now() + *plan_->timeout : never;
   std::vector<sql::Setting> settings;
   if (plan_->role) {
@@ -41,8 +47,8 @@ core::Task<http::Response> Endpoint::run(http::Exchange& exchange, Preference pr
       co_return failures_.answer(asked.error(), Failed::reading, {}, plan_->sources);
     }
   }
-  auto shape = database_.shapes().find(page.text());
-  if (!shape) shape = database_.shapes().add(page.make_shape());
+  if (made) shape = database_.shapes().find(made->statement.text);
+  if (!shape) shape = database_.shapes().add(*std::move(made));
   auto cursor = co_await database_.query(shape->statement, page.arguments(), options);
   if (!cursor) co_return failures_.answer(cursor.error(), Failed::reading, {}, plan_->sources);
   for (bool last = false; !last;) {

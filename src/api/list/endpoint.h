@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "api/endpoint.h"
@@ -34,6 +35,7 @@ class Endpoint final : public http::Handler {
   sql::Database& database_;
   core::Reactor& reactor_;
   Failures failures_;
+  std::string text_;  // of the current request's statement, until the request first waits
 };
 
 }  // namespace sluice::api::list

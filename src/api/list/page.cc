@@ -55,19 +55,19 @@ bool prefers(const http::Request& request, std::string_view preference) {
 
 // A part of a query string within <...>.
 void append_reference(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > 0x20 && byte < 0x7F && c != '<' && c != '>' && c != '"' && c != '\\') {
-      out.push_back(c);
-    } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", byte);
-    }
+  const auto is_plain = [](char c) { return c > 0x20 && c < 0x7F && c != '<' && c != '>' && c != '"' && c != '\\'; };
+  while (true) {
+    const std::size_t plain = static_cast<std::size_t>(std::ranges::find_if_not(text, is_plain) - text.begin());
+    out.append(text, 0, plain);
+    if (plain == text.size()) return;
+    fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(text[plain]));
+    text.remove_prefix(plain + 1);
   }
 }
 
 }  // namespace
 
-std::optional<http::Response> Page::read(const http::Exchange& exchange) {
+std::optional<http::Response> Page::read(const http::Exchange& exchange, std::string& text) {
   const http::Request& request = exchange.request;
   query_text_ = request.query;
   auto parsed = query::parse(list_.vocabulary, request.query);
@@ -75,13 +75,14 @@ std::optional<http::Response> Page::read(const http::Exchange& exchange) {
   query_ = *std::move(parsed);
   read_fields(request);
   if (auto refusal = read_bounds()) return refusal;
+  arguments_.reserve(8);
   if (auto bound = binder_.bind(plan_.sources, exchange, {}, arguments_); !bound) return refuse_value(bound.error());
   statement_.emplace(list_, plan_.statement, query_, arguments_);
   if (auto added = statement_->add_conditions(); !added) return refuse(added.error());
   conditions_ = arguments_.size();
   digest_ = statement_->digest();
   if (auto refusal = read_cursor()) return refusal;
-  text_ = statement_->finish(limit_ + 1, offset_, counts());
+  statement_->finish(limit_ + 1, offset_, counts(), text);
   return std::nullopt;
 }
 
@@ -132,10 +133,10 @@ std::optional<http::Response> Page::read_cursor() {
   return std::nullopt;
 }
 
-sql::Shape Page::make_shape() const {
+sql::Shape Page::make_shape(std::string_view text) const {
   sql::Shape shape{.statement = plan_.statement, .shown = statement_->shown()};
   sql::Statement& statement = shape.statement;
-  statement.text = text_;
+  statement.text = text;
   statement.parameters.resize(arguments_.size());
   statement.parameter_types = plan_.statement.described_types;
   statement.columns = statement_->described(counts());
@@ -152,9 +153,9 @@ sql::Statement Page::explaining(std::string text, std::size_t arguments, std::ui
   return statement;
 }
 
-sql::Statement Page::explained(std::string_view explain) const {
+sql::Statement Page::explained(std::string_view explain, std::string_view text) const {
   constexpr std::uint32_t text_oid = 25;
-  return explaining(std::string(explain) + std::string(text_), arguments_.size(), text_oid);
+  return explaining(std::string(explain).append(text), arguments_.size(), text_oid);
 }
 
 sql::Statement Page::explanation() const {
@@ -172,17 +173,21 @@ void Page::take_explanation(std::string_view json) {
 
 void Page::take(const sql::Block& block) {
   columns_ = block.columns;
-  const std::size_t first = fields_.size();
-  fields_.insert(fields_.end(), block.fields.begin(), block.fields.end());
-  if (block.last && first == 0) return;
+  if (block.last && kept_.empty()) {
+    fields_ = block.fields;
+    return;
+  }
+  const std::size_t first = kept_.size();
+  kept_.insert(kept_.end(), block.fields.begin(), block.fields.end());
   std::size_t bytes = 0;
   for (const sql::Field& field : block.fields) bytes += field.size;
   char* to = copies_.emplace_back(std::make_unique_for_overwrite<char[]>(bytes + 1)).get();
-  for (sql::Field& field : std::span(fields_).subspan(first)) {
+  for (sql::Field& field : std::span(kept_).subspan(first)) {
     if (field.is_null()) continue;
     std::memcpy(to, field.data, field.size);
     field.data = std::exchange(to, to + field.size);
   }
+  fields_ = kept_;
 }
 
 // Reads the total, drops the row that only tells that there is more, and turns a backward page around.
@@ -200,23 +205,22 @@ void Page::settle() {
   if (asks_planner() && total_ && (rows != 0 || offset_ == 0)) {
     total_ = std::max(*total_, offset_ + rows + (has_more_ ? 1 : 0));
   }
-  for (std::size_t i = 0; i < rows; ++i) order_.push_back(backward_ ? rows - 1 - i : i);
+  row_count_ = rows;
 }
 
 sql::Block Page::rows() {
   settle();
   const std::size_t width = columns_.size();
   const std::size_t shown = statement_->shown();
-  sql::Block block{
-      .columns = columns_.first(std::min(shown, width)), .fields = {}, .rows = order_.size(), .last = true};
+  sql::Block block{.columns = columns_.first(std::min(shown, width)), .fields = {}, .rows = row_count_, .last = true};
   if (width == shown && !backward_) {
-    block.fields = std::span(fields_).first(order_.size() * width);
+    block.fields = fields_.first(row_count_ * width);
     return block;
   }
-  shown_.reserve(order_.size() * shown);
-  for (const std::size_t row : order_) {
-    const auto begin = fields_.begin() + static_cast<std::ptrdiff_t>(row * width);
-    shown_.insert(shown_.end(), begin, begin + static_cast<std::ptrdiff_t>(shown));
+  shown_.reserve(row_count_ * shown);
+  for (std::size_t i = 0; i < row_count_; ++i) {
+    const auto row = fields_.subspan(place_of(i) * width, shown);
+    shown_.insert(shown_.end(), row.begin(), row.end());
   }
   block.fields = shown_;
   return block;
@@ -226,13 +230,12 @@ void Page::describe(http::Response& response) const {
   response.fields.add_owned("Link", links());
   const bool is_from_start = !query_.after && !query_.before;
   if (total_) response.fields.add_owned("X-Total-Count", std::to_string(*total_));
-  const std::string total = total_ ? std::to_string(*total_) : "*";
-  if (!order_.empty() && is_from_start && (total_ || has_range_)) {
-    response.fields.add_owned("Content-Range",
-                              fmt::format("items {}-{}/{}", offset_, offset_ + order_.size() - 1, total));
+  if (row_count_ != 0 && is_from_start && (total_ || has_range_)) {
+    const std::string total = total_ ? std::to_string(*total_) : "*";
+    response.fields.add_owned("Content-Range", fmt::format("items {}-{}/{}", offset_, offset_ + row_count_ - 1, total));
     if (has_range_) response.status = 206;
-  } else if (order_.empty() && is_from_start && total_) {
-    response.fields.add_owned("Content-Range", "items */" + total);
+  } else if (row_count_ == 0 && is_from_start && total_) {
+    response.fields.add_owned("Content-Range", "items */" + std::to_string(*total_));
   }
   if (list_.vocabulary.counts) response.fields.add_trusted("Vary", "Prefer");
   if (prefers_count_) {
@@ -241,45 +244,51 @@ void Page::describe(http::Response& response) const {
   }
 }
 
+// Of a row of the answer.
 std::string Page::cursor_of(std::size_t row) const {
   const auto& columns = statement_->columns();
+  const auto fields = fields_.subspan(place_of(row) * columns_.size(), columns_.size());
   std::vector<CursorValue> values;
+  values.reserve(statement_->keys().size());
   for (const query::Key& key : statement_->keys()) {
     const auto at = static_cast<std::size_t>(std::ranges::find(columns, key.column) - columns.begin());
-    values.push_back(cursor_value(fields_[row * columns_.size() + at], list_.dialect));
+    values.push_back(cursor_value(fields[at], list_.dialect));
   }
   return write_cursor(digest_, values);
 }
 
 // The request's own parameters but for those that say which page it is.
-std::string Page::own_query() const {
-  std::string text;
+void Page::append_own_query(std::string& to) const {
   for (http::QueryPairs pairs(query_text_); !pairs.done();) {
     const auto pair = pairs.next();
     const auto is = [&](std::string_view name) { return http::equals_decoded(pair.name, name); };
     if (is("limit") || is("offset") || is("after") || is("before")) continue;
-    append_reference(text, pair.name);
-    text += '=';
-    append_reference(text, pair.value);
-    text += '&';
+    append_reference(to, pair.name);
+    to += '=';
+    append_reference(to, pair.value);
+    to += '&';
   }
-  fmt::format_to(std::back_inserter(text), "limit={}", limit_);
-  return text;
+  to.append("limit=").append(std::to_string(limit_));
 }
 
 std::string Page::links() const {
-  const std::string own = own_query();
-  std::string links = fmt::format("<?{}>; rel=\"first\"", own);
+  std::string links;
+  links.reserve(4 * query_text_.size() + 256);
+  links += "<?";
+  append_own_query(links);
+  const std::size_t own_end = links.size();
+  links += ">; rel=\"first\"";
   const auto add = [&](std::string_view parameter, std::string_view value, std::string_view relation) {
-    fmt::format_to(std::back_inserter(links), ", <?{}&{}={}>; rel=\"{}\"", own, parameter, value, relation);
+    links.append(", ").append(links, 0, own_end).append("&").append(parameter).append("=").append(value);
+    links.append(">; rel=\"").append(relation).append("\"");
   };
   const bool has_before = backward_ ? has_more_ : query_.after || offset_ != 0;
-  if (has_before && !order_.empty()) {
-    add("before", cursor_of(order_.front()), "prev");
+  if (has_before && row_count_ != 0) {
+    add("before", cursor_of(0), "prev");
   } else if (has_before && offset_ != 0) {
     add("offset", std::to_string(offset_ - std::min(offset_, std::max<std::uint64_t>(limit_, 1))), "prev");
   }
-  if ((backward_ ? !from_end_ : has_more_) && !order_.empty()) add("after", cursor_of(order_.back()), "next");
+  if ((backward_ ? !from_end_ : has_more_) && row_count_ != 0) add("after", cursor_of(row_count_ - 1), "next");
   if (total_ && counts() && limit_ != 0) {
     const std::uint64_t last = *total_ == 0 ? 0 : (*total_ - 1) / limit_ * limit_;
     const bool is_reached = last <= list_.max_offset;

@@ -26,15 +26,13 @@ class Page {
   explicit Page(const EndpointPlan& plan) : plan_(plan), list_(*plan.list) {}
   Page(const Page&) = delete;
 
-  // Makes the statement. Returns the refusal if the request is invalid. The request outlives this.
-  [[nodiscard]] std::optional<http::Response> read(const http::Exchange& exchange);
+  // Makes the statement and writes its text. Returns the refusal if the request is invalid. The request outlives this.
+  [[nodiscard]] std::optional<http::Response> read(const http::Exchange& exchange, std::string& text);
 
-  // The text of the statement, and its arguments.
-  [[nodiscard]] std::string_view text() const { return text_; }
   [[nodiscard]] std::span<const sql::Argument> arguments() const { return arguments_; }
-  [[nodiscard]] sql::Shape make_shape() const;
-  // The statement behind `explain`, which is EXPLAIN and the like, with the same arguments.
-  [[nodiscard]] sql::Statement explained(std::string_view explain) const;
+  [[nodiscard]] sql::Shape make_shape(std::string_view text) const;
+  // A statement that explains that of this text, with the same arguments.
+  [[nodiscard]] sql::Statement explained(std::string_view explain, std::string_view text) const;
 
   // PostgreSQL: whether explanation() is wanted, the statement that gives the planner's number of rows, with the first
   // of the arguments.
@@ -62,7 +60,9 @@ class Page {
   void settle();
   [[nodiscard]] std::string cursor_of(std::size_t row) const;
   [[nodiscard]] std::string links() const;
-  [[nodiscard]] std::string own_query() const;
+  void append_own_query(std::string& to) const;
+  // The place of a row of the answer among those of the statement.
+  [[nodiscard]] std::size_t place_of(std::size_t row) const { return backward_ ? row_count_ - 1 - row : row; }
 
   const EndpointPlan& plan_;
   const Plan& list_;
@@ -79,13 +79,13 @@ class Page {
   std::vector<sql::Argument> arguments_;
   std::size_t conditions_ = 0;  // arguments of the configured statement and of the conditions
   std::optional<StatementText> statement_;
-  std::string_view text_;
 
   std::span<const sql::Column> columns_;
-  std::vector<sql::Field> fields_;  // of all rows, in the order of the statement
+  std::span<const sql::Field> fields_;  // of all rows, in the order of the statement
+  std::vector<sql::Field> kept_;        // those of several blocks
   std::vector<std::unique_ptr<char[]>> copies_;
-  std::vector<std::size_t> order_;  // of the rows of the answer: indices of rows
-  bool has_more_ = false;           // there is one more row in the direction of the page
+  std::size_t row_count_ = 0;  // of the answer
+  bool has_more_ = false;      // there is one more row in the direction of the page
   bool is_settled_ = false;
   std::vector<sql::Field> shown_;
   std::optional<std::uint64_t> total_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -115,7 +114,10 @@ std::string quoted_name(std::string_view name) {
 
 StatementText::StatementText(const Plan& plan, const sql::Statement& base, const query::Query& query,
                              std::vector<sql::Argument>& arguments)
-    : plan_(plan), base_(base), query_(query), arguments_(arguments), keys_(query.sort) {
+    : plan_(plan), base_(base), query_(query), arguments_(arguments) {
+  keys_.reserve(query.sort.size() + plan.order.size());
+  keys_ = query.sort;
+  where_.reserve(256);
   for (const query::Key& key : plan.order) {
     if (std::ranges::find(keys_, key.column, &query::Key::column) == keys_.end()) keys_.push_back(key);
   }
@@ -123,6 +125,7 @@ StatementText::StatementText(const Plan& plan, const sql::Statement& base, const
 }
 
 void StatementText::choose_columns() {
+  columns_.reserve(plan_.columns.size());
   columns_ = query_.fields;
   if (columns_.empty()) {
     for (std::size_t i = 0; i < plan_.columns.size(); ++i) {
@@ -310,7 +313,8 @@ void StatementText::add_words() {
 
 void StatementText::add_argument(std::string_view text, ParameterType type) {
   arguments_.push_back({.text = text, .type = type});
-  fmt::format_to(std::back_inserter(where_), "{}{}", plan_.dialect == Dialect::postgres ? '$' : '?', arguments_.size());
+  where_ += plan_.dialect == Dialect::postgres ? '$' : '?';
+  where_ += std::to_string(arguments_.size());
 }
 
 void StatementText::add_owned(std::string text, ParameterType type) {
@@ -330,13 +334,16 @@ void StatementText::add_key_order(std::string& into, std::string_view prefix, bo
 }
 
 std::uint64_t StatementText::digest() const {
-  std::string all = base_.text + where_;
-  add_key_order(all, "", false);
-  for (const sql::Argument& argument : arguments_) {
-    all.push_back('\0');
-    all.append(argument.text.value_or(std::string_view("\0", 1)));
+  std::uint64_t hash = 0;
+  const auto add = [&hash](std::string_view text) { hash = XXH3_64bits_withSeed(text.data(), text.size(), hash); };
+  add(base_.text);
+  add(where_);
+  for (const query::Key& key : keys_) {
+    add(plan_.columns[key.column].quoted);
+    add(key.descending ? "-" : "+");
   }
-  return XXH3_64bits(all.data(), all.size());
+  for (const sql::Argument& argument : arguments_) add(argument.text.value_or(std::string_view("\0", 1)));
+  return hash;
 }
 
 bool StatementText::compares_as_row(std::span<const CursorValue> values) const {
@@ -404,41 +411,40 @@ void StatementText::add_columns(std::string& into, std::string_view prefix, bool
     // The same text means the same answer: what is not shown is marked.
     into += i == 0 ? "" : i == shown_ ? ", /* for the order: */ " : ", ";
     if (is_outermost && column.is_json) {
-      fmt::format_to(std::back_inserter(into), "json({}{}) AS {}", prefix, column.quoted, column.quoted);
+      into.append("json(").append(prefix).append(column.quoted).append(") AS ").append(column.quoted);
     } else {
       into.append(prefix).append(column.quoted);
     }
   }
 }
 
-std::string_view StatementText::finish(std::uint64_t rows, std::uint64_t offset, bool counts) {
-  const std::string from = " FROM (" + base_.text + ") AS list";
-  std::string conditions = where_;
-  if (!behind_.empty()) conditions.append(conditions.empty() ? " WHERE " : " AND ").append(behind_);
-  text_.clear();
+void StatementText::finish(std::uint64_t rows, std::uint64_t offset, bool counts, std::string& text) {
+  const auto add_from = [&] { text.append(" FROM (").append(base_.text).append(") AS list").append(where_); };
+  text.clear();
   if (counts) {
-    text_ += "SELECT ";
-    add_columns(text_, "page.", true);
-    text_ += ", page.sluice_row, total.sluice_total FROM (SELECT count(*) AS sluice_total" + from + where_ +
-             ") AS total LEFT JOIN (";
+    text += "SELECT ";
+    add_columns(text, "page.", true);
+    text += ", page.sluice_row, total.sluice_total FROM (SELECT count(*) AS sluice_total";
+    add_from();
+    text += ") AS total LEFT JOIN (";
   }
-  text_ += "SELECT ";
-  add_columns(text_, "list.", !counts);
-  if (counts) text_ += ", 1 AS sluice_row";
-  text_ += from + conditions;
-  add_key_order(text_, "list.", backward_);
-  std::string without_limit = std::exchange(where_, " LIMIT ");
+  text += "SELECT ";
+  add_columns(text, "list.", !counts);
+  if (counts) text += ", 1 AS sluice_row";
+  add_from();
+  if (!behind_.empty()) text.append(where_.empty() ? " WHERE " : " AND ").append(behind_);
+  add_key_order(text, "list.", backward_);
+  std::string conditions = std::exchange(where_, " LIMIT ");
   add_owned(std::to_string(rows), ParameterType::integer);
   if (offset != 0) {
     where_ += " OFFSET ";
     add_owned(std::to_string(offset), ParameterType::integer);
   }
-  text_ += std::exchange(where_, std::move(without_limit));
+  text += std::exchange(where_, std::move(conditions));
   if (counts) {
-    text_ += ") AS page ON true";
-    add_key_order(text_, "page.", backward_);
+    text += ") AS page ON true";
+    add_key_order(text, "page.", backward_);
   }
-  return text_;
 }
 
 std::vector<sql::Column> StatementText::described(bool counts) const {

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <expected>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,9 +39,9 @@ class StatementText {
   void add_cursor(std::span<const CursorValue> values, Direction direction);
   // The last rows of the list.
   void turn_around() { backward_ = true; }
-  // The statement, for at most `rows` rows. If `counts`, its last two columns are 1 in each row of the page, and the
-  // number of all rows; then there is always a row.
-  [[nodiscard]] std::string_view finish(std::uint64_t rows, std::uint64_t offset, bool counts);
+  // Writes the statement, for at most `rows` rows. If `counts`, its last two columns are 1 in each row of the page, and
+  // the number of all rows; then there is always a row.
+  void finish(std::uint64_t rows, std::uint64_t offset, bool counts, std::string& text);
 
   // The order: that of the client, then that of the list.
   [[nodiscard]] const std::vector<query::Key>& keys() const { return keys_; }
@@ -80,8 +80,7 @@ class StatementText {
   std::string behind_;  // the cursor's condition, without WHERE or AND
   bool backward_ = false;
   std::string scratch_;
-  std::string text_;
-  std::deque<std::string> owned_;
+  std::list<std::string> owned_;
   std::optional<query::Refused> refused_;
 };
 

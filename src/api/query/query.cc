@@ -36,12 +36,11 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
 }
 
 // Removes the operator and its dot from the front of the text.
-std::optional<Operator> take_operator(std::string_view& text, bool all) {
+std::optional<Operator> take_operator(std::string_view& text) {
   const std::size_t dot = text.substr(0, 5).find('.');
   if (dot == text.npos) return std::nullopt;
   const auto known = std::ranges::find(operators, text.substr(0, dot), &decltype(operators)::value_type::first);
   if (known == operators.end()) return std::nullopt;
-  if (!all && (known->second == Operator::neq || known->second == Operator::like)) return std::nullopt;
   text.remove_prefix(dot + 1);
   return known->second;
 }
@@ -87,6 +86,7 @@ class Parser {
     if (const auto column = words_.find(name_); column && words_.columns[*column].filters) {
       // A field of a form that was left empty.
       if (value_.empty() && words_.skips_empty) return true;
+      query_.conditions.reserve(4);
       std::string_view text = value_;
       return take_comparison(*column, text, Ends::whole, query_.conditions.emplace_back());
     }
@@ -101,19 +101,16 @@ class Parser {
     if (words_.pages && name_ == "before") return take_once(query_.before);
     if (words_.counts && name_ == "count") return take_count();
     if (words_.searches && name_ == "q") return take_words();
-    if (words_.groups) {
-      std::string_view name = name_;
-      const bool negated = take_prefix(name, "not.");
-      if (name == "or" || name == "and") return take_top_group(name == "or", negated);
-    }
+    std::string_view name = name_;
+    const bool negated = take_prefix(name, "not.");
+    if (name == "or" || name == "and") return take_top_group(name == "or", negated);
     return words_.any || fail_unknown();
   }
 
   bool fail_unknown() {
     std::string possible = names_of(words_, [](const Column& column) { return column.filters; });
     possible = possible == "none" ? "" : possible + ", ";
-    possible += "sort, limit, offset, fields";
-    if (words_.groups) possible += ", or, and";
+    possible += "sort, limit, offset, fields, or, and";
     if (words_.searches) possible += ", q";
     if (words_.pages) possible += ", after, before";
     if (words_.counts) possible += ", count";
@@ -195,8 +192,8 @@ class Parser {
     if (++conditions_ > words_.bounds.conditions) return fail_too_many();
     into.column = column;
     std::string_view behind = text;
-    const bool negated = words_.groups && take_prefix(behind, "not.");
-    if (const auto op = take_operator(behind, words_.groups)) {
+    const bool negated = take_prefix(behind, "not.");
+    if (const auto op = take_operator(behind)) {
       into.op = *op;
       into.negated = negated;
       text = behind;
@@ -219,18 +216,16 @@ class Parser {
   bool may_have(const Column& column, Operator op) {
     const bool is_range = op >= Operator::gt && op <= Operator::lte;
     if (is_range && !column.orders) {
-      return fail(fmt::format("the values of \"{}\" have no order; possible are: eq, {}in, is", column.name,
-                              words_.groups ? "neq, " : ""));
+      return fail(fmt::format("the values of \"{}\" have no order; possible are: eq, neq, in, is", column.name));
     }
     return op != Operator::like || column.is_text || fail(fmt::format("\"{}\" is not a text", column.name));
   }
 
   bool check_is(const Column& column, std::string_view value) {
     if (value == "null" || value == "not_null") return true;
-    const bool is_boolean = column.is_boolean && words_.groups;
-    if (is_boolean && (value == "true" || value == "false")) return true;
-    return fail(is_boolean ? "possible are: is.null, is.not_null, is.true, is.false"
-                           : "possible are: is.null, is.not_null");
+    if (column.is_boolean && (value == "true" || value == "false")) return true;
+    return fail(column.is_boolean ? "possible are: is.null, is.not_null, is.true, is.false"
+                                  : "possible are: is.null, is.not_null");
   }
 
   // A value up to one of these characters; in quotes, a backslash escapes a quote or a backslash.

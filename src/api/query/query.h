@@ -51,7 +51,6 @@ struct Bounds {
 struct Vocabulary {
   std::vector<Column> columns;
   Bounds bounds;
-  bool groups = false;       // and, or, not, neq, like
   bool pages = false;        // after, before
   bool searches = false;     // q
   bool counts = false;       // count

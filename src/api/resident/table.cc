@@ -49,7 +49,7 @@ bool holds_texts(const ValueType& type) {
 }  // namespace
 
 query::Vocabulary vocabulary_of(const TableShape& shape, std::span<const sql::Column> columns) {
-  query::Vocabulary words{.columns = {}, .bounds = query_bounds, .groups = true, .others = {}};
+  query::Vocabulary words{.columns = {}, .bounds = query_bounds, .others = {}};
   for (const sql::Column& column : columns) {
     query::Column& asked = words.columns.emplace_back();
     asked.name = column.name;

@@ -131,7 +131,9 @@ std::string text_of(const Explanation& explanation, const config::FileNames& fil
     for (const std::string& line : item.texts) text.add_lines(label, line);
   }
   for (const auto& [name, value, from] : explanation.parameters) {
-    text.add("parameters", fmt::format(":{} = {}  ({})", name, value.value_or("NULL"), from));
+    const bool is_number = name.starts_with('$') || name.starts_with('?');  // of a made statement
+    text.add("parameters", fmt::format("{}{} = {}{}", is_number ? "" : ":", name, value.value_or("NULL"),
+                                       from.empty() ? "" : "  (" + std::string(from) + ")"));
   }
   return text.text();
 }

@@ -86,7 +86,8 @@ void add_statement(AnswerExplainer& into, const api::EndpointOptions& endpoint, 
 void add_list(AnswerExplainer& into, const api::EndpointOptions& endpoint, const api::EndpointPlan& plan,
               const http::Exchange& exchange) {
   api::list::Page page(plan);
-  if (const auto refusal = page.read(exchange)) return into.refuse(*refusal);
+  std::string text;
+  if (const auto refusal = page.read(exchange, text)) return into.refuse(*refusal);
   std::vector<Explanation::Value> values;
   const char sign = plan.list->dialect == sql::Dialect::postgres ? '$' : '?';
   for (std::size_t i = 0; i < page.arguments().size(); ++i) {
@@ -103,10 +104,10 @@ void add_list(AnswerExplainer& into, const api::EndpointOptions& endpoint, const
       value.text = is_hidden(into, source) ? Redaction::hidden : *page.arguments()[i].text;
     }
   }
-  into.add("sql", std::string(page.text()));
+  into.add("sql", text);
   into.set_parameters(std::move(values));
   add_plan(into, endpoint, [&](sql::Database& database, const std::string& explain, const sql::QueryOptions& options) {
-    return read_plan(database, page.explained(explain), page.arguments(), options);
+    return read_plan(database, page.explained(explain, text), page.arguments(), options);
   });
 }
 
