@@ -1,5 +1,7 @@
 #include <cstdio>
 #include <exception>
+#include <expected>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -43,7 +45,24 @@ void open_standard_streams() {
   }
 }
 
+// Serves a database or a folder: returns its configuration. An error is a message.
+std::expected<std::string, std::string> configuration_of(const Command& command) {
+  if (kind_of(command.file) == Served::folder) return serve_folder(command.file, command.start);
+  auto made = serve_database(command.file, command.start);
+  if (!made) return std::unexpected(std::move(made.error()));
+  for (const std::string& warning : made->warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  return std::move(made->text);
+}
+
 int run(Command command) {
+  bool is_started = false;  // without a configuration file
+  const auto start = [&](const std::expected<std::string, std::string>& configuration, int code) {
+    if (configuration)
+      command.file = file_of(*configuration);
+    else
+      std::fprintf(stderr, "sluice: %s\n", configuration.error().c_str());
+    return configuration ? exit_ok : code;
+  };
   switch (command.action) {
     case Command::Action::print:
       std::fputs(command.text.c_str(), stdout);
@@ -68,21 +87,27 @@ int run(Command command) {
       return check_health(command.health, stderr);
     case Command::Action::reload:
       return request_reload(command.admin, command.file, stdout, stderr);
+    case Command::Action::init:
+      return write_configuration(command.start, stdout, stderr);
     case Command::Action::proxy: {
       const auto configuration = proxy_configuration(command.proxy);
-      if (!configuration) {
-        std::fprintf(stderr, "sluice: %s\n", configuration.error().c_str());
-        return exit_usage;
-      }
-      if (command.proxy.print) {
+      if (configuration && command.proxy.print) {
         std::fputs(configuration->c_str(), stdout);
         return exit_ok;
       }
-      command.file = file_of(*configuration);
+      if (const int code = start(configuration, exit_usage); code != exit_ok) return code;
       break;
     }
-    case Command::Action::store_gc:
     case Command::Action::serve:
+      if (kind_of(command.file) != Served::configuration) {
+        if (const int code = start(configuration_of(command), exit_failure); code != exit_ok) return code;
+        is_started = true;
+      } else if (command.file == "sluice.toml" && ::access("sluice.toml", F_OK) != 0) {
+        std::fputs(nothing_to_serve().c_str(), stderr);
+        return exit_configuration;
+      }
+      break;
+    case Command::Action::store_gc:
     case Command::Action::check:
     case Command::Action::explain:
       break;
@@ -121,7 +146,8 @@ int run(Command command) {
     std::printf("%s: ok\n", command.file.c_str());
     return exit_ok;
   }
-  return serve(config->source, *plan);
+  const bool opens = is_started && !command.start.stays && ::isatty(STDOUT_FILENO) == 1;
+  return serve(config->source, *plan, opens ? open_browser : nullptr);
 }
 
 }  // namespace

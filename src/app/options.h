@@ -13,6 +13,7 @@
 #include "app/log/request_log_options.h"
 #include "app/routes/kinds.h"
 #include "base/declare.h"
+#include "base/host.h"
 #include "core/ip_ranges.h"
 #include "files/options.h"
 #include "gateway/policies/options.h"
@@ -45,6 +46,7 @@ struct HeaderOptions {
 // [server]
 struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
+  std::vector<Located<std::string>> hosts;
   Located<std::uint32_t> cores = {0};
   Located<IoChoice> io = {IoChoice::automatic};
   ByteSize header_limit = 16_KiB;
@@ -101,6 +103,11 @@ struct ServerOptions {
             "`http://` or `https://` says whether the address uses TLS. Without a prefix it uses TLS if there is a "
             "`[server.tls]`.",
             {.min = 1, .max = 64});
+    v.field("hosts", &ServerOptions::hosts,
+            "The hosts that clients may ask for: `api.example.com`, `*.example.com` for every name below, `127.0.0.1`. "
+            "Requests for others are answered 421. Without it, every host is answered. On the loopback, "
+            "`[\"localhost\", \"127.0.0.1\"]` keeps web pages from reading data through a name of their own.",
+            {.min = 1, .max = 1000, .check = check_host});
     v.field("cores", &ServerOptions::cores,
             "The number of worker threads; each runs on its own core. `0`: one for every core that this process may "
             "use.",

@@ -57,7 +57,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
 
 }  // namespace
 
-int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan) {
+int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan, void (*open)(const std::string&)) {
   if (const auto loaded = load_residents(*plan, nullptr, true); !loaded) {
     std::fputs(loaded.error().text.c_str(), stderr);
     return loaded.error().exit_code;
@@ -119,6 +119,7 @@ int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan)
   }
   print_banner(*plan, cores.size(), first.addresses, admin_address, process.logs());
   process.notifier().ready("serving");
+  if (open != nullptr) open(url_of(first.addresses.front().address, first.addresses.front().secure) + "/");
 
   const siginfo_t end = process.wait([&](bool told) {
     reloader.tend(told);

@@ -13,6 +13,7 @@
 #include "core/alarm.h"
 #include "core/here.h"
 #include "gateway/proxy/path_change.h"
+#include "http/known_hosts.h"
 #include "http/redirect.h"
 #include "http/router.h"
 
@@ -104,6 +105,7 @@ class Site {
   std::vector<std::shared_ptr<Binding>> bindings_;  // the first is for requests without a route
   http::Router router_;
   std::optional<http::HttpsRedirect> redirect_;  // in front of the routes, if [server] asks for it
+  std::optional<http::KnownHosts> hosts_;        // in front of all
   http::Handler* dispatcher_ = &router_;
 };
 

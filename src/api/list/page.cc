@@ -244,7 +244,7 @@ void Page::describe(http::Response& response) const {
   }
 }
 
-// Of a row of the answer.
+// The cursor of a row of the answer.
 std::string Page::cursor_of(std::size_t row) const {
   const auto& columns = statement_->columns();
   const auto fields = fields_.subspan(place_of(row) * columns_.size(), columns_.size());

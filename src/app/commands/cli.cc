@@ -17,15 +17,15 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 15> commands = {"serve", "check",         "explain",    "reload", "health",
-                                                       "proxy", "test",          "import",     "store",  "keys",
-                                                       "token", "hash-password", "completion", "man",    "reference"};
+constexpr std::array<std::string_view, 16> commands = {
+    "serve",  "init",  "check", "explain", "reload",        "health",     "proxy", "test",
+    "import", "store", "keys",  "token",   "hash-password", "completion", "man",   "reference"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
   std::string text = "sluice: there is no command \"" + std::string(word) + "\"";
   std::string_view meant = config::nearest(word, commands);
-  if (word.ends_with(".toml")) {
+  if (word.ends_with(".toml") || kind_of(std::string(word)) != Served::configuration) {
     text += "; did you mean \"sluice serve " + std::string(word) + "\"?";
   } else if (word.ends_with(".sluicetest")) {
     text += "; did you mean \"sluice test " + std::string(word) + "\"?";
@@ -56,6 +56,46 @@ void add_file(CLI::App& app, Command& command) {
   app.add_option("FILE", command.file, "The configuration file")
       ->capture_default_str()
       ->option_text("[FILE]  (default: sluice.toml)");
+}
+
+void add_serve(CLI::App& app, Command& command) {
+  CLI::App* serve = app.add_subcommand(
+      "serve", "Run the server that the configuration describes, or serve a database or a folder, until SIGTERM");
+  serve
+      ->add_option(
+          "WHAT", command.file,
+          "The configuration file; or a SQLite file, a URL of PostgreSQL or a folder, which is served without one")
+      ->option_text("[FILE | URL | FOLDER]  (default: sluice.toml)");
+  CLI::Option* listen =
+      serve->add_option("--listen", command.start.listen, "For a database or a folder: an address of the loopback")
+          ->option_text("ADDRESS  (default: 127.0.0.1:8080)");
+  CLI::Option* write =
+      serve->add_flag("--write", command.start.writes, "For a database: clients may add, change and delete rows");
+  CLI::Option* stay =
+      serve->add_flag("--no-open", command.start.stays, "For a database or a folder: do not open a browser");
+  serve->callback([&command, listen, write, stay] {
+    command.action = Command::Action::serve;
+    if (kind_of(command.file) != Served::configuration) return;
+    for (const CLI::Option* const option : {listen, write, stay}) {
+      if (option->count() == 0) continue;
+      throw CLI::ValidationError(option->get_name() + " is for a database or a folder; " + command.file +
+                                 " is a configuration, which says this itself");
+    }
+  });
+}
+
+void add_init(CLI::App& app, Command& command) {
+  CLI::App* init = app.add_subcommand("init", "Write a configuration that serves the tables of a database");
+  init->add_option("DATABASE", command.start.database,
+                   "A SQLite file, or a URL of PostgreSQL; default: $DATABASE_URL, or the only SQLite file here")
+      ->option_text("[FILE | URL]");
+  init->add_option("--output", command.start.output, "The file to write, which must not be there yet")
+      ->option_text("FILE  (default: sluice.toml)");
+  init->add_option("--tables", command.start.tables, "Only these tables and views: films,tags")
+      ->option_text("NAMES")
+      ->delimiter(',');
+  init->add_flag("--write", command.start.writes, "Also the methods that add, change and delete rows");
+  init->callback([&] { command.action = Command::Action::init; });
 }
 
 void add_explain(CLI::App& app, Command& command) {
@@ -283,9 +323,8 @@ Command parse_command_line(int argc, const char* const* argv) {
       "Exit codes: 0 success; 1 the command could not run, or a test failed; 2 the command line is wrong; 3 the "
       "configuration is wrong.");
 
-  CLI::App* serve = app.add_subcommand("serve", "Run the server that the configuration describes, until SIGTERM");
-  serve->callback([&] { command.action = Command::Action::serve; });
-  add_file(*serve, command);
+  add_serve(app, command);
+  add_init(app, command);
   CLI::App* check = app.add_subcommand("check", "Report the errors in the configuration, and exit");
   check->callback([&] { command.action = Command::Action::check; });
   add_file(*check, command);

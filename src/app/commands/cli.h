@@ -8,6 +8,7 @@
 #include "app/commands/health.h"
 #include "app/commands/keys.h"
 #include "app/commands/proxy.h"
+#include "app/commands/start.h"
 #include "app/commands/token.h"
 #include "app/explain/command.h"
 #include "app/import/options.h"
@@ -17,7 +18,8 @@ namespace sluice::app {
 
 struct Command {
   enum class Action : std::uint8_t {
-    serve,          // run the server that `file` describes
+    serve,          // run the server that `file` describes, or serve the database or folder `file`
+    init,           // write a configuration for the database `file`
     check,          // only report the errors in `file`
     explain,        // print how `file` answers a request
     proxy,          // pass requests on to the servers in `proxy`
@@ -41,6 +43,7 @@ struct Command {
   import::Options import_options;
   HealthCommand health;
   ProxyCommand proxy;
+  StartCommand start;
   KeysCommand keys;
   TokenCommand token;
   bool dry_run = false;
