@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "base/log_tail.h"
 #include "base/log_writer.h"
 
 namespace sluice {
@@ -24,6 +25,7 @@ struct Limiter {
 thread_local Limiter limiter;
 
 std::atomic<LogWriter*> writer{nullptr};
+std::atomic<LogTail*> kept{nullptr};
 
 void write_line(std::string_view text) {
   timespec now{};
@@ -37,6 +39,7 @@ void write_line(std::string_view text) {
   // One event is one line, even if a database's message has several. Texts of clients, such as a token's subject, must
   // not control a terminal.
   for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  if (LogTail* const tail = kept.load(std::memory_order_acquire)) tail->add(line);
   line += '\n';
   if (LogWriter* const to = writer.load(std::memory_order_acquire)) return to->write(line);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -45,6 +48,8 @@ void write_line(std::string_view text) {
 }  // namespace
 
 void set_error_log(LogWriter* to) { writer.store(to, std::memory_order_release); }
+
+void set_log_tail(LogTail* tail) { kept.store(tail, std::memory_order_release); }
 
 void log_error(std::string_view line) {
   const auto now = std::chrono::steady_clock::now();

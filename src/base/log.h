@@ -13,9 +13,12 @@ namespace sluice {
 // writes at most 20 lines a second. It then reports the number of suppressed lines.
 void log_error(std::string_view line);
 
+class LogTail;
 class LogWriter;
 // Makes log_error() write through `to`; null: straight to standard error, which may make the caller wait.
 void set_error_log(LogWriter* to);
+// Has log_error() keep its lines, without their line break, in `tail` too; null: nowhere.
+void set_log_tail(LogTail* tail);
 
 // Logs a failure that many requests meet at the same time: one line when it begins and one when it ends, not one per
 // request. Shared by all threads; costs one atomic load while there is no failure.

@@ -17,10 +17,14 @@ constexpr std::size_t file_capacity = 16 << 20;
 }  // namespace
 
 Logs::Logs() : errors_(STDERR_FILENO, "standard error"), output_(STDOUT_FILENO, "standard output") {
+  set_log_tail(&tail_);
   set_error_log(&errors_);
 }
 
-Logs::~Logs() { set_error_log(nullptr); }
+Logs::~Logs() {
+  set_error_log(nullptr);
+  set_log_tail(nullptr);
+}
 
 LogWriter& Logs::access() {
   const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/log_tail.h"
 #include "base/log_writer.h"
 #include "base/reading.h"
 
@@ -31,6 +32,8 @@ class Logs {
 
   [[nodiscard]] LogWriter& errors() { return errors_; }
   [[nodiscard]] LogWriter& output() { return output_; }
+  // The last lines that log_error() has written.
+  [[nodiscard]] const LogTail& tail() const { return tail_; }
   // The access log's file, or standard output.
   [[nodiscard]] LogWriter& access();
 
@@ -54,6 +57,7 @@ class Logs {
   static void use(FileLog& log, LogFile file) noexcept;
   [[nodiscard]] FileLog& of(Log log) { return log == Log::access ? access_file_ : errors_file_; }
 
+  LogTail tail_;
   LogWriter errors_;
   LogWriter output_;
   std::mutex changing_;       // held while files are opened, so no core waits for it
