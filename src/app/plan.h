@@ -86,6 +86,7 @@ struct Plan {
   std::shared_ptr<const net::tls::ServerContext> tls;             // null without [server.tls]
   Io io;                                                          // how the cores will wait for sockets
   std::string digest;                                             // SHA-256 of the configuration
+  std::string masked_text;                                        // of the configuration, for operators
   std::vector<std::string> secrets;                               // the contents of the files of ${file:PATH}
   std::vector<std::string> warnings;                              // problems that do not prevent serving
   std::vector<std::string> hints;                                 // what could be faster; `sluice check` prints them

@@ -150,6 +150,8 @@ std::optional<std::string> Reloader::reload() {
     ++done_;
     log_error("the configuration has been read again");
   }
+  const std::lock_guard attempting(attempting_);
+  last_ = {.unix_s = std::time(nullptr), .error = wrong.value_or("")};
   return wrong;
 }
 
@@ -333,6 +335,11 @@ std::shared_ptr<const void> Reloader::begin_explanation() {
   auto turn = std::make_shared<const bool>();
   explanation_ = turn;
   return turn;
+}
+
+std::optional<Reloader::Attempt> Reloader::last() const {
+  const std::lock_guard lock(attempting_);
+  return last_;
 }
 
 Readings Reloader::readings() const {

@@ -70,6 +70,13 @@ class Reloader {
   // core.
   [[nodiscard]] std::shared_ptr<const void> begin_explanation();
   [[nodiscard]] Readings readings() const;
+  // An attempt to read the configuration again.
+  struct Attempt {
+    std::int64_t unix_s = 0;
+    std::string error;  // empty: it succeeded
+  };
+  // The last attempt. Nothing: there has been none. May be called on a core.
+  [[nodiscard]] std::optional<Attempt> last() const;
 
  private:
   // The keys of one plan.
@@ -128,6 +135,8 @@ class Reloader {
   core::BlockingPool threads_{2, 16};  // two, because an explanation may wait for a database
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> refused_{0};
+  mutable std::mutex attempting_;  // guards last_
+  std::optional<Attempt> last_;
 };
 
 }  // namespace sluice::app

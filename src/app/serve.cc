@@ -50,7 +50,7 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
   });
   text += fmt::format("{} {}\n", cores, cores == 1 ? "core" : "cores");
   for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
-  if (admin) text += fmt::format("  admin    {}/metrics /livez /readyz /upstreams\n", url_of(admin->address));
+  if (admin) text += fmt::format("  admin    {}/\n", url_of(admin->address));
   text += fmt::format("  io       {}\n", name_of(plan.io.back_end));
   out.write(text);
 }
@@ -107,7 +107,7 @@ int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan,
       reloader.set_keepers(changes, residents);
       if (admin_address) {
         admin.emplace(core, process.per_core());
-        add_pages(*admin, core, plan->io, workers, reloader, changes, residents);
+        add_pages(*admin, core, plan->io, workers, reloader, changes, residents, process.logs().tail());
         admin->listen(*admin_address);
       }
     }

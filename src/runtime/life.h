@@ -41,6 +41,7 @@ class Life {
     const Instant by = reactor.now() + grace;
     user_.stage_ = PerCore::Stage::draining;
     user_.drain(grace);
+    if (user_.on_drain_) user_.on_drain_();
     while (!user_.drained() && reactor.now() < by) co_await core::Sleep(reactor, reactor.now() + look_every);
     co_await user_.finish(by);
     --end_.cores_left;

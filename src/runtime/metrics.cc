@@ -142,30 +142,25 @@ void ReadingSums::render(MetricsText& out) const {
   }
 }
 
-void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out) {
-  const auto labels_of = [&](const RequestMetrics::Series& series) {
+Readings readings_of(const RequestMetrics& metrics, const std::vector<std::string>& routes) {
+  Readings all;
+  for (const auto& series : metrics.series()) {
     std::string labels = http::method_label(series.method) + ",";
     if (series.route != 0 && series.route < routes.size()) {
       labels += label("http_route", routes[series.route]) + ",";
     }
-    return labels + label("http_response_status_code", std::to_string(series.status)) + "," +
-           http::scheme_label(series.secure);
-  };
-
-  constexpr std::string_view duration = "http_server_request_duration_seconds";
-  out.family(duration, "histogram", "From the last byte of a request's header to the last byte of its answer.");
-  for (const auto& series : metrics.series()) {
-    out.histogram(duration, labels_of(series), series.durations);
-  }
-  out.family("sluice_response_body_bytes_total", "counter", "Bytes of bodies sent, without framing.");
-  for (const auto& series : metrics.series()) {
-    out.sample("sluice_response_body_bytes_total", labels_of(series), static_cast<double>(series.body_bytes));
-  }
-  out.family("sluice_responses_broken_total", "counter", "Answers cut half-way, by us or by the client.");
-  for (const auto& series : metrics.series()) {
+    labels +=
+        label("http_response_status_code", std::to_string(series.status)) + "," + http::scheme_label(series.secure);
+    all.push_back(histogram("http_server_request_duration_seconds",
+                            "From the last byte of a request's header to the last byte of its answer.",
+                            series.durations, labels));
+    all.push_back(counter("sluice_response_body_bytes_total", "Bytes of bodies sent, without framing.",
+                          static_cast<double>(series.body_bytes), labels));
     if (series.broken == 0) continue;
-    out.sample("sluice_responses_broken_total", labels_of(series), static_cast<double>(series.broken));
+    all.push_back(counter("sluice_responses_broken_total", "Answers cut half-way, by us or by the client.",
+                          static_cast<double>(series.broken), std::move(labels)));
   }
+  return all;
 }
 
 }  // namespace sluice::runtime

@@ -61,6 +61,7 @@ class ReadingSums {
  public:
   void add(Readings readings);
   void render(MetricsText& out) const;
+  [[nodiscard]] const Readings& all() const { return sums_; }
 
  private:
   Readings sums_;
@@ -70,7 +71,7 @@ class ReadingSums {
 // Adds the counters of an object that has ended to `kept`. Its other readings are dropped.
 void keep_counters(Readings& kept, Readings last);
 
-// Renders http_server_request_duration_seconds and related metrics. `routes`: patterns by route id; id 0 is "no route".
-void render(const RequestMetrics& metrics, const std::vector<std::string>& routes, MetricsText& out);
+// http_server_request_duration_seconds and related metrics. `routes`: patterns by route id; id 0 is "no route".
+[[nodiscard]] Readings readings_of(const RequestMetrics& metrics, const std::vector<std::string>& routes);
 
 }  // namespace sluice::runtime

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/reading.h"
@@ -40,11 +42,14 @@ class PerCore {
   virtual core::Task<void> finish(Instant by) = 0;
   [[nodiscard]] bool leaving() const { return stage_ >= Stage::leaving; }
   [[nodiscard]] bool draining() const { return stage_ >= Stage::draining; }
+  // Has `call` called, which must not throw, after drain(). Replaces the one before.
+  void when_draining(std::function<void()> call) { on_drain_ = std::move(call); }
 
  private:
   friend class Life;
   enum class Stage : std::uint8_t { serving, leaving, draining };
   Stage stage_ = Stage::serving;
+  std::function<void()> on_drain_;
 };
 
 }  // namespace sluice::runtime

@@ -3,12 +3,20 @@
 #include <memory>
 #include <utility>
 
+#include "app/admin/configuration.h"
 #include "app/admin/explain.h"
+#include "app/admin/live.h"
 #include "app/admin/revoke.h"
 #include "app/admin/upstreams.h"
+#include "http/page.h"
 
 namespace sluice::app {
 namespace {
+
+// Holds no data: its script reads /live and /configuration.
+constexpr const char* page =
+#include "app/admin/page.html.inc"
+    ;
 
 class Reload final : public http::Handler {
  public:
@@ -35,15 +43,18 @@ class Reload final : public http::Handler {
 }  // namespace
 
 void add_pages(runtime::Admin& admin, core::Core& core, const Io& io, std::span<Worker* const> workers,
-               Reloader& reloader, const Changes& changes, const Residents& residents) {
+               Reloader& reloader, const Changes& changes, const Residents& residents, const LogTail& log) {
   using enum http::Method;
   using enum runtime::Admin::Guard;
-  admin.add(get, "/upstreams", reads, std::make_unique<AdminUpstreams>(core, workers));
-  admin.add(post, "/upstreams/{name}/drain", acts, std::make_unique<AdminDrain>(core, workers, true));
-  admin.add(post, "/upstreams/{name}/enable", acts, std::make_unique<AdminDrain>(core, workers, false));
-  admin.add(post, "/jwt/revoke", acts, std::make_unique<AdminRevoke>(core, workers, reloader.threads()));
-  admin.add(post, "/explain", acts, std::make_unique<AdminExplain>(core, reloader));
-  admin.add(post, "/reload", acts, std::make_unique<Reload>(core, reloader));
+  admin.add(get, "/", always, std::make_unique<http::PageHandler>(http::Page::html(page)));
+  admin.add(get, "/live", always, std::make_unique<AdminLive>(core, workers, admin.gatherer(), reloader, log));
+  admin.add(get, "/configuration", always, std::make_unique<AdminConfiguration>(core, workers));
+  admin.add(get, "/upstreams", on_loopback, std::make_unique<AdminUpstreams>(core, workers));
+  admin.add(post, "/upstreams/{name}/drain", always, std::make_unique<AdminDrain>(core, workers, true));
+  admin.add(post, "/upstreams/{name}/enable", always, std::make_unique<AdminDrain>(core, workers, false));
+  admin.add(post, "/jwt/revoke", always, std::make_unique<AdminRevoke>(core, workers, reloader.threads()));
+  admin.add(post, "/explain", always, std::make_unique<AdminExplain>(core, reloader));
+  admin.add(post, "/reload", always, std::make_unique<Reload>(core, reloader));
   admin.add_readings([io] {
     return Readings{gauge("sluice_io_info", "The interface by which the cores wait for their sockets.", 1,
                           label("io", name_of(io.back_end)))};

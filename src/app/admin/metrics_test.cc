@@ -47,8 +47,10 @@ TEST(Metrics, HistogramsAreCumulativeAndLabelled) {
   two.add({.exchange = nullptr, .method = http::Method::post, .peer = {}, .status = 414});
   one.add(two);
 
+  ReadingSums sums;
+  sums.add(readings_of(one, {"", "/films/{slug}"}));
   MetricsText text;
-  render(one, {"", "/films/{slug}"}, text);
+  sums.render(text);
   const std::string out = text.take();
   const std::string labels =
       R"(http_request_method="GET",http_route="/films/{slug}",http_response_status_code="200",url_scheme="http")";

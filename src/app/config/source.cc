@@ -246,8 +246,14 @@ Position Source::locate(Position string, std::uint32_t character) const {
   return at;
 }
 
-// The line with hidden values, literals and comments masked. Empty if they cannot be determined.
-std::string Source::File::masked(std::uint32_t number) const {
+void Source::take(std::vector<WrittenValue> values, std::uint32_t file) {
+  std::ranges::sort(values, {}, &WrittenValue::begin);
+  files_[file].values = std::move(values);
+}
+
+// The line with hidden values, literals and comments masked. Empty if they cannot be determined. `in_place`: the masked
+// line has as many characters as the line. `strict`: each hidden part is `***`, also the default of a ${NAME:-default}.
+std::string Source::File::masked(std::uint32_t number, Masking how) const {
   const std::string_view shown_line = line(number);
   if (!values || shown_line.empty()) return {};
   const auto begin = static_cast<std::size_t>(shown_line.data() - text.data());
@@ -267,8 +273,9 @@ std::string Source::File::masked(std::uint32_t number) const {
   const auto mark = [&](std::size_t from, std::size_t to, char what) {
     for (std::size_t at = std::max(from, begin); at < std::min(to, end); ++at) marks[at - begin] = what;
   };
-  for (const WrittenValue& value : *values) {
-    if (value.begin.line > number || value.end.line < number) continue;
+  const auto first = std::ranges::partition_point(*values, [&](const auto& one) { return one.end.line < number; });
+  for (auto at = first; at != values->end() && at->begin.line <= number; ++at) {
+    const WrittenValue& value = *at;
     const std::size_t from = byte_of(value.begin);
     const std::size_t to = byte_of(value.end);
     const std::string_view written = std::string_view(text).substr(from, to - from);
@@ -283,14 +290,36 @@ std::string Source::File::masked(std::uint32_t number) const {
     for (const Hidden& one : hidden_in(written.substr(quotes, written.size() - 2 * quotes), backslash)) {
       mark(from + quotes + one.begin, from + quotes + one.end, hidden);
     }
+    for (auto name = written.find("${"); how == Masking::strict && name != written.npos;
+         name = written.find("${", name + 2)) {
+      const auto preset = std::min(written.find(":-", name), written.size() - 2);
+      mark(from + preset + 2, from + std::min(written.find('}', preset), written.size() - quotes), hidden);
+    }
   }
   std::string shown;
   for (std::size_t at = begin; at < end; ++at) {
     if (text[at] == '#' && marks[at - begin] == of_toml) mark(at + 1, end, hidden);
-    if (marks[at - begin] != hidden) shown += text[at];
-    if (marks[at - begin] == hidden && !continues(text[at])) shown += '*';
+    const bool begins = at == begin || marks[at - begin - 1] != hidden;
+    if (marks[at - begin] != hidden) {
+      shown += text[at];
+    } else if (how == Masking::strict) {
+      shown += begins ? mask : "";
+    } else if (!continues(text[at])) {
+      shown += '*';
+    }
   }
   return shown;
+}
+
+std::string Source::masked() const {
+  std::string all;
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    if (count() > 1) all += fmt::format("{}# {}\n", i == 0 ? "" : "\n", names_.names[i]);
+    for (std::uint32_t line = 1; line <= files_[i].lines.size(); ++line) {
+      all += printable(files_[i].masked(line, File::Masking::strict)) + "\n";
+    }
+  }
+  return without_secrets(std::move(all), secrets_);
 }
 
 std::string Source::render(const Diagnostic& diagnostic) const {
@@ -300,7 +329,7 @@ std::string Source::render(const Diagnostic& diagnostic) const {
   std::string text = names_.of(position);
   if (position.line != 0) text += fmt::format(":{}:{}", position.line, position.column);
   text += fmt::format(": error: {}\n", message);
-  std::string shown = printable(files_[position.file].masked(position.line));
+  std::string shown = printable(files_[position.file].masked(position.line, File::Masking::in_place));
   if (shown.empty()) {
     if (!hint.empty()) text += fmt::format("  = {}\n", hint);
     return text;

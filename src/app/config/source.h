@@ -54,7 +54,7 @@ class Source {
   void add_secret(std::string secret) { secrets_.push_back(std::move(secret)); }
   [[nodiscard]] const std::vector<std::string>& secrets() const { return secrets_; }
   // `values`: all values of the file except tables and lists. Until they are known, render() shows no line of the file.
-  void take(std::vector<WrittenValue> values, std::uint32_t file = 0) { files_[file].values = std::move(values); }
+  void take(std::vector<WrittenValue> values, std::uint32_t file = 0);
 
   // The position in the file of the given character (from 1) of a string's value. It accounts for escapes, the lines of
   // a multi-line string and replaced ${NAME}s. `string` is the Located position of the value; character 0 returns that
@@ -72,17 +72,20 @@ class Source {
   // characters and invalid UTF-8 are replaced, and long lines are cut. No lines are shown of a file that is not TOML,
   // because it may have secrets anywhere.
   [[nodiscard]] std::string render(const Diagnostic& diagnostic) const;
+  // The text of all files, with `***` for each part that render() masks, and for the default in ${NAME:-default}.
+  [[nodiscard]] std::string masked() const;
 
  private:
   struct File {
     explicit File(std::string content = {});
     [[nodiscard]] std::string_view line(std::uint32_t number) const;
     [[nodiscard]] std::size_t offset(Position position) const;
-    [[nodiscard]] std::string masked(std::uint32_t number) const;
+    enum class Masking : bool { in_place, strict };
+    [[nodiscard]] std::string masked(std::uint32_t number, Masking how) const;
 
     std::string text;
-    std::vector<std::size_t> lines;  // the offset at which each begins
-    std::optional<std::vector<WrittenValue>> values;
+    std::vector<std::size_t> lines;                   // the offset at which each begins
+    std::optional<std::vector<WrittenValue>> values;  // in the order of the file
   };
 
   std::vector<File> files_ = {File()};

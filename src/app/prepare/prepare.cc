@@ -216,6 +216,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   const auto plan = std::make_shared<Plan>();
   plan->options = config.options;
   plan->digest = config::digest_of(config.source);
+  plan->masked_text = config.source.masked();
   plan->secrets = config.source.secrets();
   plan->warnings = config.warnings;
   if (previous != nullptr) plan->names = previous->names;
