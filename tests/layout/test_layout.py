@@ -67,8 +67,7 @@ def test_a_module_includes_only_itself_and_what_is_to_its_left():
         module = path.relative_to(SRC).parts[0]
         for include in includes(path):
             other = include.split("/")[0]
-            generated = next((end for end in (".fbs.h", ".html.inc") if include.endswith(end)), None)
-            file = SRC / include.removesuffix(generated[generated.rindex("."):]) if generated else SRC / include
+            file = SRC / (include.removesuffix(".h") if include.endswith(".fbs.h") else include.removesuffix(".inc"))
             if other not in rank or not file.is_file():
                 wrong.append(f'{relative(path)}: "{include}" is no path from the source root')
             elif other != module and rank[other] >= rank[module]:

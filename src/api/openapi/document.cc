@@ -217,6 +217,7 @@ class Maker {
     if (!resource.key_pattern) return;
     const Json key = {{"name", resource.key_pattern->segments.back().text},
                       {"in", "path"},
+                      {"description", "The value of `" + resource.plan->shape.key + "`."},
                       {"required", true},
                       {"schema", resident_key_schema(*resource.plan)}};
     add_path(*resource.key_pattern, path + "/{key}", {{"parameters", Array{key}}}, Shown::object);

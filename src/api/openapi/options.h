@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@ namespace sluice::api::openapi {
 // [openapi]
 struct Options {
   Located<std::string> path{"/openapi.json"};
+  std::optional<Located<std::string>> explorer;
   Located<std::string> title{"API"};
   Located<std::string> version{"1"};
   Located<std::string> description;
@@ -30,6 +32,10 @@ struct Options {
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("path", &Options::path, "The path that serves the description, as JSON.", {.check = check_text});
+    v.field("explorer", &Options::explorer,
+            "The path of a web page that shows the endpoints and sends requests to them, such as `/explore`. Without "
+            "the key there is no page.",
+            {.check = check_text});
     v.field("title", &Options::title, "The name of the API.", {.check = check_text});
     v.field("version", &Options::version, "The version of the API. Any text is allowed.", {.check = check_text});
     v.field("description", &Options::description, "The purpose of the API, in Markdown.");

@@ -1298,6 +1298,10 @@ TEST(Errors, OpenApi) {
   EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/\"\n"),
             "7:8 an [[endpoint]] has the path \"/\" | it is in line 2 already\n");
   EXPECT_EQ(messages_of(serves + "[openapi]\npath = \"/{a}\"\n"), "7:8 the path of [openapi] has no parameters\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\nexplorer = \"/{a}\"\n"),
+            "7:12 the explorer of [openapi] has no parameters\n");
+  EXPECT_EQ(messages_of(serves + "[openapi]\nexplorer = \"/\"\n"),
+            "7:12 an [[endpoint]] has the path \"/\" | it is in line 2 already\n");
   EXPECT_EQ(messages_of(serves + "[[endpoint]]\npath = \"/openapi.json\"\nget = \"SELECT 1\"\n[openapi]\n"),
             "9:1 an [[endpoint]] has the path \"/openapi.json\" | it is in line 7 already\n");
 }
