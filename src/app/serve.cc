@@ -50,6 +50,10 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
   });
   text += fmt::format("{} {}\n", cores, cores == 1 ? "core" : "cores");
   for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
+  if (options.openapi && options.openapi->explorer) {
+    const net::Listening& first = addresses.front();
+    text += fmt::format("  explore  {}{}\n", url_of(first.address, first.secure), options.openapi->explorer->value);
+  }
   if (admin) text += fmt::format("  admin    {}/\n", url_of(admin->address));
   text += fmt::format("  io       {}\n", name_of(plan.io.back_end));
   out.write(text);

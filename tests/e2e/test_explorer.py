@@ -385,6 +385,7 @@ def test_the_page_has_a_policy_and_works_at_any_path(own, explore):
         assert server.get(path, f"If-None-Match: {answer.get('etag')}").status == 304
         page = explore(f"http://localhost:{server.port}{path}#getNotes")
         page.until(f"{ROWS} === 10")
+        assert f"explore  http://127.0.0.1:{server.port}{path}" in server.log
         told = subprocess.run([SLUICE, "explain", "--config", str(server.file), "GET", path], capture_output=True, text=True, timeout=20)
         assert "the page that shows the endpoints" in told.stdout, told
 
