@@ -296,7 +296,8 @@ http::Response Endpoint::answer(const Preference& preference, Cursor cursor, con
 }
 
 http::Response Endpoint::failed(const sql::Error& error) const {
-  return failure_.answer(error, plan_->from_client ? Failed::reading : Failed::reading_alone, {}, plan_->sources);
+  const Failed failed = plan_->from_client ? Failed::reading : Failed::reading_alone;
+  return failure_.answer(error, failed, {}, plan_->sources, plan_->statement.text);
 }
 
 }  // namespace sluice::api

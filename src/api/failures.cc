@@ -1,6 +1,10 @@
 #include "api/failures.h"
 
 #include <array>
+#include <utility>
+#include <variant>
+
+#include "base/json.h"
 
 namespace sluice::api {
 namespace {
@@ -74,6 +78,26 @@ http::Response try_again(int status, std::string_view detail) {
   return response;
 }
 
+// "database": the message as it is, the SQLSTATE and the statement.
+void add_database_member(http::Response& response, const sql::Error& error, std::string_view statement) {
+  auto* const body = std::get_if<Buffer>(&response.body);
+  const std::size_t end = body != nullptr ? body->view().rfind('}') : std::string_view::npos;
+  if (end == std::string_view::npos) return;
+  Buffer longer;
+  longer.append(body->view().substr(0, end));
+  const auto add = [&longer](std::string_view name, std::string_view text) {
+    longer.append(name);
+    longer.append("\"");
+    append_json_escaped(longer, text);
+    longer.append("\"");
+  };
+  add(R"(,"database":{"message":)", error.message);
+  if (!error.sqlstate.empty()) add(R"(,"sqlstate":)", error.sqlstate);
+  if (!statement.empty()) add(R"(,"statement":)", statement);
+  longer.append("}}");
+  *body = std::move(longer);
+}
+
 }  // namespace
 
 std::string log_text(const sql::Error& error, std::string_view credential) {
@@ -90,7 +114,14 @@ void Failures::log(const sql::Error& error) const {
 }
 
 http::Response Failures::answer(const sql::Error& error, Failed failed, std::string_view members,
-                                std::span<const Source> sources) const {
+                                std::span<const Source> sources, std::string_view statement) const {
+  http::Response response = answer_alone(error, failed, members, sources);
+  if (tells_clients) add_database_member(response, error, statement);
+  return response;
+}
+
+http::Response Failures::answer_alone(const sql::Error& error, Failed failed, std::string_view members,
+                                      std::span<const Source> sources) const {
   if (const ErrorMap::Entry* entry = errors_ != nullptr ? errors_->find(error) : nullptr; entry != nullptr) {
     if (entry->status >= 500) log(error);
     http::Response response = ErrorMap::answer(*entry, error, detail_of(error, failed), members);

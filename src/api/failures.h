@@ -30,20 +30,25 @@ enum class Failed : std::uint8_t {
 // The database's own message goes only to the log, unless [errors] says otherwise.
 class Failures {
  public:
+  // Answers show the database's message and the statement. For development: set once, before there are threads.
+  static inline bool tells_clients = false;
+
   // `path`, `errors` and `credential` must outlive this. `trouble`: the log for a database that cannot be reached; if
   // null, each request that fails for this reason is logged. `errors` may be null. `credential`: as for log_text().
   Failures(std::string_view path, TroubleLog* trouble, const ErrorMap* errors, std::string_view credential = {})
       : path_(path), trouble_(trouble), errors_(errors), credential_(credential) {}
 
   // `members`: further members of the problem, as JSON, if the database refuses the client's values. `sources`: the
-  // sources of the statement's parameters, if they are known.
+  // sources of the statement's parameters, if they are known. `statement`: its text, for tells_clients.
   [[nodiscard]] http::Response answer(const sql::Error& error, Failed failed, std::string_view members = {},
-                                      std::span<const Source> sources = {}) const;
+                                      std::span<const Source> sources = {}, std::string_view statement = {}) const;
   void got_through() const {
     if (trouble_ != nullptr) trouble_->got_through();
   }
 
  private:
+  [[nodiscard]] http::Response answer_alone(const sql::Error& error, Failed failed, std::string_view members,
+                                            std::span<const Source> sources) const;
   void log(const sql::Error& error) const;
 
   std::string_view path_;

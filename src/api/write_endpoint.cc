@@ -342,7 +342,8 @@ core::Task<http::Response> WriteEndpoint::run(http::Exchange& exchange, Preferen
     }
     if (retries_ == Retries::callers || !retries.again(outcome.error())) {
       if (rows.missing != nullptr) co_return refuse_value({.source = rows.missing, .reason = "is missing"});
-      co_return failures_.answer(outcome.error(), plan_->failed(), rows.errors, rows.refused);
+      co_return failures_.answer(outcome.error(), plan_->failed(), rows.errors, rows.refused,
+                                 plan_->main.statement.text);
     }
     co_await back_off.wait();
   }

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <exception>
 #include <expected>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include "api/failures.h"
 #include "app/commands/cli.h"
 #include "app/commands/hash_password.h"
 #include "app/commands/keys.h"
@@ -17,6 +19,7 @@
 #include "app/components/policy/policy_keys.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
+#include "app/development.h"
 #include "app/explain/command.h"
 #include "app/import/import.h"
 #include "app/prepare/prepare.h"
@@ -124,6 +127,14 @@ int run(Command command) {
   }
   if (command.action == Command::Action::store_gc)
     return collect_garbage(*config, command.dry_run, command.url, stdout, stderr);
+  std::optional<DevelopmentWatch> watch;
+  if (command.development) {
+    is_development = sluice::api::Failures::tells_clients = true;
+    if (auto faults = development_faults(config->options); !faults.empty()) {
+      std::fputs(config::Errors{.source = config->source, .list = std::move(faults)}.text().c_str(), stderr);
+      return exit_configuration;
+    }
+  }
   const auto plan =
       prepare(*config, command.action == Command::Action::serve || command.action == Command::Action::proxy);
   if (!plan) {
@@ -147,6 +158,7 @@ int run(Command command) {
     return exit_ok;
   }
   const bool opens = is_started && !command.start.stays && ::isatty(STDOUT_FILENO) == 1;
+  if (command.development) watch.emplace(config->source);
   return serve(config->source, *plan, opens ? open_browser : nullptr);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <ctime>
 #include <exception>
 #include <new>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "app/config/load.h"
+#include "app/development.h"
 #include "app/listeners.h"
 #include "app/log/open_logs.h"
 #include "app/prepare/opened_database.h"
@@ -145,7 +147,11 @@ std::optional<std::string> Reloader::reload() {
   notifier_.ready(wrong ? "serving; the last reload was refused" : "serving; the configuration has been read again");
   if (wrong) {
     ++refused_;
-    log_error("the configuration is not read again; nothing has changed: " + *wrong);
+    if (is_development) {
+      std::fputs(("the last configuration is still served\n" + *wrong).c_str(), stderr);
+    } else {
+      log_error("the configuration is not read again; nothing has changed: " + *wrong);
+    }
   } else {
     ++done_;
     log_error("the configuration has been read again");
@@ -162,6 +168,9 @@ std::optional<std::string> Reloader::try_reload() {
   forget_plans();
   if (auto fixed = fixed_differences(first_->options, config->options); !fixed.empty()) {
     return config::Errors{.source = config->source, .list = std::move(fixed)}.text();
+  }
+  if (auto faults = development_faults(config->options); is_development && !faults.empty()) {
+    return config::Errors{.source = config->source, .list = std::move(faults)}.text();
   }
   auto prepared = prepare(*config, false, served.get());
   if (!prepared) return std::move(prepared.error().text);

@@ -50,10 +50,10 @@ core::Task<http::Response> Endpoint::run(http::Exchange& exchange, Preference pr
   if (made) shape = database_.shapes().find(made->statement.text);
   if (!shape) shape = database_.shapes().add(*std::move(made));
   auto cursor = co_await database_.query(shape->statement, page.arguments(), options);
-  if (!cursor) co_return failures_.answer(cursor.error(), Failed::reading, {}, plan_->sources);
+  if (!cursor) co_return failures_.answer(cursor.error(), Failed::reading, {}, plan_->sources, shape->statement.text);
   for (bool last = false; !last;) {
     const auto block = co_await (*cursor)->next();
-    if (!block) co_return failures_.answer(block.error(), Failed::reading);
+    if (!block) co_return failures_.answer(block.error(), Failed::reading, {}, {}, shape->statement.text);
     page.take(*block);
     last = block->last;
   }

@@ -73,6 +73,8 @@ void add_serve(CLI::App& app, Command& command) {
       serve->add_flag("--write", command.start.writes, "For a database: clients may add, change and delete rows");
   CLI::Option* stay =
       serve->add_flag("--no-open", command.start.stays, "For a database or a folder: do not open a browser");
+  serve->add_flag("--dev", command.development,
+                  "Read the configuration again when it changes, and show the database's messages in answers");
   serve->callback([&command, listen, write, stay] {
     command.action = Command::Action::serve;
     if (kind_of(command.file) != Served::configuration) return;

@@ -46,6 +46,7 @@ struct Command {
   StartCommand start;
   KeysCommand keys;
   TokenCommand token;
+  bool development = false;  // serve: --dev
   bool dry_run = false;
   std::string url;                   // store_gc: the database's; empty: that of the configuration
   std::optional<std::string> admin;  // reload: the listener's URL; nullopt: that of `file`
