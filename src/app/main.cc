@@ -11,6 +11,7 @@
 
 #include "api/failures.h"
 #include "app/commands/cli.h"
+#include "app/commands/development.h"
 #include "app/commands/hash_password.h"
 #include "app/commands/keys.h"
 #include "app/commands/reload.h"
@@ -19,7 +20,6 @@
 #include "app/components/policy/policy_keys.h"
 #include "app/config/load.h"
 #include "app/config/reference.h"
-#include "app/development.h"
 #include "app/explain/command.h"
 #include "app/import/import.h"
 #include "app/prepare/prepare.h"

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "app/commands/development.h"
 #include "app/config/load.h"
-#include "app/development.h"
 #include "app/listeners.h"
 #include "app/log/open_logs.h"
 #include "app/prepare/opened_database.h"

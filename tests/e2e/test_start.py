@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from certificates import Authority, tls_table
 from cluster import free_port
 from conftest import SLUICE
 from http1 import Connection
@@ -253,3 +254,90 @@ def test_what_is_wrong_is_named(tmp_path, words, said):
         file.commit()
     code, _, errors = run("serve", *words, folder=tmp_path)
     assert code in (1, 2) and said in errors and "/proc/" not in errors
+
+
+# `sluice serve --dev`
+
+CONFIG = '''[server]
+listen = ["{listen}"]
+[admin]
+listen = "127.0.0.1:0"
+[database.main]
+url = "sqlite:shop.db"
+[[endpoint]]
+path = "/customers"
+get = "SELECT id, name FROM customers WHERE name = :name OR json_extract(:json, '$.a') = 1"
+'''
+
+
+def wait_for(program, words):
+    """Reads what the program says up to the line with the words."""
+    lines = []
+    for line in program.process.stdout:
+        lines.append(line)
+        if words in line:
+            return "".join(lines)
+    raise AssertionError("".join(lines))
+
+
+@pytest.fixture
+def shop(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as file:
+        file.executescript(TABLES.format(**ON_SQLITE))
+    return tmp_path
+
+
+def test_a_changed_file_is_served(shop):
+    port = free_port()
+    text = CONFIG.format(listen=f"127.0.0.1:{port}")
+    file = shop / "sluice.toml"
+    file.write_text(text)
+    with Program("sluice.toml", "--dev", folder=shop) as program:
+        program.port = port
+        answer = program.get("/customers?json=x")
+        problem = json.loads(answer.body)
+        assert answer.status == 400 and "malformed JSON" in problem["database"]["message"]
+        assert problem["database"]["statement"].startswith("SELECT id, name FROM customers")
+        file.write_text(text + '[[endpoint]]\npath = "/orders"\nget = "SELECT id FROM orders ORDER BY id"\n')
+        said = wait_for(program, "has been read again")
+        assert "sluice.toml has changed" in said
+        assert program.rows("/orders") == [{"id": 1}, {"id": 2}, {"id": 3}]
+        file.write_text(text + '[[endpoint]]\npath = "/orders"\ngett = "SELECT 1"\n')
+        said = wait_for(program, 'did you mean "get"?')
+        assert "the last configuration is still served" in said
+        assert re.search(r"sluice\.toml:\d+:1: error: unknown key \"gett\".*\n +\d+ \| gett = .*\n +\| \^", said)
+        assert program.rows("/orders") == [{"id": 1}, {"id": 2}, {"id": 3}]
+        file.write_text(text.replace("127.0.0.1:" + str(port), "*:" + str(port)))
+        assert "may only listen on the loopback" in wait_for(program, "error:")
+
+
+def test_an_included_file_is_watched(shop):
+    port = free_port()
+    (shop / "parts").mkdir()
+    part = shop / "parts/orders.toml"
+    part.write_text("")
+    (shop / "sluice.toml").write_text('include = ["parts/orders.toml"]\n' + CONFIG.format(listen=f"127.0.0.1:{port}"))
+    with Program("sluice.toml", "--dev", folder=shop) as program:
+        program.port = port
+        assert program.get("/orders").status == 404
+        part.write_text('[[endpoint]]\npath = "/orders"\nget = "SELECT count(*) AS n FROM orders"\n')
+        assert "orders.toml has changed" in wait_for(program, "has been read again")
+        assert program.rows("/orders") == [{"n": 3}]
+
+
+@pytest.mark.parametrize("listen, tls", [("*:8080", ""), ("127.0.0.1:8443", '[server.tls]\ncert = "a"\nkey = "b"\n')])
+def test_development_is_for_the_loopback(shop, listen, tls, tmp_path):
+    if tls:
+        tls = tls_table(Authority(tmp_path / "ca").issue("localhost"))
+    (shop / "sluice.toml").write_text(CONFIG.format(listen=listen) + tls)
+    code, _, errors = run("serve", "--dev", folder=shop)
+    assert code == 3 and "may only listen on the loopback and without TLS" in errors and "sluice.toml:2:" in errors
+
+
+def test_without_it_answers_keep_the_message(shop):
+    port = free_port()
+    (shop / "sluice.toml").write_text(CONFIG.format(listen=f"127.0.0.1:{port}"))
+    with Program("sluice.toml", folder=shop) as program:
+        program.port = port
+        answer = program.get("/customers?json=x")
+        assert answer.status == 400 and b"malformed" not in answer.body and "database" not in json.loads(answer.body)

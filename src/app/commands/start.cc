@@ -37,7 +37,7 @@ bool is_postgres_url(std::string_view text) {
   return text.starts_with("postgres://") || text.starts_with("postgresql://");
 }
 
-// Whether the file begins as those of SQLite do, or is still empty.
+// Whether the file begins as those of SQLite do.
 bool is_sqlite_file(const fs::path& path) {
   constexpr std::string_view magic("SQLite format 3\0", 16);
   std::array<char, magic.size()> head{};
@@ -69,7 +69,7 @@ bool has_password(std::string_view url) {
   return (at != rest.npos && rest.substr(0, at).contains(':')) || rest.contains("password=");
 }
 
-// Of a file films.db, or of the last part of a URL's path: films.
+// The name of the file films.db, or the last part of the path of a URL, without its ending: films.
 std::string title_of(std::string_view url) {
   url = url.substr(0, url.find('?'));
   std::string title = fs::path(url.substr(url.find(':') + 1)).stem().string();
@@ -167,9 +167,7 @@ Served kind_of(const std::string& argument) {
   if (is_postgres_url(argument) || argument.starts_with(sqlite_scheme)) return Served::database;
   std::error_code error;
   if (fs::is_directory(argument, error)) return Served::folder;
-  const bool is_database =
-      fs::is_regular_file(argument, error) ? is_sqlite_file(argument) : has_sqlite_ending(argument);
-  return is_database ? Served::database : Served::configuration;
+  return has_sqlite_ending(argument) || is_sqlite_file(argument) ? Served::database : Served::configuration;
 }
 
 std::expected<init::Configuration, std::string> serve_database(const std::string& argument,

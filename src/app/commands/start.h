@@ -21,7 +21,7 @@ struct StartCommand {
 
 enum class Served { configuration, database, folder };
 
-// What the argument of `sluice serve` is: a URL or a SQLite file, a folder, or else a configuration.
+// Tells a database (a URL, a SQLite file) and a folder from the file of a configuration.
 [[nodiscard]] Served kind_of(const std::string& argument);
 
 // The configuration that serves all tables of a database, on the loopback. An error is a message.

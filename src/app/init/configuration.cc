@@ -219,10 +219,12 @@ class Writer {
   }
 
   void add_changes(const Table& table, const Place& object) {
-    line("[endpoint.patch]");
-    line("table = {}", config::quote(table.name));
-    add_body(table, object, true);
-    line("returning = {}", toml(columns_of(table)));
+    if (!table.key().front()->is_hidden) {
+      line("[endpoint.patch]");
+      line("table = {}", config::quote(table.name));
+      add_body(table, object, true);
+      line("returning = {}", toml(columns_of(table)));
+    }
     line("[endpoint.delete]");
     line("sql = {}", toml("DELETE FROM " + table.sql + object.where()));
   }

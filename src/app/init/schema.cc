@@ -169,6 +169,7 @@ void add_sqlite_columns(Schema& schema, const std::vector<Row>& rows) {
                                                        .compares = true,
                                                        .is_integer = true,
                                                        .is_generated = true,
+                                                       .is_hidden = true,
                                                        .key_place = 1});
   }
 }

@@ -17,6 +17,7 @@ struct Column {
   bool is_text = false;   // it can be searched for words
   bool is_integer = false;
   bool is_generated = false;  // the database makes its values, so nobody writes it
+  bool is_hidden = false;     // SQLite's rowid, which the table does not declare
   std::size_t key_place = 0;  // in the table's key, from 1 on; 0: not part of it
   std::string labels{};       // of an enum, separated by commas
   std::string comment{};

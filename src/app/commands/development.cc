@@ -1,4 +1,4 @@
-#include "app/development.h"
+#include "app/commands/development.h"
 
 #include <chrono>
 #include <condition_variable>
