@@ -12,6 +12,7 @@ import pytest
 
 from browser import Chromium
 from conftest import FILMS, SLUICE
+from test_start import Program, database  # noqa: F401
 
 OWN = '''
 [openapi]
@@ -243,6 +244,53 @@ def test_every_operation_of_the_films_is_sent_from_its_form(films, explore):
     assert page.run(ROWS) == 200 and "The first 200 of 3,000 rows." in page.run("document.querySelector('.answer').innerText")
     page.go("getFilms")
     page.until(f"{ROWS} === 20")
+
+
+WRITTEN = {  # in this order
+    "/customers": [("post", {"id": "9", "name": "Zoe"}, "201 Created")],
+    "/customers/{id}": [("patch", {"id": "9", "name": "Zed"}, "200 OK"), ("delete", {"id": "9"}, "204 No Content")],
+    "/products": [("post", {"sku": "cap", "price": "3"}, "201 Created")],
+    "/products/{sku}": [("patch", {"sku": "cap", "price": "4"}, "200 OK"), ("delete", {"sku": "cap"}, "204 No Content")],
+    "/orders": [("post", {"id": "9", "customer": "2", "cents": "5"}, "201 Created")],
+    "/orders/{id}": [("patch", {"id": "9", "cents": "6"}, "200 OK"), ("delete", {"id": "9"}, "204 No Content")],
+    "/items": [("post", {"order": "3", "sku": "pen", "amount": "1"}, "201 Created")],
+    "/items/{order}/{sku}": [("patch", {"order": "3", "sku": "pen", "amount": "2"}, "200 OK"),
+                             ("delete", {"order": "3", "sku": "pen"}, "204 No Content")],
+    "/notes": [("post", {"order": "1", "sku": "pen", "text": "<img src=x onerror=alert(1)>"}, "201 Created")],
+}
+READ = {"id": "1", "order": "1", "customer": "1", "payer": "1", "sku": "ink", "rowid": "1"}
+
+
+def test_every_operation_of_a_served_database_is_sent(database, tmp_path, explore):
+    with Program(database, "--write", folder=tmp_path) as program:
+        page = explore(f"http://localhost:{program.port}/")
+        sent = set()
+        for path, methods in program.rows("/openapi.json")["paths"].items():
+            operation = methods["get"]
+            page.go(operation["operationId"])
+            parameters = methods.get("parameters", []) + operation.get("parameters", [])
+            keys = [one["name"] for one in parameters if one["in"] == "path"]
+            for name in keys:
+                page.fill(name, READ[name])
+            if any(one["name"] == "limit" for one in parameters):
+                if keys:
+                    page.send()
+                page.until(f"{ROWS} > 0 && !document.querySelector('[aria-busy]')")
+            else:
+                page.send()
+                assert page.status() == "200 OK", path
+            sent.add((path, "get"))
+        for path, calls in WRITTEN.items():
+            for method, fields, status in calls:
+                page.go(program.rows("/openapi.json")["paths"][path][method]["operationId"])
+                for name, value in fields.items():
+                    page.fill(name, value)
+                page.send()
+                assert page.status() == status, (path, method)
+                sent.add((path, method))
+        there = {(path, method) for path, methods in program.rows("/openapi.json")["paths"].items() for method in methods
+                 if method != "parameters"}
+        assert there - sent <= {("/notes/{rowid}", "delete")}
 
 
 def test_a_list_by_mouse(films, explore):
