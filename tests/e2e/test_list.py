@@ -129,6 +129,7 @@ def test_rows(films):
 
 def test_words_are_folded_beyond_ascii(films):
     server = films()
+    assert ids(server.get("/films?q=%C3%84rger")) == [4]
     # PostgreSQL folds by the locale of the database.
     if server.database.startswith("sqlite"):
         assert ids(server.get("/films?q=%C3%A4RGER")) == [4]
@@ -305,6 +306,19 @@ order = "year"
     assert [row["year"] for row in json.loads(server.get("/years?year=gt.2001").body)] == ["2010", "2020"]
 
 
+def test_a_semicolon_a_short_limit_and_the_last_page(films):
+    server = films("""
+[[endpoint]]
+path = "/short"
+get = "SELECT id, name FROM films;"
+list = { order = "id", limit = 3, filter = ["id"] }
+""")
+    assert ids(server.get("/short")) == [1, 2, 3]
+    last = server.get("/short?before=end")
+    assert ids(last) == [5, 6, 7] and link(last, "next") is None
+    assert ids(server.get("/short?" + link(last, "prev"))) == [2, 3, 4]
+
+
 def test_json_of_sqlite_stays_json(sluice, tmp_path):
     with sqlite3.connect(tmp_path / "main.db") as database:
         database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, j JSON)")
@@ -433,6 +447,18 @@ def test_check_refuses_what_cannot_be_compared(checked):
                           ('order = "id"\nfilter = ["q"]', "has another meaning here")):
         code, text = checked(get, options)
         assert code == 3 and says in text, text
+
+
+def test_parameters_of_get_and_the_list_have_different_names(checked):
+    code, text = checked("SELECT id, name FROM films WHERE id > :n AND name <> :sort", 'order = "id"')
+    assert code == 3 and '?sort= belongs to the list; give the parameter of "get" another name' in text
+
+
+def test_a_parameter_is_no_barrier(checked):
+    for get in ("SELECT id, name FROM films WHERE id > :n AND id < :limitless",
+                "SELECT id, name FROM films WHERE id > :n UNION ALL SELECT id, name FROM films"):
+        code, text = checked(get, 'order = "id"')
+        assert code == 0 and "has LIMIT" not in text and "has UNION" not in text, text
 
 
 def test_check_warns_and_gives_hints(checked):
