@@ -44,8 +44,7 @@ struct Fixture {
     add("b", 16, "BOOLEAN", {.is_boolean = true});
     add("at", 1184, "", {});
     plan.columns[0].may_be_null = false;
-    plan.vocabulary.groups = plan.vocabulary.skips_empty = plan.vocabulary.pages = plan.vocabulary.searches =
-        plan.vocabulary.counts = true;
+    plan.vocabulary.skips_empty = plan.vocabulary.pages = plan.vocabulary.searches = plan.vocabulary.counts = true;
     plan.order = {{0, false}};
   }
   list::Plan plan;
