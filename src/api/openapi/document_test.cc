@@ -208,7 +208,8 @@ TEST_F(DescribedResident, ConditionsAreThoseOfIndexedColumns) {
 
 TEST_F(DescribedResident, OneRowHasAPathOfItsOwn) {
   const std::string text = document().text;
-  EXPECT_TRUE(text.contains(R"("/users/{key}":{"parameters":[{"name":"key","in":"path","required":true,)"
+  EXPECT_TRUE(text.contains(R"("/users/{key}":{"parameters":[{"name":"key","in":"path",)"
+                            R"("description":"The value of `id`.","required":true,)"
                             R"("schema":{"type":"integer","format":"int64")"))
       << text;
   EXPECT_TRUE(text.contains(R"("operationId":"getUsersByKey")"));
