@@ -47,6 +47,7 @@ struct HeaderOptions {
 struct ServerOptions {
   std::vector<Located<std::string>> listen = {"127.0.0.1:8080"};
   std::vector<Located<std::string>> hosts;
+  bool same_origin = false;
   Located<std::uint32_t> cores = {0};
   Located<IoChoice> io = {IoChoice::automatic};
   ByteSize header_limit = 16_KiB;
@@ -108,6 +109,9 @@ struct ServerOptions {
             "Requests for others are answered 421. Without it, every host is answered. On the loopback, "
             "`[\"localhost\", \"127.0.0.1\"]` keeps web pages from reading data through a name of their own.",
             {.min = 1, .max = 1000, .check = check_host});
+    v.field("same_origin", &ServerOptions::same_origin,
+            "`true`: requests that write, by a page of another origin in a browser, are answered 403. Without it, any "
+            "page can send a form to a server that its visitor reaches.");
     v.field("cores", &ServerOptions::cores,
             "The number of worker threads; each runs on its own core. `0`: one for every core that this process may "
             "use.",

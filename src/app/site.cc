@@ -49,10 +49,10 @@ Site::Site(const core::Here& here, core::Alarm& released, std::shared_ptr<const 
   }
   const auto& tls = options.server.tls;
   if (tls && tls->redirect.value) dispatcher_ = &redirect_.emplace(router_, bindings_.front().get());
-  if (!options.server.hosts.empty()) {
+  if (!options.server.hosts.empty() || options.server.same_origin) {
     std::vector<std::string> hosts;
     for (const auto& host : options.server.hosts) hosts.push_back(host.value);
-    dispatcher_ = &hosts_.emplace(std::move(hosts), *dispatcher_, bindings_.front().get());
+    dispatcher_ = &hosts_.emplace(std::move(hosts), options.server.same_origin, *dispatcher_, bindings_.front().get());
   }
 }
 

@@ -58,6 +58,7 @@ struct Options {
   Located<std::string> order;
   LimitOptions limit;
   bool count = false;
+  bool cursors = true;
   std::uint32_t conditions = 32;
   std::uint32_t values = 200;
   std::uint32_t depth = 4;
@@ -81,6 +82,10 @@ struct Options {
     v.field("count", &Options::count,
             "Whether clients may ask for the number of all rows that meet their conditions: `?count=exact`, "
             "`?count=estimated`.");
+    v.field(
+        "cursors", &Options::cursors,
+        "`false`: pages are by `offset` alone, without `after` and `before`. For rows without a key: cursors pass over "
+        "rows that are equal by all columns of `order`, which then has to name all columns.");
     v.field("conditions", &Options::conditions, "The most conditions and words of one request.",
             {.min = 1, .max = 1000});
     v.field("values", &Options::values, "The most values of one `in.(...)`.", {.min = 1, .max = 10'000});

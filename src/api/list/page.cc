@@ -283,16 +283,25 @@ std::string Page::links() const {
     links.append(">; rel=\"").append(relation).append("\"");
   };
   const bool has_before = backward_ ? has_more_ : query_.after || offset_ != 0;
-  if (has_before && row_count_ != 0) {
+  const bool has_cursors = list_.vocabulary.pages;
+  if (has_before && row_count_ != 0 && has_cursors) {
     add("before", cursor_of(0), "prev");
   } else if (has_before && offset_ != 0) {
     add("offset", std::to_string(offset_ - std::min(offset_, std::max<std::uint64_t>(limit_, 1))), "prev");
   }
-  if ((backward_ ? !from_end_ : has_more_) && row_count_ != 0) add("after", cursor_of(row_count_ - 1), "next");
+  if ((backward_ ? !from_end_ : has_more_) && row_count_ != 0) {
+    const std::uint64_t next = offset_ + row_count_;
+    if (has_cursors) {
+      add("after", cursor_of(row_count_ - 1), "next");
+    } else if (next <= list_.max_offset) {
+      add("offset", std::to_string(next), "next");
+    }
+  }
   if (total_ && counts() && limit_ != 0) {
     const std::uint64_t last = *total_ == 0 ? 0 : (*total_ - 1) / limit_ * limit_;
     const bool is_reached = last <= list_.max_offset;
-    add(is_reached ? "offset" : "before", is_reached ? std::to_string(last) : std::string(end_of_list), "last");
+    if (is_reached || has_cursors)
+      add(is_reached ? "offset" : "before", is_reached ? std::to_string(last) : std::string(end_of_list), "last");
   }
   return links;
 }

@@ -72,8 +72,8 @@ void add_list_parameters(const Plan& plan, Json::Array& parameters) {
   limit.emplace_back("default", static_cast<std::int64_t>(plan.standard_limit));
   add(parameters, "limit", "How many rows at most.", std::move(limit));
   add(parameters, "offset", "How many rows are passed over.", number(plan.max_offset));
-  add(parameters, "after", "The rows behind this cursor, which a `Link` field gave.", text);
-  add(parameters, "before", "The rows in front of this cursor, which a `Link` field gave.", text);
+  if (words.pages) add(parameters, "after", "The rows behind this cursor, which a `Link` field gave.", text);
+  if (words.pages) add(parameters, "before", "The rows in front of this cursor, which a `Link` field gave.", text);
   add_names(parameters, "fields", "These members of the rows alone, in this order.", std::move(shows));
   if (words.counts) {
     add(parameters, "count", "Adds `X-Total-Count`: the number of all rows that meet the conditions.",

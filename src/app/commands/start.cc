@@ -76,26 +76,17 @@ std::string title_of(std::string_view url) {
   return title.empty() ? "API" : title;
 }
 
-struct Loopback {
-  std::string listen;
-  std::vector<std::string> hosts;
-};
-
-// Everybody who reaches such a server may read all of the database, so that is this machine alone; `hosts` keeps out
-// web pages, whose own name may resolve to this address.
-std::expected<Loopback, std::string> loopback(const StartCommand& command, std::string_view otherwise) {
-  Loopback result{.listen = command.listen.empty() ? "127.0.0.1:8080" : command.listen, .hosts = {}};
-  const auto address = core::Address::parse(result.listen);
+// The address to listen on. Everybody who reaches such a server may read all of it, so that is this machine alone.
+std::expected<core::Address, std::string> loopback(const std::string& listen, std::string_view otherwise) {
+  auto address = core::Address::parse(listen);
   if (!address) {
-    return std::unexpected(fmt::format("\"{}\" is no address to listen on, as 127.0.0.1:8080 is", result.listen));
+    return std::unexpected(fmt::format("\"{}\" is no address to listen on, as 127.0.0.1:8080 is", listen));
   }
-  if (address->family() == AF_UNIX) return result;
-  if (!address->is_loopback()) {
-    return std::unexpected(fmt::format("{} is not on the loopback, so others could reach it without a policy; {}",
-                                       result.listen, otherwise));
+  if (address->family() != AF_UNIX && !address->is_loopback()) {
+    return std::unexpected(
+        fmt::format("{} is not on the loopback, so others could reach it without a policy; {}", listen, otherwise));
   }
-  result.hosts = {"localhost", "127.0.0.1", "::1"};
-  return result;
+  return *std::move(address);
 }
 
 std::expected<init::Schema, std::string> schema_of(const std::string& url) {
@@ -172,29 +163,27 @@ Served kind_of(const std::string& argument) {
 
 std::expected<init::Configuration, std::string> serve_database(const std::string& argument,
                                                                const StartCommand& command) {
-  auto place = loopback(command, "write a configuration by `sluice init`, and set policies there");
-  if (!place) return std::unexpected(std::move(place.error()));
+  const auto address = loopback(command.listen, "write a configuration by `sluice init`, and set policies there");
+  if (!address) return std::unexpected(address.error());
   const auto url = url_of(argument);
   if (!url) return std::unexpected(url.error());
   const auto schema = schema_of(*url);
   if (!schema) return std::unexpected(schema.error());
-  return init::make_configuration(*schema, {.listen = place->listen,
+  return init::make_configuration(*schema, {.listen = command.listen,
                                             .admin = "127.0.0.1:0",
                                             .url = *url,
                                             .title = title_of(*url),
                                             .writes = command.writes,
-                                            .hosts = std::move(place->hosts)});
+                                            .is_local = address->family() != AF_UNIX});
 }
 
 std::expected<std::string, std::string> serve_folder(const std::string& folder, const StartCommand& command) {
-  auto place = loopback(command, "write a configuration with [[files]]");
-  if (!place) return std::unexpected(std::move(place.error()));
-  std::vector<std::string> hosts;
-  for (const std::string& host : place->hosts) hosts.push_back(config::quote(host));
-  return fmt::format(
-      "[server]\nlisten = [{}]\nhosts = [{}]\n\n[admin]\nlisten = \"\"\n\n[[files]]\npath = \"/\"\nroot = {}\n",
-      config::quote(place->listen), fmt::join(hosts, ", "),
-      config::quote(fs::absolute(folder).lexically_normal().string()));
+  const auto address = loopback(command.listen, "write a configuration with [[files]]");
+  if (!address) return std::unexpected(address.error());
+  const bool is_local = address->family() != AF_UNIX;
+  return fmt::format("[server]\nlisten = [{}]\n{}\n[admin]\nlisten = \"\"\n\n[[files]]\npath = \"/\"\nroot = {}\n",
+                     config::quote(command.listen), is_local ? "hosts = [\"localhost\", \"127.0.0.1\", \"::1\"]\n" : "",
+                     config::quote(fs::absolute(folder).lexically_normal().string()));
 }
 
 std::string nothing_to_serve() {
@@ -224,10 +213,10 @@ int write_configuration(const StartCommand& command, std::FILE* out, std::FILE* 
   }
   const fs::path folder = fs::absolute(command.output).parent_path();
   const auto made = init::make_configuration(
-      *schema, {.url = written_url(*url, folder), .title = title_of(*url), .writes = command.writes, .hosts = {}});
+      *schema, {.url = written_url(*url, folder), .title = title_of(*url), .writes = command.writes});
   if (auto written = write_new_file(command.output, made.text); !written) return failed(written.error());
   for (const std::string& warning : made.warnings) fmt::print(errors, "warning: {}\n", warning);
-  fmt::print(out, "{} serves {} tables and views\n", command.output, made.paths.size());
+  fmt::print(out, "{}: tables and views: {}\n", command.output, made.paths.size());
   if (has_password(*url)) {
     fmt::print(out, "The URL has a password, so it is not in the file: set DATABASE_URL to it.\n");
   }

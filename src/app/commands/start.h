@@ -11,7 +11,7 @@
 namespace sluice::app {
 
 struct StartCommand {
-  std::string listen;    // empty: 127.0.0.1:8080
+  std::string listen = "127.0.0.1:8080";
   bool writes = false;   // clients may change rows
   bool stays = false;    // open no browser
   std::string database;  // init: a URL or a file; empty: DATABASE_URL, or the only SQLite file of the working directory

@@ -1557,7 +1557,7 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, hosts, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
+            "    = known here: listen, hosts, same_origin, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
             "write_timeout, slowest_client, connections, drain_delay, grace, access_log, error_log, server_header, "
             "headers, error_pages, http1, http2, "

@@ -1,6 +1,7 @@
 #include "app/init/configuration.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -12,8 +13,6 @@
 
 namespace sluice::app::init {
 namespace {
-
-constexpr std::size_t most_order_columns = 8;  // of the order of rows without a key
 
 bool is_word(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -36,11 +35,18 @@ std::string toml(std::string_view text) {
 
 std::string toml_key(std::string_view name) { return is_word(name) ? std::string(name) : config::quote(plain(name)); }
 
-// Whether the name can stand in the file and in a path.
-bool is_possible(std::string_view name) {
-  return plain(name) == name && !name.empty() && name != "." && name != ".." &&
-         name.find_first_of("/\\*{}?#%") == name.npos;
+// A table's name as a segment of a path: `Order Items` is Order_Items. A dot would be the beginning of a format.
+std::string segment_of(std::string_view name) {
+  std::string segment;
+  for (const char c : name) {
+    const bool is_plain = static_cast<unsigned char>(c) >= 0x80 || is_word(std::string{'a', c}) || c == '-';
+    segment.push_back(is_plain ? c : '_');
+  }
+  return segment;
 }
+
+// Whether clients can name the column in parameters such as `sort`.
+bool is_listed(const Column& column) { return column.compares && !column.name.contains(','); }
 
 template <class Is>
 std::vector<std::string> names_of(const Table& table, Is is) {
@@ -98,18 +104,22 @@ class Writer {
   Writer(const Schema& schema, const ConfigurationOptions& options) : schema_(schema), options_(options) {}
 
   Configuration write() {
+    made_.warnings = schema_.warnings;
     add_head();
     for (const Table& table : schema_.tables) {
-      if (!is_possible(table.name) || std::ranges::any_of(table.columns, [](const Column& column) {
-            return plain(column.name) != column.name || column.name.empty();
-          })) {
+      const auto is_impossible = [](const Column& column) {
+        return plain(column.name) != column.name || column.name.empty();
+      };
+      if (table.name.empty() || plain(table.name) != table.name || std::ranges::any_of(table.columns, is_impossible)) {
         made_.warnings.push_back(
-            fmt::format("{} is left out: its name, or that of a column, cannot stand in a path or "
-                        "in the file",
-                        plain(table.name)));
-        continue;
+            fmt::format("the table {} is left out: its name, or that of a column, has control characters",
+                        config::quote(plain(table.name))));
+      } else if (!paths_.insert("/" + segment_of(table.name)).second) {
+        made_.warnings.push_back(
+            fmt::format("the table {} is left out: another one has the path /{}", table.name, segment_of(table.name)));
+      } else {
+        add_table(table);
       }
-      add_table(table);
     }
     return std::move(made_);
   }
@@ -123,15 +133,14 @@ class Writer {
   void add_head() {
     line("[server]");
     line("listen = [{}]", config::quote(options_.listen));
-    if (!options_.hosts.empty()) line("hosts = {}", list_of(options_.hosts));
+    if (options_.is_local) line("hosts = [\"localhost\", \"127.0.0.1\", \"::1\"]  # others that clients may ask for");
+    line("same_origin = true  # pages of other origins may not write");
     line("\n[admin]\nlisten = {}", config::quote(options_.admin));
     line("\n[database.main]\nurl = {}", config::quote(options_.url));
     line("\n# The description for clients, and the page that shows it.");
     line("[openapi]\ntitle = {}\nexplorer = \"/\"", config::quote(plain(options_.title)));
     line(
-        "\n# To let in only those who have a token, make a key by `sluice keys`, put the policy that it prints here, "
-        "and\n"
-        "# name it for all endpoints. `public = true` leaves an endpoint open.\n"
+        "\n# For tokens, run `sluice keys --kid tokens`. With `public = true`, [openapi] or an endpoint stays open.\n"
         "#\n"
         "# [policy.tokens]\n"
         "# type = \"jwt\"\n"
@@ -150,43 +159,49 @@ class Writer {
     }
   }
 
+  // A dot would stand between a schema and a table.
+  [[nodiscard]] bool is_written(const Table& table) const {
+    return options_.writes && table.is_writable && !table.name.contains('.');
+  }
+
   void add_table(const Table& table) {
+    const std::string path = "/" + segment_of(table.name);
     const auto key = table.key();
     Place object;
     for (const Column* const column : key) object.add(*column);
     made_.text += '\n';
     add_comments(table);
     line("[[endpoint]]");
-    made_.paths.push_back("/" + table.name);
-    line("path = {}", config::quote("/" + table.name));
+    made_.paths.push_back(path);
+    line("path = {}", config::quote(path));
     if (!table.comment.empty()) line("description = {}", config::quote(plain(table.comment)));
     line("get = {}", toml("SELECT " + columns_of(table) + " FROM " + table.sql));
     add_list(table, {});
-    const bool is_written = options_.writes && table.is_writable;
-    if (is_written) add_post(table, object);
+    if (is_written(table)) add_post(table, object);
     if (!key.empty()) {
       line("\n[[endpoint]]");
-      line("path = {}", config::quote("/" + table.name + object.path()));
+      line("path = {}", config::quote(path + object.path()));
       line("returns = \"object\"");
       line("get = {}", toml("SELECT " + columns_of(table) + " FROM " + table.sql + object.where()));
-      if (is_written) add_changes(table, object);
+      if (is_written(table)) add_changes(table, object);
     }
     for (const Reference& reference : schema_.references) {
-      if (reference.parent == table.name && is_possible(reference.child)) add_children(table, reference);
+      if (reference.parent == table.name) add_children(table, reference);
     }
   }
 
   void add_list(const Table& table, const std::vector<std::string>& fixed) {
     const auto is_fixed = [&](const Column& column) { return std::ranges::find(fixed, column.name) != fixed.end(); };
-    const auto sorts = names_of(table, [](const Column& column) { return column.compares; });
+    const auto sorts = names_of(table, is_listed);
     const auto filters = names_of(table, [&](const Column& column) {
-      return column.compares && !is_fixed(column) && !api::query::is_reserved(column.name);
+      return is_listed(column) && !is_fixed(column) && !api::query::is_reserved(column.name);
     });
     const auto texts = names_of(table, [](const Column& column) { return column.is_text; });
     std::vector<std::string> order;
     for (const Column* const column : table.key()) order.push_back(column->name);
-    if (order.empty())
-      order.assign(sorts.begin(), sorts.begin() + std::min<std::ptrdiff_t>(std::ssize(sorts), most_order_columns));
+    // Without a key, rows that are equal in all columns may change places: nobody can tell.
+    const bool has_key = !order.empty();
+    if (!has_key && sorts.size() == table.columns.size()) order = sorts;
     if (order.empty() || std::ranges::any_of(order, [](const auto& name) { return name.contains(','); })) return;
     line("[endpoint.list]");
     if (!filters.empty()) line("filter = {}", list_of(filters));
@@ -194,6 +209,7 @@ class Writer {
     if (!sorts.empty()) line("sort = {}", list_of(sorts));
     line("order = {}", config::quote(fmt::format("{}", fmt::join(order, ","))));
     line("count = true");
+    if (!has_key) line("cursors = false  # there is no key, so pages are by offset\nmax_offset = 1000000");
   }
 
   // The columns that a body may have. One with a dot in its name would be a member within an object.
@@ -214,12 +230,15 @@ class Writer {
     add_body(table, object, false);
     line("returning = {}", toml(columns_of(table)));
     if (!object.path().empty() && object.is_plain()) {
-      line("location = {}", config::quote("/" + table.name + object.location()));
+      line("location = {}", config::quote("/" + segment_of(table.name) + object.location()));
     }
   }
 
   void add_changes(const Table& table, const Place& object) {
-    if (!table.key().front()->is_hidden) {
+    const auto may_change = [](const Column& column) {
+      return column.key_place == 0 && !column.is_generated && !column.name.contains('.');
+    };
+    if (!table.key().front()->is_hidden && std::ranges::any_of(table.columns, may_change)) {
       line("[endpoint.patch]");
       line("table = {}", config::quote(table.name));
       add_body(table, object, true);
@@ -240,13 +259,14 @@ class Writer {
     const auto is_rival = [&](const Reference& other) {
       return other.parent == reference.parent && other.child == reference.child && other.columns != reference.columns;
     };
-    std::string name = reference.child;
+    std::string name = segment_of(reference.child);
     if (std::ranges::any_of(schema_.references, is_rival)) {
-      name += fmt::format("_by_{}", fmt::join(reference.columns, "_"));
+      name += segment_of(fmt::format("_by_{}", fmt::join(reference.columns, "_")));
     }
-    if (!is_possible(name)) return;
+    const std::string path = "/" + segment_of(parent.name) + place.path() + "/" + name;
+    if (!paths_.insert(path).second) return;
     line("\n[[endpoint]]");
-    line("path = {}", config::quote("/" + parent.name + place.path() + "/" + name));
+    line("path = {}", config::quote(path));
     line("get = {}", toml("SELECT " + columns_of(child) + " FROM " + child.sql + place.where()));
     add_list(child, reference.columns);
   }
@@ -254,6 +274,7 @@ class Writer {
   const Schema& schema_;
   const ConfigurationOptions& options_;
   Configuration made_;
+  std::set<std::string> paths_;
 };
 
 }  // namespace

@@ -10,10 +10,10 @@ namespace sluice::app::init {
 struct ConfigurationOptions {
   std::string listen = "127.0.0.1:8080";
   std::string admin = "127.0.0.1:8081";
-  std::string url;                 // as it shall stand in the file
-  std::string title;               // of the OpenAPI document
-  bool writes = false;             // with POST, PATCH and DELETE
-  std::vector<std::string> hosts;  // [server] hosts; empty: any
+  std::string url;       // as it shall stand in the file
+  std::string title;     // of the OpenAPI document
+  bool writes = false;   // with POST, PATCH and DELETE
+  bool is_local = true;  // it listens at an IP address of the loopback
 };
 
 struct Configuration {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -25,7 +24,8 @@ using Outcome = std::expected<T, std::string>;
 // One row for each column, the tables' and the columns' in their order.
 constexpr std::string_view postgres_columns = R"(
 SELECT c.relname, quote_ident(c.relname), coalesce(obj_description(c.oid, 'pg_class'), ''),
-       pg_relation_is_updatable(c.oid, true) & 28 = 28,
+       c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
+         AND has_table_privilege(c.oid, 'DELETE'),
        a.attname, quote_ident(a.attname),
        (t.typcategory IN ('N', 'B', 'S', 'D', 'E', 'I', 'T') OR b.typname = 'uuid') AND b.typname NOT IN ('money', 'char'),
        t.typcategory = 'S' AND b.typname <> 'char',
@@ -63,13 +63,21 @@ JOIN pg_attribute b ON b.attrelid = p.oid AND b.attnum = k.parent
 WHERE r.contype = 'f' AND r.conparentid = 0
 ORDER BY c.relname, r.conname, r.oid, k.place)";
 
-constexpr std::string_view sqlite_columns = R"(
-SELECT t.name, t.type = 'table', t.wr, c.name, c.type, c.pk, c.hidden IN (2, 3)
-FROM pragma_table_list AS t JOIN pragma_table_xinfo(t.name) AS c
-WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND c.hidden <> 1
+constexpr std::string_view sqlite_tables = R"(
+SELECT t.name, t.type = 'table', t.wr
+FROM pragma_table_list AS t
+WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\'
   AND (t.type IN ('table', 'view') OR t.type = 'virtual'
        AND (SELECT s.sql FROM sqlite_schema AS s WHERE s.name = t.name) NOT LIKE '%USING fts%')
-ORDER BY t.name, c.cid)";
+ORDER BY t.name)";
+
+// Of one table, since a view whose tables are gone is an error.
+std::string sqlite_columns(std::string_view table) {
+  std::string literal = "'";
+  for (const char c : table) literal.append(c == '\'' ? 2 : 1, c);
+  return "SELECT name, type, pk, hidden IN (2, 3) FROM pragma_table_xinfo(" + literal +
+         "') WHERE hidden <> 1 ORDER BY cid";
+}
 
 constexpr std::string_view sqlite_references = R"(
 SELECT t.name, f.id, f."from", f."table", f."to"
@@ -144,34 +152,32 @@ void add_postgres_columns(Schema& schema, std::vector<Row> rows) {
   }
 }
 
-void add_sqlite_columns(Schema& schema, const std::vector<Row>& rows) {
+void add_sqlite_table(Schema& schema, const Row& row, const std::vector<Row>& columns) {
   using sql::ColumnKind;
-  std::map<std::string, bool> has_rowid;
-  for (const Row& row : rows) {
-    Table& table = table_of(schema, *row[0]);
-    table.sql = sqlite_name(table.name);
-    table.is_writable = is_true(row[1]);
-    has_rowid[table.name] = table.is_writable && !is_true(row[2]);
-    const ColumnKind kind = sql::sqlite_column_kind(row[4].value_or(""));
-    table.columns.push_back({.name = *row[3],
-                             .sql = sqlite_name(*row[3]),
+  Table& table = schema.tables.emplace_back();
+  table.name = *row[0];
+  table.sql = sqlite_name(table.name);
+  table.is_writable = is_true(row[1]);
+  for (const Row& column : columns) {
+    const ColumnKind kind = sql::sqlite_column_kind(column[1].value_or(""));
+    table.columns.push_back({.name = *column[0],
+                             .sql = sqlite_name(*column[0]),
                              .compares = kind != ColumnKind::bytes && kind != ColumnKind::json,
                              .is_text = kind == ColumnKind::text,
                              .is_integer = kind == ColumnKind::integer,
-                             .is_generated = is_true(row[6]),
-                             .key_place = static_cast<std::size_t>(std::stoul(*row[5]))});
+                             .is_generated = is_true(column[3]),
+                             .key_place = static_cast<std::size_t>(std::stoul(*column[2]))});
   }
-  for (Table& table : schema.tables) {
-    const auto is_rowid = [](const Column& column) { return equal_ignoring_case(column.name, "rowid"); };
-    if (!has_rowid[table.name] || !table.key().empty() || std::ranges::any_of(table.columns, is_rowid)) continue;
-    table.columns.insert(table.columns.begin(), Column{.name = "rowid",
-                                                       .sql = "rowid",
-                                                       .compares = true,
-                                                       .is_integer = true,
-                                                       .is_generated = true,
-                                                       .is_hidden = true,
-                                                       .key_place = 1});
-  }
+  const bool has_rowid = table.is_writable && !is_true(row[2]);
+  const auto is_rowid = [](const Column& column) { return equal_ignoring_case(column.name, "rowid"); };
+  if (!has_rowid || !table.key().empty() || std::ranges::any_of(table.columns, is_rowid)) return;
+  table.columns.insert(table.columns.begin(), Column{.name = "rowid",
+                                                     .sql = "rowid",
+                                                     .compares = true,
+                                                     .is_integer = true,
+                                                     .is_generated = true,
+                                                     .is_hidden = true,
+                                                     .key_place = 1});
 }
 
 // The references that name the key of the other table, with their columns in its order.
@@ -180,7 +186,12 @@ void add_references(Schema& schema, const std::vector<Row>& rows) {
     while (end < rows.size() && rows[end][0] == rows[begin][0] && rows[end][1] == rows[begin][1]) ++end;
     const auto parent = std::ranges::find_if(
         schema.tables, [&](const Table& table) { return equal_ignoring_case(table.name, *rows[begin][3]); });
-    if (parent == schema.tables.end() || schema.find(*rows[begin][0]) == nullptr) continue;
+    const auto child = std::ranges::find(schema.tables, *rows[begin][0], &Table::name);
+    if (child == schema.tables.end()) continue;
+    if (parent == schema.tables.end()) {
+      child->is_writable = false;  // SQLite: a table that is not there
+      continue;
+    }
     const auto key = parent->key();
     Reference reference{.child = *rows[begin][0], .columns = {}, .parent = parent->name};
     for (std::size_t place = 0; place < key.size(); ++place) {
@@ -197,16 +208,20 @@ void add_references(Schema& schema, const std::vector<Row>& rows) {
 }
 
 core::Task<Outcome<Schema>> read(sql::Database& database, bool is_sqlite, Instant deadline) {
-  auto columns = co_await rows_of(database, is_sqlite ? sqlite_columns : postgres_columns, deadline);
-  if (!columns) co_return std::unexpected(std::move(columns.error()));
+  Schema schema;
+  auto rows = co_await rows_of(database, is_sqlite ? sqlite_tables : postgres_columns, deadline);
+  if (!rows) co_return std::unexpected(std::move(rows.error()));
+  if (!is_sqlite) add_postgres_columns(schema, *std::move(rows));
+  for (std::size_t i = 0; is_sqlite && i < rows->size(); ++i) {
+    const auto columns = co_await rows_of(database, sqlite_columns(*(*rows)[i][0]), deadline);
+    if (columns) {
+      add_sqlite_table(schema, (*rows)[i], *columns);
+    } else {
+      schema.warnings.push_back(*(*rows)[i][0] + " is left out: " + columns.error());
+    }
+  }
   const auto references = co_await rows_of(database, is_sqlite ? sqlite_references : postgres_references, deadline);
   if (!references) co_return std::unexpected(references.error());
-  Schema schema;
-  if (is_sqlite) {
-    add_sqlite_columns(schema, *columns);
-  } else {
-    add_postgres_columns(schema, *std::move(columns));
-  }
   add_references(schema, *references);
   co_return schema;
 }

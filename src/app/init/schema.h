@@ -45,6 +45,7 @@ struct Reference {
 struct Schema {
   std::vector<Table> tables;
   std::vector<Reference> references;
+  std::vector<std::string> warnings{};  // about tables that cannot be read
 
   [[nodiscard]] const Table* find(const std::string& name) const;
 };

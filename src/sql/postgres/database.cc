@@ -126,9 +126,13 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
   for (const Column& column : description.columns) oids.push_back(column.type_id);
   statement.type_check = types.check_of(std::move(oids));
   if (reads && pool_.options().prepared) {  // behind a pooler, the pooler resets the session
-    const auto may = co_await may_change_session(conversation, parsed->text);
-    if (!may) co_return std::unexpected(may.error());
-    statement.may_change_session = *may;
+    const Instant now = pool_.reactor().now();
+    if (!harmless_.has_all(parsed->text, now)) {
+      const auto may = co_await may_change_session(conversation, parsed->text);
+      if (!may) co_return std::unexpected(may.error());
+      statement.may_change_session = *may;
+      if (!*may) harmless_.add(parsed->text, now);
+    }
   }
   statement.parameter_types = std::move(typed->types);
   statement.described_types = std::move(description.parameters);

@@ -12,6 +12,7 @@
 #include "sql/database.h"
 #include "sql/postgres/options.h"
 #include "sql/postgres/pool.h"
+#include "sql/postgres/session_reset.h"
 
 namespace sluice::sql::postgres {
 
@@ -53,6 +54,7 @@ class Database final : public sql::Database {
 
   Pool pool_;
   Statement ping_;
+  HarmlessWords harmless_;
   std::uint32_t explained_ = 0;  // plans that prepare_parallel() has requested
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/ascii.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/server_error.h"
 #include "sql/postgres/settings.h"
@@ -77,7 +78,56 @@ SELECT strpos(lower($1), 'u&"') > 0
   OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_cast c ON c.castfunc = s.oid)
   OR EXISTS (SELECT FROM suspect s JOIN pg_catalog.pg_amproc a ON a.amproc = s.oid))";
 
+constexpr Duration harmless_for = 10s;
+
+bool is_word_character(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '$'; }
+
+// Calls `take` with each word, in lower case, until it returns false. Returns whether it never did.
+template <class Take>
+bool for_each_word(std::string_view sql, Take take) {
+  std::string word;
+  for (std::size_t i = 0; i <= sql.size(); ++i) {
+    if (i < sql.size() && is_word_character(sql[i])) {
+      word.push_back(to_lower(sql[i]));
+      continue;
+    }
+    if (!word.empty() && !take(word)) return false;
+    word.clear();
+  }
+  return true;
+}
+
+// Whether a name may have other characters than those of words.
+bool may_name_by_quotes(std::string_view sql) {
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < sql.size(); ++i) {
+    const char c = sql[i];
+    if (static_cast<unsigned char>(c) >= 0x80) return true;
+    if (c == '"') {
+      if (i != 0 && sql[i - 1] == '&') return true;  // U&"..."
+      is_quoted = !is_quoted;
+    } else if (is_quoted && (!is_word_character(c) || c == '$')) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+void HarmlessWords::add(std::string_view sql, Instant now) {
+  if (now - since_ > harmless_for) words_.clear();
+  if (words_.empty()) since_ = now;
+  (void)for_each_word(sql, [this](const std::string& word) {
+    words_.insert(word);
+    return true;
+  });
+}
+
+bool HarmlessWords::has_all(std::string_view sql, Instant now) const {
+  if (words_.empty() || now - since_ > harmless_for || may_name_by_quotes(sql)) return false;
+  return for_each_word(sql, [this](const std::string& word) { return words_.contains(word); });
+}
 
 void write_session_reset(Buffer& out) {
   for (const std::string_view command : commands) write_command(out, command);

@@ -105,7 +105,8 @@ void ListPreparation::add_columns() {
          .is_json = json[i]});
   }
   words.bounds = {.conditions = options_.conditions, .values = options_.values, .depth = options_.depth};
-  words.pages = words.skips_empty = true;
+  words.pages = options_.cursors;
+  words.skips_empty = true;
   words.counts = options_.count;
   words.others = get_.query;
   words.any = endpoint_.query == api::QueryParameters::any;
