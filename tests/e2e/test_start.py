@@ -24,11 +24,20 @@ CREATE TABLE items ("order" INTEGER NOT NULL REFERENCES orders (id), sku TEXT NO
   amount INTEGER NOT NULL, PRIMARY KEY ("order", sku));
 CREATE TABLE notes ("order" INTEGER NOT NULL, sku TEXT NOT NULL, text TEXT NOT NULL,
   FOREIGN KEY ("order", sku) REFERENCES items ("order", sku));
+CREATE TABLE marks (customer INTEGER NOT NULL REFERENCES customers (id), mark TEXT NOT NULL, PRIMARY KEY (customer, mark));
+CREATE TABLE "Order Items" (id INTEGER PRIMARY KEY, "a.b" TEXT, "k,l" INTEGER);
+CREATE TABLE "dotted.csv" (id INTEGER PRIMARY KEY);
+CREATE TABLE "openapi.json" (id INTEGER PRIMARY KEY);
+CREATE VIEW colours AS SELECT 'red' AS colour, id % 2 AS side FROM customers UNION ALL SELECT 'red', 1 FROM orders;
+INSERT INTO "Order Items" VALUES (1, 'x', 2);
+INSERT INTO "dotted.csv" VALUES (1);
+INSERT INTO "openapi.json" VALUES (1);
 CREATE VIEW totals AS SELECT customer, sum(cents) AS cents FROM orders GROUP BY customer;
 INSERT INTO customers (id, name, "group") VALUES (1, 'Ada', 'a'), (2, 'Bob', NULL), (3, '<b>Eve</b>', 'a');
 INSERT INTO products (sku, price) VALUES ('ink', 2), ('pen', 5);
 INSERT INTO orders (id, customer, payer, cents) VALUES (1, 1, 2, 100), (2, 1, NULL, 50), (3, 2, 1, 7);
 INSERT INTO items VALUES (1, 'ink', 2), (1, 'pen', 1), (2, 'pen', 3);
+INSERT INTO marks VALUES (1, 'first');
 INSERT INTO notes VALUES (1, 'ink', 'blue'), (1, 'ink', 'in a box');
 """
 ON_SQLITE = {"status": "status TEXT DEFAULT 'new'", "json": "JSON", "bytes": "BLOB"}
@@ -157,8 +166,58 @@ def test_web_pages_reach_nothing(database, tmp_path):
         assert answer.get("access-control-allow-origin") is None
         simple = program.get("/customers", "Origin: http://evil.example", method="POST", body={"id": 7, "name": "evil"},
                              media="text/plain")  # a page may send this without being asked
-        assert simple.status == 415
+        assert simple.status in (403, 415)
+        for fields in (["Origin: http://evil.example"], ["Sec-Fetch-Site: cross-site"], ["Origin: null"],
+                       [f"Origin: http://127.0.0.1:{program.port}"]):  # another origin than localhost, which is asked
+            for method, media in (("POST", "application/json"), ("DELETE", "application/json")):
+                assert program.get("/customers", *fields, method=method, body={"id": 7, "name": "evil"},
+                                   media=media).status == 403
+            with Connection(program.port) as connection:  # a form
+                connection.send("\r\n".join(["POST /customers HTTP/1.1", "Host: localhost", *fields, "Content-Length: 14",
+                                              "Content-Type: application/x-www-form-urlencoded", "", "id=7&name=evil"]))
+                assert connection.read().status == 403
+        own = program.get("/customers", f"Origin: http://localhost:{program.port}", "Sec-Fetch-Site: same-origin",
+                          method="POST", body={"id": 8, "name": "own"}, host=f"localhost:{program.port}")
+        assert own.status == 201
         assert program.get("/customers/7").status == 404
+
+
+def test_pages_without_a_key_have_every_row(database, tmp_path):
+    with Program(database, folder=tmp_path) as program:
+        rows, target = [], "/colours?limit=2&count=exact"
+        while target:
+            answer = program.get(target)
+            rows += json.loads(answer.body)
+            following = re.search(r'<(\?[^>]*)>; rel="next"', answer.get("link"))
+            target = following and "/colours" + following[1]
+        assert answer.get("x-total-count") == "6" and len(rows) == 6
+        assert sorted(row["side"] for row in rows) == [0, 1, 1, 1, 1, 1]
+        assert program.get("/colours?after=x").status == 400
+
+
+def test_names_of_all_kinds(database, tmp_path):
+    with Program(database, "--write", folder=tmp_path) as program:
+        assert program.rows("/Order_Items/1") == {"id": 1, "a.b": "x", "k,l": 2}
+        assert program.get("/Order_Items", method="POST", body={"id": 2, "k,l": 3}).status == 201
+        assert program.rows("/Order_Items?sort=-id&fields=id") == [{"id": 2}, {"id": 1}]
+        assert program.get("/marks", method="POST", body={"customer": 1, "mark": "new"}).status == 201
+        assert program.rows("/customers/1/marks") == [{"customer": 1, "mark": "first"}, {"customer": 1, "mark": "new"}]
+        assert program.get("/marks/1/new", method="PATCH", body={}).status == 405  # nothing but its key
+        assert program.get("/marks/1/new", method="DELETE").status == 204
+        assert program.rows("/dotted_csv") == program.rows("/openapi_json") == [{"id": 1}]
+
+
+def test_tables_that_cannot_be_read_are_left_out(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "odd.db")) as file:
+        file.executescript("""CREATE TABLE good (id INTEGER PRIMARY KEY, gone INTEGER REFERENCES gone (id));
+CREATE TABLE old (id INTEGER PRIMARY KEY); CREATE VIEW broken AS SELECT id FROM old; DROP TABLE old;
+CREATE TABLE "a b" (id INTEGER PRIMARY KEY); CREATE TABLE a_b (id INTEGER PRIMARY KEY)""")
+    with Program("odd.db", "--write", folder=tmp_path) as program:
+        said = "".join(program.said)
+        assert "warning: broken is left out: no such table" in said
+        assert "warning: the table a_b is left out: another one has the path /a_b" in said
+        assert program.rows("/good") == [] and program.rows("/a_b") == []
+        assert program.get("/good", method="POST", body={"id": 1}).status == 405
 
 
 def test_what_init_writes_serves_the_same(database, tmp_path):
@@ -188,7 +247,7 @@ def test_what_init_writes_serves_the_same(database, tmp_path):
 def test_init_writes_what_is_asked_for(database, tmp_path):
     code, out, _ = run("init", database, "--tables", "orders,customers", "--write", "--output", "own.toml", folder=tmp_path)
     text = (tmp_path / "own.toml").read_text()
-    assert code == 0 and "own.toml serves 2 tables" in out
+    assert code == 0 and "own.toml: tables and views: 2" in out
     assert "[endpoint.post]" in text and "/products" not in text and "/items" not in text
     assert run("check", "own.toml", folder=tmp_path)[0] == 0
     code, _, errors = run("init", database, "--tables", "order", "--output", "x.toml", folder=tmp_path)

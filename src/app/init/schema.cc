@@ -71,7 +71,7 @@ WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\'
        AND (SELECT s.sql FROM sqlite_schema AS s WHERE s.name = t.name) NOT LIKE '%USING fts%')
 ORDER BY t.name)";
 
-// Of one table, since a view whose tables are gone is an error.
+// Asks for one table alone, since a view whose tables are gone is an error.
 std::string sqlite_columns(std::string_view table) {
   std::string literal = "'";
   for (const char c : table) literal.append(c == '\'' ? 2 : 1, c);
