@@ -156,7 +156,6 @@ Readings readings_of(const RequestMetrics& metrics, const std::vector<std::strin
                             series.durations, labels));
     all.push_back(counter("sluice_response_body_bytes_total", "Bytes of bodies sent, without framing.",
                           static_cast<double>(series.body_bytes), labels));
-    if (series.broken == 0) continue;
     all.push_back(counter("sluice_responses_broken_total", "Answers cut half-way, by us or by the client.",
                           static_cast<double>(series.broken), std::move(labels)));
   }

@@ -240,6 +240,7 @@ sluice_resident_partial_total counter resident Loads that read only the changes.
 sluice_resident_rows gauge resident Rows of the version that is served.
 sluice_resident_unchanged_total counter resident Refreshes that found nothing new, those included that did not have to load.
 sluice_response_body_bytes_total counter http_request_method,http_response_status_code,http_route,url_scheme Bytes of bodies sent, without framing.
+sluice_responses_broken_total counter http_request_method,http_response_status_code,http_route,url_scheme Answers cut half-way, by us or by the client.
 sluice_sqlite_look_ups_total counter database Statements answered on the core.
 sluice_sqlite_overflows_total counter database Look-ups that were too large for the core.
 sluice_sqlite_pending_scans gauge database Scans that wait for a connection.
