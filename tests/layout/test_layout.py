@@ -166,6 +166,10 @@ def test_every_file_compiles_alone(tmp_path):
         subprocess.run(["flatc", "--cpp", "--scoped-enums", "--filename-suffix", ".fbs", "--filename-ext", "h", "-I", SRC,
                         "-o", tmp_path / "generated" / schema.parent.relative_to(SRC), schema], check=True)
 
+    for page in SRC.rglob("*.html"):  # as sluice_embed_pages() does
+        literal = tmp_path / "generated" / page.relative_to(SRC).with_suffix(".html.inc")
+        subprocess.run(["cmake", "-D", f"FROM={page}", "-D", f"TO={literal}", "-P", ROOT / "cmake/embed.cmake"], check=True)
+
     def check(path):
         run = subprocess.run(
             [*compiler, "-std=c++23", "-Isrc", "-isystem", tmp_path / "generated",
