@@ -44,9 +44,10 @@ inline bool send_all(int fd, std::string_view bytes, int flags = 0) {
   return true;
 }
 
-// A level-triggered loop. `on_input(fd, bytes)` returns whether the connection stays open.
+// A loop. `on_input(fd, bytes)` returns whether the connection stays open. `edge` is EPOLLET for an edge-triggered one: the
+// kernel reports only new bytes, and a read that is shorter than its buffer has taken all of them.
 template <class OnInput>
-[[noreturn]] void loop(int listener, OnInput on_input) {
+[[noreturn]] void loop(int listener, OnInput on_input, std::uint32_t edge = 0) {
   const int poll = ::epoll_create1(0);
   epoll_event event{.events = EPOLLIN, .data = {.fd = listener}};
   ::epoll_ctl(poll, EPOLL_CTL_ADD, listener, &event);
@@ -61,13 +62,18 @@ template <class OnInput>
         if (peer < 0) continue;
         const int on = 1;
         ::setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        event = {.events = EPOLLIN, .data = {.fd = peer}};
+        event = {.events = EPOLLIN | edge, .data = {.fd = peer}};
         ::epoll_ctl(poll, EPOLL_CTL_ADD, peer, &event);
         continue;
       }
-      const ssize_t got = ::recv(fd, input, sizeof input, 0);
-      if (got < 0 && errno == EAGAIN) continue;
-      if (got <= 0 || !on_input(fd, std::string_view(input, static_cast<std::size_t>(got)))) ::close(fd);
+      ssize_t got;
+      do {
+        got = ::recv(fd, input, sizeof input, 0);
+        if (got < 0 && errno == EAGAIN) break;
+        if (got > 0 && on_input(fd, std::string_view(input, static_cast<std::size_t>(got)))) continue;
+        ::close(fd);
+        break;
+      } while (edge != 0 && got == sizeof input);
     }
   }
 }

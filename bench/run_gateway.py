@@ -3,7 +3,10 @@
 bare loop, shares core 1 with the client. The loop is also measured directly, without TLS: a gateway costs at least two such
 exchanges, one for each side. The table after each case has the medians over the rounds; times are in microseconds.
 
-usage: run_gateway.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
+In the cases with two workers, gateways, client and server behind share both cores.
+
+usage: run_gateway.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE] [--page]
+  --page   stores the figures of all cases (results/gateway.json), and writes results/gateway.md and the tables of README
 """
 import argparse
 import base64
@@ -14,6 +17,7 @@ import json
 import os
 import time
 
+import stored
 from harness import BUILD, Program, folder, free_port, sluice
 from http_clients import LATENCIES, drain, h2load, websocket, wrk
 from http_servers import CIPHER, make_certificate, make_site
@@ -42,10 +46,11 @@ GUARDED = ("Host: guarded", f"Authorization: Bearer {token()}")
 @dataclasses.dataclass
 class GatewayCase(Case):
     kind: str = "plain"  # or "tls-front", "tls-behind", "websocket"
+    workers: int = 1     # of each gateway
 
 
-def _wrk(connections, fields=()):
-    return lambda program, target, seconds: wrk(program.port, target, connections, seconds, core=CORE, fields=fields)
+def _wrk(connections, fields=(), core=CORE):
+    return lambda program, target, seconds: wrk(program.port, target, connections, seconds, core=core, fields=fields)
 
 
 def _tls(program, target, seconds):
@@ -59,6 +64,8 @@ CASES = (
     GatewayCase("guarded", "page", _wrk(100, GUARDED)),
     GatewayCase("proxy-200", "page", _wrk(200)),
     GatewayCase("proxy-5000", "page", _wrk(5000)),
+    GatewayCase("proxy-2-workers", "page", _wrk(100, core=None), workers=2),
+    GatewayCase("proxy-200-2-workers", "page", _wrk(200, core=None), workers=2),
     GatewayCase("proxy-100kB", "hundred", lambda program, target, seconds: drain(program.port, target, 16, seconds, CORE)),
     GatewayCase("tls-front", "page", _tls, kind="tls-front"),
     GatewayCase("tls-behind", "page", _wrk(100), kind="tls-behind"),
@@ -66,7 +73,7 @@ CASES = (
 )
 
 
-def ours(where, behind, kind):
+def ours(where, behind, kind, workers=1):
     port = free_port()
     scheme, scheme_behind = _schemes(kind)
     return sluice((f'[server.tls]\ncert = "{where}/cert.pem"\nkey = "{where}/key.pem"\n' if scheme == "https" else "") +
@@ -75,15 +82,15 @@ def ours(where, behind, kind):
                   '[[route]]\npath = "/{rest...}"\nupstream = "back"\n'
                   '[[route]]\nhost = "guarded"\npath = "/{rest...}"\nupstream = "back"\nuse = ["auth", "limit"]\n'
                   f'[policy.auth]\ntype = "jwt"\nsecret = "{SECRET}"\n'
-                  '[policy.limit]\ntype = "rate-limit"\nrate = "1000000/s"\nper = "claim.sub"\n', where, cores=1, core=0, port=port,
+                  '[policy.limit]\ntype = "rate-limit"\nrate = "1000000/s"\nper = "claim.sub"\n', where, cores=workers, core=0 if workers == 1 else None, port=port,
                   server=f'listen = ["{scheme}://127.0.0.1:{port}"]\n')
 
 
-def nginx(where, behind, kind):
-    return nginx_with(where, kind, f"server 127.0.0.1:{behind};")
+def nginx(where, behind, kind, workers=1):
+    return nginx_with(where, kind, f"server 127.0.0.1:{behind};", workers=workers)
 
 
-def nginx_with(where, kind, servers, location=""):
+def nginx_with(where, kind, servers, location="", workers=1):
     """`servers` are those of its `upstream`; `location` is added to its `location`. Finishes the requests of clients that have
     left, as HAProxy does: otherwise it would connect anew in each round."""
     port = free_port()
@@ -93,7 +100,7 @@ def nginx_with(where, kind, servers, location=""):
     tls = f'''ssl_certificate {where}/cert.pem; ssl_certificate_key {where}/key.pem;
     ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {CIPHER};''' if scheme == "https" else ""
     upgrade = "proxy_set_header Upgrade $http_upgrade;" if kind == "websocket" else ""
-    file.write_text(f'''{user}daemon off; worker_processes 1; worker_rlimit_nofile 40000; pid {where}/nginx-{port}.pid;
+    file.write_text(f'''{user}daemon off; worker_processes {workers}; worker_rlimit_nofile 40000; pid {where}/nginx-{port}.pid;
 error_log {where}/nginx.log;
 events {{ worker_connections 20000; }}
 http {{
@@ -115,15 +122,16 @@ http {{
   }}
 }}
 ''')
-    return Program("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], port, 0)
+    return Program("nginx", ["nginx", "-c", file, "-p", where, "-e", where / "nginx.log"], port, 0 if workers == 1 else None)
 
 
-def haproxy(where, behind, kind):
+def haproxy(where, behind, kind, workers=1):
     tls = "ssl verify none" if _schemes(kind)[1] == "https" else ""
-    return haproxy_with(where, kind, f"  server one 127.0.0.1:{behind} pool-max-conn {KEPT} pool-purge-delay 60s {tls}\n")
+    return haproxy_with(where, kind, f"  server one 127.0.0.1:{behind} pool-max-conn {KEPT} pool-purge-delay 60s {tls}\n",
+                        workers)
 
 
-def haproxy_with(where, kind, backend):
+def haproxy_with(where, kind, backend, workers=1):
     """`backend` holds the lines of its `backend`, with the servers."""
     port = free_port()
     scheme = _schemes(kind)[0]
@@ -132,7 +140,7 @@ def haproxy_with(where, kind, backend):
         pem.write_text((where / "cert.pem").read_text() + (where / "key.pem").read_text())
     tls = f"ssl crt {pem} alpn http/1.1 ssl-min-ver TLSv1.3 ciphersuites {CIPHER}" if scheme == "https" else ""
     file.write_text(f'''global
-  nbthread 1
+  nbthread {workers}
   maxconn 9000
   tune.pool-high-fd-ratio 90
   tune.pool-low-fd-ratio 80
@@ -151,7 +159,7 @@ frontend front
   default_backend back
 backend back
 {backend}''')
-    return Program("haproxy", ["haproxy", "-db", "-f", file], port, 0)
+    return Program("haproxy", ["haproxy", "-db", "-f", file], port, 0 if workers == 1 else None)
 
 
 GATEWAYS = {"sluice": ours, "nginx": nginx, "haproxy": haproxy}
@@ -161,7 +169,7 @@ def _schemes(kind):
     return "https" if kind == "tls-front" else "http", "https" if kind == "tls-behind" else "http"
 
 
-def start(where, kind, file, names):
+def start(where, kind, file, names, workers=1):
     """The server behind, and what is measured: the floor and the gateways."""
     def bare(name, core):
         port = free_port()
@@ -172,9 +180,9 @@ def start(where, kind, file, names):
         back = web_server(where, core=CORE)
         behind = back.tls_port
     else:
-        back = bare("behind", CORE)
+        back = bare("behind", CORE if workers == 1 else None)
         behind = back.port
-    gateways = [GATEWAYS[name](where, behind, kind) for name in names]
+    gateways = [GATEWAYS[name](where, behind, kind, workers) for name in names]
     for program in gateways:
         program.scheme = _schemes(kind)[0]
     return back, [bare("floor", 0), *gateways]
@@ -197,22 +205,32 @@ def main():
     parser.add_argument("--seconds", type=int, default=SECONDS)
     parser.add_argument("--only", default=",".join(GATEWAYS))
     parser.add_argument("--cases", default=",".join(case.name for case in CASES), help="default: %(default)s")
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
     wanted, names = args.cases.split(","), args.only.split(",")
     if unknown := set(wanted) - {case.name for case in CASES}:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
 
+    about = stored.about() if args.page else None
     begin = time.monotonic()
-    for kind, file in dict.fromkeys((case.kind, case.file) for case in CASES if case.name in wanted):
+    table = {}
+    for kind, file, workers in dict.fromkeys((case.kind, case.file, case.workers) for case in CASES if case.name in wanted):
         where = folder()
         make_site(where, **SIZES)
         make_certificate(where)
-        back, programs = start(where, kind, file, names)
+        back, programs = start(where, kind, file, names, workers)
         for case in CASES:
-            if case.name in wanted and (case.kind, case.file) == (kind, file):
-                print_table(case, run(case, programs, args.rounds, args.seconds, bench="gateway"), args.rounds, args.seconds)
+            if case.name in wanted and (case.kind, case.file, case.workers) == (kind, file, workers):
+                table[case.name] = run(case, programs, args.rounds, args.seconds, bench="gateway")
+                print_table(case, table[case.name], args.rounds, args.seconds)
         for program in (*programs, back):
             program.stop()
+
+    if args.page:
+        stored.store("gateway", about, {case: {name: {key: round(value, 2) for key, value in medians.items()}
+                                               for name, medians in of_case.items()} for case, of_case in table.items()},
+                     rounds=args.rounds, seconds=args.seconds)
+        stored.main()
 
     # A load takes longer than its seconds: the client starts, connects, and sums up. The first load of a case is a warm-up.
     took = time.monotonic() - begin

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Files over HTTP: the floor, Sluice, h2o and nginx take turns in one run, one worker each, on core 0 with the client on core 1.
 
-usage: run_http.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE]
+usage: run_http.py [--rounds N] [--seconds S] [--only NAME,NAME] [--cases CASE,CASE] [--page]
+  --page   stores the figures of all cases (results/http.json), and writes results/http.md and the tables of README
 """
 import argparse
 import dataclasses
 from collections.abc import Callable
 
+import stored
 from harness import counters_work, fetch, folder, median, tell
 from http_clients import LATENCIES, drain, h2load, wrk
 from http_cost import cost_of
@@ -93,16 +95,25 @@ def main():
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--only", default=",".join(SERVERS))
     parser.add_argument("--cases", default=",".join(case.name for case in CASES))
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
+    about = stored.about() if args.page else None
 
     where = folder()
     make_site(where, **SIZES)
     make_certificate(where)
     programs = [SERVERS[name](where) for name in args.only.split(",")]
     wanted = args.cases.split(",")
+    table = {}
     for name in wanted:
         case = next(case for case in CASES if case.name == name)
-        run(case, [program for program in programs if case.beside_floor or program.name != "floor"], args.rounds, args.seconds)
+        table[name] = run(case, [program for program in programs if case.beside_floor or program.name != "floor"], args.rounds,
+                          args.seconds)
+    if args.page:
+        stored.store("http", about, {case: {name: {key: round(value, 2) for key, value in medians.items()}
+                                            for name, medians in of_case.items()} for case, of_case in table.items()},
+                     rounds=args.rounds, seconds=args.seconds)
+        stored.main()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """The ladder: from a blocking server to a loop for each core, then Sluice, nginx and h2o, all in one run.
 
-Each answers the same file of 1,500 bytes to wrk, at 100 and at 10,000 connections, with every core for both sides, and with 1 ... N
-workers where it has workers. The table goes to standard output as JSON lines and, with --plot, to docs/ladder.svg as a picture.
-usage: run_ladder.py [--rounds N] [--seconds S] [--plot FILE]
+Each answers the same file of 1,500 bytes to wrk, at 100 and at 10,000 connections, with every core for both sides. Servers that
+have workers run with 1 to three times as many as there are cores. Three variants of a rung show what else could be tried:
+buffers that are kept, a prepared answer, and reads and sends in batches (io_uring).
+
+usage: run_ladder.py [--rounds N] [--seconds S] [--page]
+  --page   stores the figures (results/ladder.json), and writes docs/ladder.svg and the tables of docs/why-fast.md
 """
 import argparse
 import os
 
+import stored
 from harness import BUILD, Program, counters_work, fetch, folder, free_port, median, tell
 from http_cost import measure
 from http_servers import h2o, make_site, nginx, ours
 
-STEPS = ("blocking", "readiness", "keep_alive", "send_file", "loops")
+STEPS = ("blocking", "readiness", "keep_alive", "send_file", "edge", "loops")
+VARIANTS = ("pooled", "prepared", "batched")
 BODY = 1500
 TARGET = "/page.html"
+PLOT = stored.ROOT / "docs/ladder.svg"
 
 
 def ladder(step, where, workers=1):
@@ -24,27 +30,26 @@ def ladder(step, where, workers=1):
 
 def servers(where, cores):
     """(name, workers, function that starts it), the lowest rung first."""
-    for step in STEPS[:-1]:
+    for step in (*STEPS[:-1], *VARIANTS):
         yield step, 1, lambda step=step: ladder(step, where)
-    for workers in range(2, cores + 1):
+    for workers in range(1, 3 * cores + 1):
         yield "loops", workers, lambda workers=workers: ladder("loops", where, workers)
-    for workers in range(1, cores + 1):
-        yield "nginx", workers, lambda workers=workers: nginx(where, workers, None)
-        yield "h2o", workers, lambda workers=workers: h2o(where, workers, None)
-        yield "sluice", workers, lambda workers=workers: ours(where, workers, None)
+        for start in (nginx, h2o, ours):
+            name = "sluice" if start is ours else start.__name__
+            yield name, workers, lambda start=start, workers=workers: start(where, workers, None)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--plot")
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
 
+    about = stored.about() if args.page else None
     where = folder()
     make_site(where, page=BODY)
-    cores = len(os.sched_getaffinity(0))
-    rungs = list(servers(where, cores))
+    rungs = list(servers(where, len(os.sched_getaffinity(0))))
     runs = {}
     for _ in range(args.rounds):
         for connections in (100, 10_000):
@@ -60,7 +65,7 @@ def main():
     counted = counters_work()
     table = []
     for (name, workers, connections), of_server in runs.items():
-        figures = {"bench": "ladder", "server": name, "workers": workers, "connections": connections, "rounds": args.rounds,
+        figures = {"server": name, "workers": workers, "connections": connections,
                    "rps": round(median(run["rps"] for run in of_server)),
                    "cpu_us": round(median(run["cpu_us"] for run in of_server), 2),
                    "p99_us": round(median(run["p99_us"] for run in of_server)),
@@ -72,9 +77,11 @@ def main():
         base = runs[("blocking", 1, connections)]
         figures["ratio_to_blocking"] = round(figures["rps"] / median(run["rps"] for run in base), 2)
         table.append(figures)
-        tell(**figures)
-    if args.plot:
-        plot(table, args.plot)
+        tell(bench="ladder", rounds=args.rounds, **figures)
+    if args.page:
+        stored.store("ladder", about, table, rounds=args.rounds, seconds=args.seconds)
+        plot(table, PLOT)
+        stored.main()
 
 
 def plot(table, file):
@@ -82,18 +89,26 @@ def plot(table, file):
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "ladder"
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True)
-    for axis, connections in zip(axes, (100, 10_000)):
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 8), layout="constrained")
+    for column, connections in enumerate((100, 10_000)):
         rows = [row for row in table if row["connections"] == connections]
-        names = [f'{row["server"]} ×{row["workers"]}' if row["workers"] > 1 else row["server"] for row in rows]
+        single = [row for row in rows if row["workers"] == 1 and row["server"] not in VARIANTS and row["server"] != "loops"]
         colours = ["tab:orange" if row["server"] == "sluice" else "tab:blue" if row["server"] in STEPS else "tab:grey"
-                   for row in rows]
-        axis.barh(names, [row["rps"] / 1000 for row in rows], color=colours)
-        axis.invert_yaxis()
-        axis.set_title(f"{connections:,} connections")
-        axis.set_xlabel("thousand requests a second")
-    figure.tight_layout()
+                   for row in single]
+        bars, lines = axes[0][column], axes[1][column]
+        bars.barh([row["server"].replace("_", "-") for row in single], [row["rps"] / 1000 for row in single], color=colours)
+        bars.invert_yaxis()
+        bars.set_title(f"{connections:,} connections")
+        bars.set_xlabel("thousand requests a second, one worker")
+        for name in ("loops", "nginx", "h2o", "sluice"):
+            of_server = sorted((row["workers"], row["rps"] / 1000) for row in rows if row["server"] == name)
+            lines.plot(*zip(*of_server), marker="o", label=name, color="tab:orange" if name == "sluice" else None)
+        lines.set_xlabel("workers")
+        lines.set_ylabel("thousand requests a second")
+        lines.set_ylim(bottom=0)
+        lines.legend()
     figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

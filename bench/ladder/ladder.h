@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,12 +47,12 @@ inline std::string head(std::size_t size, bool keep_alive) {
          (keep_alive ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n");
 }
 
-// Opens and reads the file for every request, as a first version of a server would.
-inline std::string answer_from(const char* file, bool keep_alive) {
+// Opens and reads the file, and appends it with its head.
+inline void append_answer(std::string& answer, const char* file, bool keep_alive) {
   const int fd = ::open(file, O_RDONLY);
   struct stat status{};
   ::fstat(fd, &status);
-  std::string answer = head(static_cast<std::size_t>(status.st_size), keep_alive);
+  answer += head(static_cast<std::size_t>(status.st_size), keep_alive);
   const std::size_t before = answer.size();
   answer.resize(before + static_cast<std::size_t>(status.st_size));
   for (std::size_t done = before; done < answer.size();) {
@@ -60,7 +61,35 @@ inline std::string answer_from(const char* file, bool keep_alive) {
     done += static_cast<std::size_t>(got);
   }
   ::close(fd);
+}
+
+inline std::string answer_from(const char* file, bool keep_alive) {
+  std::string answer;
+  append_answer(answer, file, keep_alive);
   return answer;
 }
+
+// A file that stays open. The kernel sends it from its page cache.
+class OpenFile {
+ public:
+  explicit OpenFile(const char* path) : fd_(::open(path, O_RDONLY)) {
+    struct stat status{};
+    if (fd_ < 0 || ::fstat(fd_, &status) != 0) std::exit(1);
+    size_ = status.st_size;
+    head_ = head(static_cast<std::size_t>(size_), true);
+  }
+  [[nodiscard]] bool send_to(int peer) const {
+    if (!send_all(peer, head_, MSG_MORE)) return false;
+    for (off_t at = 0; at < size_;) {
+      if (::sendfile(peer, fd_, &at, static_cast<std::size_t>(size_ - at)) < 0 && errno != EAGAIN) return false;
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+  off_t size_ = 0;
+  std::string head_;
+};
 
 }  // namespace ladder

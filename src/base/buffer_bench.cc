@@ -1,3 +1,5 @@
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,33 @@ BENCHMARK(append_and_consume<Buffer>)
 BENCHMARK(append_and_consume<NaiveBuffer>)
     ->ArgNames({"bytes", "backlog"})
     ->ArgsProduct({{64, 512, 4096, 16 * 1024}, {0, 16}});
+
+// The copy that a ring buffer needs before a message that crosses its end can be read. Buffer is linear and needs none.
+void linearise(benchmark::State& state) {
+  const auto size = static_cast<std::size_t>(state.range(0));
+  const std::vector<char> ring(size, 'x');
+  std::vector<char> whole(size);
+  const std::size_t first = size / 2;
+  for (auto _ : state) {
+    std::memcpy(whole.data(), ring.data() + first, size - first);
+    std::memcpy(whole.data() + (size - first), ring.data(), first);
+    benchmark::DoNotOptimize(whole.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(linearise)->Arg(64)->Arg(512)->Arg(4096);
+
+// A message in a block of its own.
+void new_and_copy(benchmark::State& state) {
+  const std::string message(static_cast<std::size_t>(state.range(0)), 'x');
+  for (auto _ : state) {
+    const auto copy = std::make_unique_for_overwrite<char[]>(message.size());
+    std::memcpy(copy.get(), message.data(), message.size());
+    benchmark::DoNotOptimize(copy.get());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(new_and_copy)->Arg(64)->Arg(512)->Arg(4096);
 
 }  // namespace
 }  // namespace sluice

@@ -22,6 +22,17 @@ void arena_request(benchmark::State& state) {
 }
 BENCHMARK(arena_request);
 
+// Blocks of one size, and a reset() after each 32. The arena has room for them, as after its first request.
+void arena_blocks(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  Arena arena(4 * allocations * (bytes + 16));
+  while (state.KeepRunningBatch(allocations)) {
+    for (std::size_t i = 0; i < allocations; ++i) benchmark::DoNotOptimize(arena.allocate(bytes));
+    arena.reset();
+  }
+}
+BENCHMARK(arena_blocks)->Arg(64)->Arg(256)->Arg(1024);
+
 // The same with a free() for each block.
 template <class Allocator>
 void allocator_request(benchmark::State& state) {

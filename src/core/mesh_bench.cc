@@ -19,10 +19,10 @@
 namespace sluice::core {
 namespace {
 
-// One value through the ring with both ends on one thread. It measures the instructions without the transfer of cache
-// lines between cores.
+// One value through a ring of `range` slots with both ends on one thread. It measures the instructions without the
+// transfer of cache lines between cores.
 void spsc_push_and_pop(benchmark::State& state) {
-  SpscRing<std::uint64_t> ring(1024);
+  SpscRing<std::uint64_t> ring(static_cast<std::size_t>(state.range(0)));
   std::uint64_t number = 0;
   std::uint64_t sum = 0;
   for (auto _ : state) {
@@ -32,7 +32,21 @@ void spsc_push_and_pop(benchmark::State& state) {
   }
   benchmark::DoNotOptimize(sum);
 }
-BENCHMARK(spsc_push_and_pop);
+BENCHMARK(spsc_push_and_pop)->Arg(1024)->Arg(4096)->Arg(32 * 1024)->Arg(64 * 1024);
+
+// A push that a full ring refuses.
+void spsc_refused_push(benchmark::State& state) {
+  SpscRing<std::uint64_t> ring(1024);
+  while (ring.try_emplace(1U)) {
+  }
+  bool any = false;
+  for (auto _ : state) {
+    benchmark::ClobberMemory();
+    benchmark::DoNotOptimize(any |= ring.try_emplace(2U));
+  }
+  if (any) state.SkipWithError("the ring was not full");
+}
+BENCHMARK(spsc_refused_push);
 
 // A message with a small capture: constructed in its slot, run, destroyed.
 void spsc_message(benchmark::State& state) {
@@ -208,6 +222,51 @@ void eventfd_round_trip(benchmark::State& state) {
   count_round_trips(state, total);
 }
 BENCHMARK(eventfd_round_trip)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+struct Add {
+  std::uint64_t& sum;
+  void operator()(std::uint64_t value) const noexcept { sum += value; }
+};
+
+// The core pushes into its own inbox of `range` cells, half of them at a time, and takes them: the queue of many
+// producers without the transfer of cache lines.
+void inbox_push_and_take(benchmark::State& state) {
+  Mesh mesh(1);
+  Core core(mesh, 0, make_epoll_reactor());
+  const auto cells = static_cast<std::size_t>(state.range(0));
+  std::uint64_t sum = 0;
+  std::uint64_t pushed = 0;
+  {
+    Inbox<std::uint64_t, Add> inbox(core.mailbox(), cells, Add{sum}, cells);
+    while (state.KeepRunningBatch(static_cast<std::int64_t>(cells / 2))) {
+      for (std::size_t i = 0; i < cells / 2; ++i) pushed += inbox.try_push(1U) ? 1 : 0;
+      core.mailbox().deliver();
+    }
+  }
+  if (sum != pushed) state.SkipWithError("a value was lost");
+  core.stop();
+  core.run();
+}
+BENCHMARK(inbox_push_and_take)->Arg(1024)->Arg(4096)->Arg(32 * 1024)->Arg(64 * 1024);
+
+// A push that a full inbox refuses.
+void inbox_refused_push(benchmark::State& state) {
+  Mesh mesh(1);
+  Core core(mesh, 0, make_epoll_reactor());
+  std::uint64_t sum = 0;
+  bool any = false;
+  {
+    Inbox<std::uint64_t, Add> inbox(core.mailbox(), 1024, Add{sum});
+    while (inbox.try_push(1U)) {
+    }
+    for (auto _ : state) benchmark::DoNotOptimize(any |= inbox.try_push(2U));
+    core.mailbox().deliver();
+  }
+  if (any) state.SkipWithError("the inbox was not full");
+  core.stop();
+  core.run();
+}
+BENCHMARK(inbox_refused_push);
 
 // `range` threads push into the inbox of a core. The core has the first CPU, the threads share the others.
 void inbox_pushes(benchmark::State& state) {

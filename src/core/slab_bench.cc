@@ -1,4 +1,5 @@
 #include <array>
+#include <memory>
 #include <utility>
 
 #include <benchmark/benchmark.h>
@@ -26,9 +27,17 @@ void one_block(benchmark::State& state) {
     Allocator::free(block, bytes);
   }
 }
-BENCHMARK(one_block<Slab>)->Arg(64)->Arg(512)->Arg(4096);
-BENCHMARK(one_block<Malloc>)->Arg(64)->Arg(512)->Arg(4096);
-BENCHMARK(one_block<Mimalloc>)->Arg(64)->Arg(512)->Arg(4096);
+BENCHMARK(one_block<Slab>)->Arg(64)->Arg(256)->Arg(1024)->Arg(4096);
+BENCHMARK(one_block<Malloc>)->Arg(64)->Arg(256)->Arg(1024)->Arg(4096);
+BENCHMARK(one_block<Mimalloc>)->Arg(64)->Arg(256)->Arg(1024)->Arg(4096);
+
+void make_shared_and_destroy(benchmark::State& state) {
+  for (auto _ : state) {
+    const auto pointer = std::make_shared<std::array<char, 64>>();
+    benchmark::DoNotOptimize(pointer.get());
+  }
+}
+BENCHMARK(make_shared_and_destroy);
 
 // Replaces random ones of a thousand blocks of mixed sizes, as for the coroutine frames of many connections.
 template <class Allocator>

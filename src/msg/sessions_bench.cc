@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "msg/session_for_benches.h"
 #include "msg/sessions.h"
@@ -64,8 +66,8 @@ void session_find(benchmark::State& state) {
     if (++at == crowd.ids.size()) at = 0;
   }
 }
-BENCHMARK(session_find<InSessions>)->Arg(100)->Arg(10'000)->Arg(100'000);
-BENCHMARK(session_find<InTree>)->Arg(100)->Arg(10'000)->Arg(100'000);
+BENCHMARK(session_find<InSessions>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'000);
+BENCHMARK(session_find<InTree>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
 // Reads a field of every session. The time is of one session.
 template <class Place>
@@ -74,9 +76,9 @@ void session_iterate(benchmark::State& state) {
   const Place place(crowd);
   while (state.KeepRunningBatch(state.range(0))) place.visit();
 }
-BENCHMARK(session_iterate<InSessions>)->Arg(100)->Arg(10'000)->Arg(100'000);
-BENCHMARK(session_iterate<InHashMap>)->Arg(100)->Arg(10'000)->Arg(100'000);
-BENCHMARK(session_iterate<InTree>)->Arg(100)->Arg(10'000)->Arg(100'000);
+BENCHMARK(session_iterate<InSessions>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'000);
+BENCHMARK(session_iterate<InHashMap>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'000);
+BENCHMARK(session_iterate<InTree>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'000);
 
 // The object of a connection alone, without a socket and without a place among the sessions.
 void tcp_session_create_and_destroy(benchmark::State& state) {
@@ -88,6 +90,33 @@ void tcp_session_create_and_destroy(benchmark::State& state) {
   }
 }
 BENCHMARK(tcp_session_create_and_destroy);
+
+// A connection over loopback is made, accepted and registered with epoll, gets its session, and all of it is closed.
+void session_with_its_socket(benchmark::State& state) {
+  const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
+  Dispatcher dispatcher;
+  Sessions sessions(*reactor, 0, dispatcher, nullptr, {});
+  net::tls::CoreState tls;
+  core::Handle listener;
+  const core::Address any = *core::Address::parse("127.0.0.1:0");
+  if (!reactor->bind(listener, any, false) || !reactor->start_listening(listener, 16))
+    return state.SkipWithError("cannot listen");
+  const core::Address address = *reactor->local_address(listener);
+  for (auto _ : state) {
+    const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(client, address.get(), address.size()) != 0) return state.SkipWithError("cannot connect");
+    const SessionRef session(*new TcpSession(sessions, tls));
+    auto& of_tcp = static_cast<TcpSession&>(*session);
+    const Result<bool> accepted = reactor->accept(listener, of_tcp.handle(), nullptr);
+    if (!accepted || !*accepted) return state.SkipWithError("cannot accept");
+    of_tcp.begin("127.0.0.1", nullptr);
+    session->cut(Ended::by_peer);
+    reactor->turn(Instant{});
+    ::close(client);
+  }
+  reactor->close(listener);
+}
+BENCHMARK(session_with_its_socket);
 
 // A session begins and ends beside `range` others: it gets its place in the map and the list, and loses it at the end
 // of the turn.
