@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build install package test bench bench-http bench-export bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list format bootstrap-build bootstrap-test bootstrap-bench
+.PHONY: run build install package test bench bench-http bench-export bench-export-ladder bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -44,11 +44,11 @@ test: bootstrap-test
 	ctest --test-dir build --output-on-failure -j$(TEST_JOBS); code=$$?; \
 	grep -E '^(SKIPPED|FLAKY)' build/Testing/Temporary/LastTest.log; exit $$code
 
-bench: bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list
+bench: bench-http bench-export bench-export-ladder bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list
 
-bench-http bench-export bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list: bench-%: bootstrap-bench
+bench-http bench-export bench-export-ladder bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list: bench-%: bootstrap-bench
 	@cmake --preset release $(if $(filter bench-msg,$@),-DSLUICE_BENCH=ON) >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo) $(if $(filter bench-msg,$@),example_echo example_broadcast floor_frames frames_load bench_base bench_core bench_msg)
+	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-export-ladder,$@),films_generate exports) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo) $(if $(filter bench-msg,$@),example_echo example_broadcast floor_frames frames_load bench_base bench_core bench_msg)
 	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES))
 
 format: bootstrap-test

@@ -26,17 +26,17 @@ def timed(command):
     return time.perf_counter() - start
 
 
-def fill(cluster, tables, scale):
+def fill(cluster, tables, scale, films=FILMS):
     """Makes the tables, and returns each one's name in the database and its rows."""
     made = {}
     if any(name.startswith("films") for name in tables):
-        generate = subprocess.Popen([BUILD / "examples/films_generate", "--rows", str(FILMS), "--sql"],
+        generate = subprocess.Popen([BUILD / "examples/films_generate", "--rows", str(films), "--sql"],
                                     stdout=subprocess.PIPE)
         subprocess.run(["psql", "-Xq", "-v", "ON_ERROR_STOP=1", cluster.url()], stdin=generate.stdout, check=True,
                        stdout=subprocess.DEVNULL)
         if generate.wait() != 0:
             raise SystemExit("films_generate failed")
-        made["films"] = ("films", FILMS)
+        made["films"] = ("films", films)
     if any(name.startswith("accounts") for name in tables):
         subprocess.run(["pgbench", "-i", "-q", "-s", str(scale), "-I", "dtgv", cluster.url()], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -179,4 +179,5 @@ def main():
         print(f"{name:<11} {job:<38} {best:7.3f} {middle:7.3f} {to_floor:10.2f} {best_to_floor:8.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

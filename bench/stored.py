@@ -95,7 +95,9 @@ def filled(text, render):
 
 
 def main():
-    from pages import render
+    import export_pages
+    from pages import BLOCKS, render
+    BLOCKS.update(export_pages.BLOCKS)
     wrong = []
     for document in documents():
         text = document.read_text()
