@@ -1,6 +1,7 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-.PHONY: run build install package test bench bench-http bench-export bench-export-ladder bench-point bench-ladder bench-slow bench-bodies bench-burst bench-reload bench-idle bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list format bootstrap-build bootstrap-test bootstrap-bench
+BENCHES = http export export-ladder point idle slow bodies burst reload ladder profile write io case-study resident gateway failing policies msg list growth check
+.PHONY: run build install package test bench $(BENCHES:%=bench-%) bench-programs format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
 export FUZZ_SECONDS ?= 10
@@ -44,12 +45,16 @@ test: bootstrap-test
 	ctest --test-dir build --output-on-failure -j$(TEST_JOBS); code=$$?; \
 	grep -E '^(SKIPPED|FLAKY)' build/Testing/Temporary/LastTest.log; exit $$code
 
-bench: bench-http bench-export bench-export-ladder bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list
+# All benchmarks, one after the other; QUICK=1: the shortest runs that they can have. bench/README.md says what takes how long.
+bench: bench-programs
+	@/usr/bin/python3 -B bench/all.py $(if $(QUICK),--quick) $(BENCHES)
 
-bench-http bench-export bench-export-ladder bench-point bench-idle bench-slow bench-bodies bench-burst bench-reload bench-ladder bench-profile bench-write bench-io bench-case-study bench-resident bench-gateway bench-failing bench-policies bench-msg bench-list: bench-%: bootstrap-bench
-	@cmake --preset release $(if $(filter bench-msg,$@),-DSLUICE_BENCH=ON) >/dev/null
-	@ninja -C build/release sluice floor_epoll drain ladder $(if $(filter bench-export,$@),films_generate naive_export) $(if $(filter bench-export-ladder,$@),films_generate exports) $(if $(filter bench-case-study bench-resident,$@),case_study latency) $(if $(filter bench-write,$@),slow_sync) $(if $(filter bench-gateway,$@),ws_echo) $(if $(filter bench-msg,$@),example_echo example_broadcast floor_frames frames_load bench_base bench_core bench_msg)
-	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES))
+$(BENCHES:%=bench-%): bench-%: bench-programs
+	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES)) $(if $(PAGE),--page)
+
+bench-programs: bootstrap-bench
+	@cmake --preset release -DSLUICE_BENCH=ON >/dev/null
+	@ninja -C build/release sluice films_generate benchmarks
 
 format: bootstrap-test
 	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i

@@ -1,4 +1,5 @@
 """The blocks of the documents, by name, as lines of markdown from the stored figures. See stored.py."""
+import export_pages
 import stored
 from stored import load, table
 
@@ -102,8 +103,8 @@ def case_study():
 
 
 def case_study_allocations():
-    return table(("", *(f"{what}, {count:,} users" for count in (100, 1000) for what in ("allocations", "bytes"))),
-                 [(name, *(f"{of[str(count)][what]:,}" for count in (100, 1000) for what in ("allocations", "bytes")))
+    return table(("allocations for an answer", "100 users", "1,000 users"),
+                 [(name, *(f"{of[str(count)]:,}" for count in (100, 1000)))
                   for name, of in load("case-study")["allocations"].items()])
 
 
@@ -113,7 +114,7 @@ def case_study_levels():
                   for name, of in load("case-study")["levels"].items()])
 
 
-BLOCKS = {
+BLOCKS = export_pages.BLOCKS | {
     "readme.speed": readme_speed, "http": http, "ladder": ladder, "ladder.variants": ladder_variants, "ladder.workers": ladder_workers,
     "profile": profile, "profile.time": profile_time, "case-study": case_study, "case-study.allocations": case_study_allocations,
     "case-study.levels": case_study_levels,

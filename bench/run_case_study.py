@@ -7,12 +7,16 @@ rounds'. The client and all servers except the parallel stage run on core 0, dat
 cores, waking the other side would take longer than the shorter answers, on virtual machines much longer, and would dominate the
 result. First, every answer is compared, as a value, with the first stage's. The floor is a loop that sends as many bytes as the
 first stage's answer and parses nothing. Figures go to standard output as JSON lines, then as a table, and into a file as a picture;
-with --profile, where each spends its time (perf) goes into a text file beside the picture.
-usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile]
+with --profile, where each spends its time (perf) goes into a text file beside the picture. Also how many blocks of memory each stage
+allocates for an answer (heaptrack), and what -O2 instead of -O3 makes of each stage and, where SLUICE_O2 names a program that was
+built so, of Sluice.
+usage: run_case_study.py [--rounds N] [--share F] [--only NAME,NAME] [--plot FILE] [--profile] [--page]
+  --page   stores the figures (results/case-study.json), and writes docs/case-study.svg and the tables of docs/case-study.md
 """
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
 import sqlite3
@@ -20,12 +24,15 @@ import subprocess
 import tempfile
 import time
 
+import stored
 from harness import BUILD, SLUICE, Program, descendants, fetch, folder, free_port, median, postgres, sluice, tell
 from http_clients import latency
 from percentiles import summary
 
 ROLES = {100: "admin", 1000: "editor"}  # number of users: their role
-STAGES = {"scan-and-copy": 100, "role-index": 150, "views": 150, "parallel": 1000, "ttl-cache": 1000, "gzip": 1000}  # requests a round
+# Requests a round.
+STAGES = {"scan-and-copy": 100, "role-index": 150, "moves": 150, "views": 150, "text": 300, "append": 1000, "reserve": 1000,
+          "parallel": 1000, "ttl-cache": 1000, "gzip": 1000}
 CORE = 0
 ON_ALL_CORES = {"parallel"}
 FIRST = "scan-and-copy"
@@ -38,11 +45,49 @@ Rung = collections.namedtuple("Rung", "name program missing target requests fiel
                               defaults=("/users?role={role}", 1000, (), lambda: []))
 
 
-def stage(name):
+def stage(name, program="case_study"):
     port = free_port()
     core = None if name in ON_ALL_CORES else CORE
-    return Rung(name, Program(name, [BUILD / "bench/case_study", name, port], port, core), None, requests=STAGES[name],
+    return Rung(name, Program(name, [BUILD / "bench" / program, name, port], port, core), None, requests=STAGES[name],
                 fields=(GZIP,) if name == "gzip" else ())
+
+
+def allocations(name, where, requests=20):
+    """{number of users: blocks and bytes that the stage allocates for an answer}, by heaptrack: of a run with requests, less those
+    of a run with one request."""
+    def run(role, count):
+        port, out = free_port(), where / f"heap-{name}"
+        program = Program(name, ["heaptrack", "-o", out, BUILD / "bench/case_study", name, port], port)
+        latency(port, f"/users?role={role}", 0, count, None, (GZIP,) if name == "gzip" else ())
+        for pid in program.pids[1:]:
+            os.kill(pid, 2)
+        program.process.wait(60)
+        [file] = where.glob(f"heap-{name}.*")
+        told = subprocess.run(["heaptrack_print", "-p", "0", "-a", "0", "-T", "0", "-l", "0", "-f", file], check=True,
+                              capture_output=True, text=True).stdout
+        file.unlink()
+        return int(re.search(r"calls to allocation functions: (\d+)", told)[1])
+    return {count: round((run(role, requests + 1) - run(role, 1)) / requests) for count, role in ROLES.items()}
+
+
+def levels(only, rounds, share):
+    """{stage: {users: {level of optimisation: p50 in µs}}}, both levels in turns; of Sluice too, where it was built at -O2."""
+    pairs = {name: (stage(name, "case_study_o2"), stage(name)) for name in STAGES if not only or name in only}
+    table = {}
+    for name, (two, three) in pairs.items():
+        table[name] = {}
+        for count, role in ROLES.items():
+            runs = {2: [], 3: []}
+            for _ in range(rounds):
+                for level, rung in ((2, two), (3, three)):
+                    requests = max(20, round(rung.requests * share))
+                    runs[level].append(summary(latency(rung.program.port, rung.target.format(role=role), requests // 10 + 1, requests,
+                                                       CORE, rung.fields)["latencies_us"])["p50"])
+            table[name][count] = {level: round(median(of_level), 1) for level, of_level in runs.items()}
+            tell(bench="case-study", levels=name, users=count, **{f"O{level}_us": value for level, value in table[name][count].items()})
+        for rung in (two, three):
+            rung.program.stop()
+    return table
 
 
 def users_as(dialect):
@@ -259,11 +304,16 @@ def main():
     parser.add_argument("--only", help="stages, sqlite, gin, resident; the first stage is always there")
     parser.add_argument("--plot", type=pathlib.Path, default=BUILD.parent / "case-study.svg")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
+    about = stored.about() if args.page else None
+    if args.page:
+        args.plot = stored.ROOT / "docs/case-study.svg"
+    only = args.only and set(args.only.split(","))
 
     where = folder()
     ladder, missing = [], []
-    for rung in rungs(where, args.only and set(args.only.split(","))):
+    for rung in rungs(where, only):
         if rung.program:
             ladder.append(rung)
         else:
@@ -278,6 +328,16 @@ def main():
              to_floor=round(to_floor, 2))
     write_table(table, missing)
     plot(table, args.plot)
+    allocated = {}
+    for name in STAGES:
+        if not only or name in only:
+            allocated[name] = allocations(name, where)
+            tell(bench="case-study", rung=name, allocations={str(count): of for count, of in allocated[name].items()})
+    of_levels = levels(only, args.rounds, args.share)
+    if args.page:
+        stored.store("case-study", about, [{"rung": name, **row} for (name, _), row in table.items()], allocations=allocated,
+                     levels=of_levels)
+        stored.main()
     print(f"\n{args.plot}")
     if args.profile:
         beside = args.plot.with_suffix(".profile.txt")

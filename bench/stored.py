@@ -95,9 +95,7 @@ def filled(text, render):
 
 
 def main():
-    import export_pages
-    from pages import BLOCKS, render
-    BLOCKS.update(export_pages.BLOCKS)
+    from pages import render
     wrong = []
     for document in documents():
         text = document.read_text()

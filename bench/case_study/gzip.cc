@@ -1,4 +1,4 @@
-// Stage 5: clients that accept gzip get it. The cache stands in front, so each cached answer is compressed only once.
+// Stage 9: clients that accept gzip get it. The cache stands in front, so each cached answer is compressed only once.
 #include <stdexcept>
 #include <utility>
 

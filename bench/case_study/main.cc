@@ -1,6 +1,7 @@
 // A service that holds 10,000 users and answers GET /users?role=NAME with those that have the role. The stages differ
 // in how they do it.
-// usage: case_study STAGE PORT     STAGE: scan-and-copy, role-index, views, parallel, ttl-cache, gzip
+// usage: case_study STAGE PORT     STAGE: scan-and-copy, role-index, moves, views, text, append, reserve, parallel,
+//                                         ttl-cache, gzip
 //        case_study sql DIALECT    writes the users as a script for postgres or sqlite onto standard output
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +22,11 @@ std::unique_ptr<Service> make_service(std::string_view stage) {
   std::vector<User> users = make_users(user_count);
   if (stage == "scan-and-copy") return scan_and_copy(std::move(users));
   if (stage == "role-index") return role_index(std::move(users));
+  if (stage == "moves") return moves(std::move(users));
   if (stage == "views") return views(std::move(users));
+  if (stage == "text") return text(std::move(users));
+  if (stage == "append") return append(std::move(users));
+  if (stage == "reserve") return reserve(std::move(users));
   if (stage == "parallel") return parallel(std::move(users));
   if (stage == "ttl-cache") return ttl_cache(parallel(std::move(users)));
   if (stage == "gzip") return ttl_cache(gzip(parallel(std::move(users))));

@@ -1,4 +1,4 @@
-// Stage 3: text is appended to a string, without a JSON value; all cores write parts of a long answer at the same time.
+// Stage 7: all cores write parts of a long answer at the same time.
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
@@ -14,8 +14,7 @@
 namespace case_study {
 namespace {
 
-constexpr std::size_t bytes_of_a_user = 640;  // more than most need; a string that needs more grows
-constexpr std::size_t least_part = 128;       // users; fewer are written sooner than another thread wakes up
+constexpr std::size_t least_part = 128;  // users; fewer are written sooner than another thread wakes up
 
 // Threads that work on the parts of one job at a time.
 class Pool {

@@ -28,7 +28,11 @@ class Service {
 
 std::unique_ptr<Service> scan_and_copy(std::vector<User> users);
 std::unique_ptr<Service> role_index(std::vector<User> users);
+std::unique_ptr<Service> moves(std::vector<User> users);
 std::unique_ptr<Service> views(std::vector<User> users);
+std::unique_ptr<Service> text(std::vector<User> users);
+std::unique_ptr<Service> append(std::vector<User> users);
+std::unique_ptr<Service> reserve(std::vector<User> users);
 std::unique_ptr<Service> parallel(std::vector<User> users);
 std::unique_ptr<Service> ttl_cache(std::unique_ptr<Service> inner);
 std::unique_ptr<Service> gzip(std::unique_ptr<Service> inner);

@@ -1,4 +1,4 @@
-// Stage 4: answers are cached for `lifetime`, so an answer may be that old.
+// Stage 8: answers are cached for `lifetime`, so an answer may be that old.
 #include <chrono>
 #include <unordered_map>
 #include <utility>

@@ -1,4 +1,4 @@
-// Stage 2: users are read in place, and copied only into the JSON value.
+// Stage 3: users are read in place, and copied only into the JSON value.
 #include <utility>
 
 #include "json.h"
