@@ -132,15 +132,15 @@ def _tasks(pid):
         return []
 
 
-def sluice(config, where, cores=0, core=None, port=None, server=None, server_more=""):
+def sluice(config, where, cores=0, core=None, port=None, server=None, server_more="", program=SLUICE):
     """Starts Sluice. `config` follows [server] and [admin]; `server` replaces [server]'s listen, `server_more` adds keys to [server]."""
-    if not os.access(SLUICE, os.X_OK):
-        raise SystemExit(f"there is no {SLUICE}; build it first (make build)")
+    if not os.access(program, os.X_OK):
+        raise SystemExit(f"there is no {program}; build it first (make build)")
     port = port or free_port()
     file = where / f"sluice-{port}.toml"
     server = server or f'listen = ["127.0.0.1:{port}"]\n'
     file.write_text(f'[server]\n{server}{server_more}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
-    return Program("sluice", [SLUICE, "serve", file], port, core)
+    return Program("sluice", [program, "serve", file], port, core)
 
 
 def fetch(port, target, *options, scheme="http"):

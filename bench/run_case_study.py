@@ -70,9 +70,11 @@ def allocations(name, where, requests=20):
     return {count: round((run(role, requests + 1) - run(role, 1)) / requests) for count, role in ROLES.items()}
 
 
-def levels(only, rounds, share):
+def levels(where, only, rounds, share):
     """{stage: {users: {level of optimisation: p50 in µs}}}, both levels in turns; of Sluice too, where it was built at -O2."""
     pairs = {name: (stage(name, "case_study_o2"), stage(name)) for name in STAGES if not only or name in only}
+    if (two := os.environ.get("SLUICE_O2")) and (where / "users.db").exists():
+        pairs["Sluice, endpoint, SQLite"] = (from_sqlite(where, two), from_sqlite(where))
     table = {}
     for name, (two, three) in pairs.items():
         table[name] = {}
@@ -94,8 +96,8 @@ def users_as(dialect):
     return subprocess.run([BUILD / "bench/case_study", "sql", dialect], check=True, capture_output=True).stdout
 
 
-def worker(config, where):
-    return sluice(config, where, cores=1, core=CORE)
+def worker(config, where, program=SLUICE):
+    return sluice(config, where, cores=1, core=CORE, program=program)
 
 
 def endpoint(database, statement):
@@ -107,13 +109,16 @@ get = "{statement}"
 '''
 
 
-def from_sqlite(where):
+def fill_sqlite(where):
     with sqlite3.connect(where / "users.db") as database:
         database.executescript(users_as("sqlite").decode())
     database.close()
+
+
+def from_sqlite(where, program=SLUICE):
     config = endpoint(f"sqlite:{where}/users.db",
                       "SELECT users.* FROM user_roles JOIN users ON users.id = user_roles.user WHERE role = :role")
-    return Rung("endpoint, SQLite", worker(config, where), None, requests=300)
+    return Rung("endpoint, SQLite", worker(config, where, program), None, requests=300)
 
 
 class Cluster:
@@ -166,6 +171,7 @@ def rungs(where, only):
         if not only or name in only or name == FIRST:
             yield stage(name)
     if not only or "sqlite" in only:
+        fill_sqlite(where)
         yield from_sqlite(where)
     if not only or {"gin", "resident"} & only:
         cluster = Cluster(where)
@@ -333,7 +339,7 @@ def main():
         if not only or name in only:
             allocated[name] = allocations(name, where)
             tell(bench="case-study", rung=name, allocations={str(count): of for count, of in allocated[name].items()})
-    of_levels = levels(only, args.rounds, args.share)
+    of_levels = levels(where, only, args.rounds, args.share)
     if args.page:
         stored.store("case-study", about, [{"rung": name, **row} for (name, _), row in table.items()], allocations=allocated,
                      levels=of_levels)

@@ -61,7 +61,7 @@ def run(case, programs, rounds, seconds, bench="http"):
     for program in programs:
         if case.file and fetch(program.port, target, "-k", scheme=program.scheme) != (200, b"a" * SIZES[case.file]):
             raise SystemExit(f"{program.name} does not answer with the file")
-        case.load(program, target, seconds)
+        cost_of(program, lambda program=program: case.load(program, target, seconds))  # warms up
     runs = {program.name: [] for program in programs}
     for number in range(rounds):  # in turns, so that a slow minute of the machine hits all of them
         first = number % len(programs)
