@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -187,6 +188,9 @@ struct MethodOptions {
   Located<std::string> table;
   std::vector<Named<ColumnOptions>> columns;
   Located<std::string> existing;
+  Located<std::string> delete_;
+  Located<std::string> insert;
+  Located<std::string> update;
   Located<bool> set = false;
   Located<bool> accepts_object = false;
   std::optional<Located<Scalar>> max_deleted;
@@ -208,6 +212,12 @@ struct MethodOptions {
   std::optional<Located<std::uint32_t>> rows;
   Position position;
 
+  [[nodiscard]] bool is_set() const { return set.value || !existing.value.empty(); }
+  // The statements that run for single rows of a set, by their keys; empty if absent.
+  [[nodiscard]] std::array<std::pair<const char*, const Located<std::string>*>, 3> row_statements() const {
+    return {{{"delete", &delete_}, {"insert", &insert}, {"update", &update}}};
+  }
+
   template <class Visitor>
   static void declare(Visitor& v) {
     v.field("sql", &MethodOptions::sql,
@@ -226,6 +236,17 @@ struct MethodOptions {
             "left alone. The answer gives the counts. A row of the table that the statement does not select is never "
             "changed: a body with its key is refused. For a PATCH of a set, the statement selects the only rows that "
             "may be changed; without it, every row of the table may be changed.");
+    v.field("delete", &MethodOptions::delete_,
+            "For a PUT of a set: your own statement, which runs once for each row that would be deleted, such as an "
+            "UPDATE that marks the row as deleted. `:name` is the row's value of one of the `columns`, or else a "
+            "parameter of the path or of [endpoint.params].");
+    v.field("insert", &MethodOptions::insert,
+            "For a set: your own statement, which runs once for each row that would be inserted, with parameters as "
+            "for `delete`. A row of the body whose key is in the table but not in `existing` is passed to it too, "
+            "instead of being refused.");
+    v.field("update", &MethodOptions::update,
+            "For a set: your own statement, which runs once for each row that would be updated, with the new values. "
+            "Its parameters are as for `delete`.");
     v.field("set", &MethodOptions::set,
             "`true`: a PATCH writes a set. It inserts the rows of the body, or updates those that exist, and deletes "
             "nothing. The answer gives the counts.");
@@ -398,10 +419,9 @@ struct EndpointOptions {
             "snapshot, and each reads one range of the table's blocks after another. The statement must select rows "
             "of one table with `WHERE ctid >= :ctid_from AND ctid < :ctid_to`; Sluice sets these two parameters. It "
             "may not have ORDER BY, LIMIT, aggregates or joins.");
-    v.field(
-        "list", &EndpointOptions::list,
-        "Filters, search, sorting, pages and a count that clients can ask for. Without it, answers have "
-        "all rows.");
+    v.field("list", &EndpointOptions::list,
+            "Filters, search, sorting, pages and a count that clients can ask for. Without it, answers have "
+            "all rows.");
     v.field("post", &EndpointOptions::post, "The statement that answers POST, or a table [endpoint.post].");
     v.field("put", &EndpointOptions::put, "The statement that answers PUT, or a table [endpoint.put].");
     v.field("patch", &EndpointOptions::patch, "The statement that answers PATCH, or a table [endpoint.patch].");

@@ -26,6 +26,9 @@ std::string check_deletion_limit(std::string_view text) {
 sql::SetOptions set_options(http::Method method, const MethodOptions& options, const http::Pattern& pattern) {
   sql::SetOptions set;
   set.existing = options.existing.value;
+  set.own_delete = options.delete_.value;
+  set.own_insert = options.insert.value;
+  set.own_update = options.update.value;
   set.removes = method == http::Method::put;
   for (const auto& column : options.columns) {
     const Source source = column_source(column, pattern);

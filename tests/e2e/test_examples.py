@@ -21,6 +21,7 @@ SCHEMA = """
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name_en text, score {real}, year integer,
                     revision integer NOT NULL DEFAULT 7, adult boolean NOT NULL DEFAULT false, popularity {real}, released date);
 CREATE TABLE tags (film text NOT NULL, tag text NOT NULL, PRIMARY KEY (film, tag));
+CREATE TABLE labels (film text NOT NULL, label text NOT NULL, deleted_at {time}, PRIMARY KEY (film, label));
 CREATE TABLE members (team text, member text);
 CREATE TABLE notes (team text, text text, owner text);
 CREATE TABLE users (id integer PRIMARY KEY, name text, email text, roles {texts}, score {real},

@@ -38,17 +38,18 @@ std::optional<Position> too_many_dots(std::string_view text) {
 // The keys whose values messages show: statements, paths, names and numbers with units. The value of any other key,
 // such as a misspelled one, may be a secret.
 constexpr auto shown_keys = std::to_array<std::string_view>(
-    {"all",           "allow",   "any",           "at_most",    "audience", "balance",  "before",   "budget",
-     "cache_control", "claim",   "client_header", "codings",    "cookie",   "copy",     "database", "delete",
-     "deny",          "every",   "existing",      "expect",     "expose",   "fallback", "for",      "format",
-     "formats",       "from",    "get",           "header",     "host",     "include",  "index",    "issuer",
-     "leeway",        "listen",  "location",      "longest",    "match",    "max_age",  "method",   "methods",
-     "name",          "notify",  "origins",       "patch",      "path",     "per",      "post",     "protocols",
-     "put",           "query",   "rate",          "rate_claim", "realm",    "remove",   "require",  "retry_on",
-     "returning",     "returns", "revocations",   "revoked",    "role",     "root",     "size",     "slashes",
-     "split_by",      "sql",     "status",        "store",      "strip",    "table",    "tables",   "that",
-     "timeout",       "to",      "type",          "types",      "upgrade",  "upstream", "use",      "used",
-     "version",       "wait"});
+    {"all",      "allow",         "any",      "at_most",       "audience", "balance", "before",
+     "budget",   "cache_control", "claim",    "client_header", "codings",  "cookie",  "copy",
+     "database", "delete",        "deny",     "every",         "existing", "expect",  "expose",
+     "fallback", "for",           "format",   "formats",       "from",     "get",     "header",
+     "host",     "include",       "index",    "insert",        "issuer",   "leeway",  "listen",
+     "location", "longest",       "match",    "max_age",       "method",   "methods", "name",
+     "notify",   "origins",       "patch",    "path",          "per",      "post",    "protocols",
+     "put",      "query",         "rate",     "rate_claim",    "realm",    "remove",  "require",
+     "retry_on", "returning",     "returns",  "revocations",   "revoked",  "role",    "root",
+     "size",     "slashes",       "split_by", "sql",           "status",   "store",   "strip",
+     "table",    "tables",        "that",     "timeout",       "to",       "type",    "types",
+     "update",   "upgrade",       "upstream", "use",           "used",     "version", "wait"});
 // Tables with names that the user has chosen as their keys. Their values may be secrets, whatever the names are.
 constexpr auto tables_of_names =
     std::to_array<std::string_view>({"add", "fields", "headers", "keys", "query", "set", "settings", "users"});

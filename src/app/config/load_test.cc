@@ -1154,6 +1154,17 @@ TEST(Errors, WhatAMethodThatWritesIsToDo) {
     const std::string found = endpoint("[endpoint.put]\n" + set + "max_deleted = " + limit + "\n");
     EXPECT_TRUE(found.contains("must be a number of rows, or a share from")) << limit << found;
   }
+  const std::string own = "insert = \"INSERT INTO a VALUES (:b)\"\n";
+  const std::string removes = "delete = \"DELETE FROM a WHERE b = :b\"\n";
+  EXPECT_EQ(endpoint("[endpoint.put]\n" + set + own + removes), "");
+  EXPECT_EQ(endpoint("[endpoint.patch]\nset = true\n" + table + own), "");
+  EXPECT_TRUE(endpoint("[endpoint.put]\n" + table + own).contains("\"insert\" is a statement of a set"));
+  for (const std::string& head : {"[endpoint.put]\n" + table, "[endpoint.post]\n" + table}) {
+    EXPECT_TRUE(endpoint(head + removes).contains("is the statement of a set, a PUT that has \"existing\"")) << head;
+    EXPECT_FALSE(endpoint(head + removes).contains("move it")) << head;
+  }
+  EXPECT_TRUE(
+      endpoint("[endpoint.patch]\nset = true\n" + table + removes).contains("a PATCH of a set deletes nothing"));
   for (const char* key : {"accepts_object = true", "max_deleted = 1"}) {
     for (const std::string& head : {"[endpoint.put]\n" + table, "[endpoint.patch]\nset = true\n" + table}) {
       EXPECT_TRUE(endpoint(head + key + "\n").contains("is for a PUT of a set")) << head << key;
@@ -1557,7 +1568,8 @@ TEST(Errors, AllOfThemInTheOrderOfTheFile) {
             "a.toml:6:1: error: unknown key \"foo\" in [server]\n"
             "  6 | foo = 1\n"
             "    | ^\n"
-            "    = known here: listen, hosts, same_origin, cores, io, header_limit, target_limit, field_limit, body_limit, body_memory, "
+            "    = known here: listen, hosts, same_origin, cores, io, header_limit, target_limit, field_limit, "
+            "body_limit, body_memory, "
             "header_timeout, body_timeout, idle_timeout, "
             "write_timeout, slowest_client, connections, drain_delay, grace, access_log, error_log, server_header, "
             "headers, error_pages, http1, http2, "

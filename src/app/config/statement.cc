@@ -90,6 +90,7 @@ std::vector<const Located<std::string>*> statements_of(const api::EndpointOption
   for (const auto& [method, writing] : endpoint.writing_methods()) {
     for (const auto& before : writing->before) all.push_back(&before);
     all.push_back(&writing->existing);
+    for (const auto& [key, statement] : writing->row_statements()) all.push_back(statement);
     all.push_back(&writing->sql);
   }
   std::erase_if(all, [](const auto* statement) { return statement->value.empty(); });

@@ -34,7 +34,7 @@ std::vector<std::string> check_quoted(const api::EndpointOptions& endpoint, cons
 void check_parameters(const api::EndpointOptions& endpoint, const std::vector<std::string_view>& used,
                       sql::PlaceholderStyle style, const Source& source, std::vector<Diagnostic>& errors);
 
-// The statements of an endpoint in the file: `get`, and `before`, `existing` and `sql` of each method.
+// The statements of an endpoint in the file: `get`, and those of each method that writes.
 [[nodiscard]] std::vector<const Located<std::string>*> statements_of(const api::EndpointOptions& endpoint);
 
 }  // namespace sluice::app::config

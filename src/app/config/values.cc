@@ -196,7 +196,7 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
     }
     if (value->from != api::From::query) continue;
     const bool is_own = value->key == "dry-run" || value->key == "max-deleted";
-    if (is_own && method != nullptr && (method->set.value || !method->existing.value.empty())) {
+    if (is_own && method != nullptr && method->is_set()) {
       complain(said.position, fmt::format("a set takes the query parameter \"{}\" itself", value->key));
     }
     const auto [first, is_new] = in_query.emplace(value->key, &bound);
@@ -216,7 +216,7 @@ void check_values(const api::EndpointOptions& endpoint, const api::MethodOptions
 
 bool check_columns(const api::EndpointOptions& endpoint, http::Method method, const api::MethodOptions& options,
                    const sql::Table& table, std::vector<Diagnostic>& errors) {
-  const bool is_set = options.set.value || !options.existing.value.empty();
+  const bool is_set = options.is_set();
   const bool writes_keys = is_set || method == http::Method::post || method == http::Method::put;
   std::vector<std::string_view> names;
   for (const sql::TableColumn& column : table.columns) names.push_back(column.name);

@@ -256,6 +256,18 @@ core::Task<Result<void>> Staging::find_duplicates(Transaction& transaction, SetO
   co_return Result<void>{};
 }
 
+core::Task<Result<void>> Staging::make_functions(Transaction& transaction, bool drops) {
+  const SetStep* const steps[] = {plan_.remove ? &*plan_.remove : nullptr, plan_.update ? &*plan_.update : nullptr,
+                                  &plan_.insert};
+  for (const SetStep* const step : steps) {
+    if (step == nullptr || step->each.empty()) continue;
+    const Statement statement = own_statement(drops ? step->drop : step->each);
+    auto done = co_await transaction.execute(statement, {});
+    if (!done) co_return std::unexpected(std::move(done.error()));
+  }
+  co_return Result<void>{};
+}
+
 core::Task<Result<Written>> Staging::run(Transaction& transaction, const Statement& planned,
                                          std::span<const Argument> arguments) {
   std::vector<Argument> chosen;
@@ -266,6 +278,8 @@ core::Task<Result<Written>> Staging::run(Transaction& transaction, const Stateme
   const Statement statement = unnamed(planned);
   auto written = co_await transaction.execute(statement, chosen);
   if (!written) co_return std::unexpected(renumbered(std::move(written.error()), planned, plan_));
+  // An own statement's rows are counted by the query that runs it.
+  if (planned.columns.size() == 1) written->changes = number_in(written->rows.fields[0]);
   co_return written;
 }
 
@@ -351,6 +365,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
     if (!found) co_return std::unexpected(std::move(found.error()));
     if (!outcome.faults.empty()) co_return outcome;
   }
+  if (auto made = co_await make_functions(transaction); !made) co_return std::unexpected(std::move(made.error()));
   if (auto removed = co_await remove_and_count(transaction, arguments, outcome); !removed) {
     co_return std::unexpected(std::move(removed.error()));
   }
@@ -370,6 +385,10 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   outcome.unchanged = rows_ - std::min(rows_, outcome.updated + outcome.inserted);
   outcome.too_many_deleted = options.commit && !options.allow(outcome);
   if (options.commit && !outcome.too_many_deleted) {
+    if (is_pooled_) {  // the session's next user may have functions with these names
+      auto dropped = co_await make_functions(transaction, true);
+      if (!dropped) co_return std::unexpected(std::move(dropped.error()));
+    }
     if (auto committed = co_await transaction.commit(); !committed) {
       co_return std::unexpected(std::move(committed.error()));
     }
@@ -384,6 +403,7 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
+  if (auto made = co_await make_functions(transaction); !made) co_return std::unexpected(std::move(made.error()));
   if (updating_first_) {
     const Statement set = own_statement(std::string(updates_alone));
     auto done = co_await transaction.execute(set, {});

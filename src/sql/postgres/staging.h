@@ -38,6 +38,8 @@ class Staging final : public sql::Staging {
   [[nodiscard]] core::Task<Result<void>> find_duplicates(Transaction& transaction, SetOutcome& outcome);
   [[nodiscard]] core::Task<Result<void>> find_outside(Transaction& transaction, std::span<const Argument> arguments,
                                                       SetOutcome& outcome);
+  // Creates the functions that run the user's own statements, or drops them.
+  [[nodiscard]] core::Task<Result<void>> make_functions(Transaction& transaction, bool drops = false);
   // Runs a statement of the plan with its subset of the plan's arguments.
   [[nodiscard]] core::Task<Result<Written>> run(Transaction& transaction, const Statement& planned,
                                                 std::span<const Argument> arguments);

@@ -80,6 +80,32 @@ TEST_F(PostgresStaging, TheRowsBecomeTheSet) {
   EXPECT_EQ(database->counters().opened, 1u);
 }
 
+TEST_F(PostgresStaging, OwnStatementsRunForEachRow) {
+  for (const bool prepared : {true, false}) {
+    Options one = options(1);
+    one.prepared = prepared;
+    open(one);
+    psql("TRUNCATE written; INSERT INTO written VALUES (1, 'a'), (2, 'b'), (3, 'c'), (1001, 'outside')");
+    auto table = run(describe_table(*database, Dialect::postgres, "written"));
+    SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}},
+                   .existing = "SELECT id FROM written WHERE id < 1000",
+                   .own_delete = "UPDATE written SET id = id + 1000 WHERE id = :id AND name <> 'c'",
+                   .own_insert =
+                       "INSERT INTO written (id, name) VALUES (:id, :name) ON CONFLICT (id) DO UPDATE SET"
+                       " name = 'it''s ' || :name -- back",
+                   .own_update = "UPDATE written SET name = :name || '!' WHERE id = :id RETURNING id"};
+    auto own = run(prepare_set(*database, Dialect::postgres, *table, std::move(set), {}));
+    ASSERT_TRUE(own) << own.error().message;
+    const std::vector<Row> rows{{"1", "new"}, {"4", "d"}, {"1001", "back"}};
+    EXPECT_EQ(counts(run(put(*database, *own, rows, {.commit = false}))), "2 1 1 0");
+    EXPECT_TRUE(comes_to_rest());
+    EXPECT_EQ(written(), "1=a 2=b 3=c 1001=outside");
+    EXPECT_EQ(counts(run(put(*database, *own, rows))), "2 1 1 0");
+    EXPECT_EQ(written(), "1=new! 3=c 4=d 1001=it's back 1002=b");
+    EXPECT_EQ(counts(run(put(*database, *own, {{"1", "new!"}, {"4", "d"}}))), "0 0 0 2");
+  }
+}
+
 TEST_F(PostgresStaging, MoreThanIsAllowedIsNotDeleted) {
   open(options(1));
   psql("INSERT INTO written VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')");

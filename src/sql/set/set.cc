@@ -1,6 +1,7 @@
 #include "sql/set/set.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,11 +17,50 @@ std::unexpected<Error> refuse(std::string message) {
   return std::unexpected(Error{Failure::statement, {}, std::move(message), 0});
 }
 
+PlaceholderStyle style_of(Dialect dialect) {
+  return dialect == Dialect::postgres ? PlaceholderStyle::dollar : PlaceholderStyle::question;
+}
+
+const SetColumn* find_column(const SetOptions& options, std::string_view name) {
+  const auto found = std::ranges::find(options.columns, name, &SetColumn::name);
+  return found == options.columns.end() ? nullptr : &*found;
+}
+
+// Replaces each :name of a statement that has been parsed.
+template <class Replacement>
+std::string replace_parameters(std::string_view sql, const ParsedSql& parsed, Replacement replacement) {
+  std::string replaced;
+  std::size_t done = 0;
+  for (const auto& place : parsed.placeholders) {
+    replaced += sql.substr(done, place.source_begin - done);
+    replaced += replacement(std::string(sql.substr(place.source_begin + 1, place.source_end - place.source_begin - 1)));
+    done = place.source_end;
+  }
+  return replaced.append(sql.substr(done));
+}
+
+// In the table's row t.
+std::string stored_value(const SetColumn& column) { return "t." + quoted_identifier(column.name); }
+
+// A statement of the user's own.
+struct RowStatement {
+  std::string_view function;  // PostgreSQL
+  ParsedSql parsed;
+  bool has_columns = false;
+};
+
+struct RowStatements {
+  std::optional<RowStatement> remove, update, insert;
+  // PostgreSQL: the types, as CAST takes them, of the parameters that are not columns, and of those of `existing`.
+  std::map<std::string, std::string> types;
+};
+
 class Builder {
  public:
   // `existing`: the columns of options.existing.
-  Builder(Dialect dialect, const Table& table, const SetOptions& options, std::span<const Column> existing)
-      : dialect_(dialect), table_(table), options_(options) {
+  Builder(Dialect dialect, const Table& table, const SetOptions& options, std::span<const Column> existing,
+          const RowStatements& own)
+      : dialect_(dialect), table_(table), options_(options), own_(own) {
     for (const SetColumn& column : options.columns) {
       const bool returned = std::ranges::find(existing, column.name, &Column::name) != existing.end();
       if (column.key && (!column.shared || returned)) existing_keys_.push_back(&column);
@@ -108,7 +148,7 @@ class Builder {
     return sql + " ORDER BY s.sluice_row LIMIT 100";
   }
   // Empty if no key can be NULL.
-  [[nodiscard]] std::string remove_null() const {
+  [[nodiscard]] std::string remove_null(std::string_view from) const {
     std::string is_null;
     std::string same;
     for (const SetColumn* const column : existing_keys_) {
@@ -120,12 +160,15 @@ class Builder {
       if (!there.not_null && !there.row_id) is_null += (is_null.empty() ? "t." : " OR t.") + name + " IS NULL";
     }
     if (is_null.empty()) return {};
-    return "DELETE FROM " + table_.name + " AS t WHERE " + shared_keys() + "(" + is_null +
-           ") AND EXISTS (SELECT 1 FROM " + existing() + same + ")";
+    const std::string rows = " FROM " + table_.name + " AS t WHERE " + shared_keys() + "(" + is_null +
+                             ") AND EXISTS (SELECT 1 FROM " + existing() + same + ")";
+    return own_.remove ? for_each(*own_.remove, from, rows, stored_value) : "DELETE" + rows;
   }
   [[nodiscard]] std::string remove(std::string_view from, std::string_view verb = "DELETE") const {
-    std::string sql = std::string(verb) + " FROM " + table_.name + " AS t WHERE " + shared_keys() + is_in_existing();
-    return sql + " AND NOT EXISTS (SELECT 1 FROM " + std::string(from) + " AS s" + where_same(false) + ")";
+    const std::string rows = " FROM " + table_.name + " AS t WHERE " + shared_keys() + is_in_existing() +
+                             " AND NOT EXISTS (SELECT 1 FROM " + std::string(from) + " AS s" + where_same(false) + ")";
+    if (own_.remove && verb == "DELETE") return for_each(*own_.remove, from, rows, stored_value);
+    return std::string(verb) + rows;
   }
   [[nodiscard]] std::string counts(std::string_view from) const {
     const std::string there =
@@ -153,28 +196,56 @@ class Builder {
       differs += (differs.empty() ? "" : " OR ") + one;
     }
     if (assignments.empty()) return {};
+    const std::string where = where_same(true) + in_scope() + " AND (" + differs + ")" + and_(which);
+    if (own_.update) {
+      const auto value = [&](const SetColumn& column) {
+        const std::string staged = "s." + quoted_identifier(column.name);
+        if (!column.optional) return staged;
+        return "CASE WHEN s." + flag_of(column) + " THEN " + staged + " ELSE t." + quoted_identifier(column.name) +
+               " END";
+      };
+      return for_each(
+          *own_.update, from,
+          " FROM " + table_.name + " AS t, " + std::string(from) + " AS s" + where + " ORDER BY s.sluice_row", value);
+    }
     return "UPDATE" + table_.or_abort + " " + table_.name + " AS t SET " + assignments + " FROM " + std::string(from) +
-           " AS s" + where_same(true) + " AND (" + differs + ")" + and_(which);
+           " AS s" + where;
   }
   [[nodiscard]] std::string insert(std::string_view from, std::string_view which = {}) const {
+    const auto value = [&](const SetColumn& column) {
+      const std::string staged = "s." + quoted_identifier(column.name);
+      const std::string& otherwise = table_.find(column.name)->default_value;
+      if (!column.optional || column.defaulted || otherwise.empty()) return staged;
+      return "CASE WHEN s." + flag_of(column) + " THEN " + staged + " ELSE (" + otherwise + ") END";
+    };
+    const std::string rows = " FROM " + std::string(from) + " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name +
+                             " AS t" + where_same(true) + in_scope() + ")" + and_(which) + " ORDER BY s.sluice_row";
+    if (own_.insert) return for_each(*own_.insert, from, rows, value);
     std::string names;
     std::string values;
     for (const SetColumn& column : options_.columns) {
       names += (names.empty() ? "" : ", ") + quoted_identifier(column.name);
-      const std::string staged = "s." + quoted_identifier(column.name);
-      const std::string& otherwise = table_.find(column.name)->default_value;
-      values += values.empty() ? "" : ", ";
-      if (column.shared) {
-        values += shared(column);
-      } else if (column.optional && !column.defaulted && !otherwise.empty()) {
-        values += "CASE WHEN s." + flag_of(column) + " THEN " + staged + " ELSE (" + otherwise + ") END";
-      } else {
-        values += staged;
-      }
+      values += (values.empty() ? "" : ", ") + (column.shared ? shared(column) : value(column));
     }
-    return "INSERT" + table_.or_abort + " INTO " + table_.name + " (" + names + ") SELECT " + values + " FROM " +
-           std::string(from) + " AS s WHERE NOT EXISTS (SELECT 1 FROM " + table_.name + " AS t" + where_same(true) +
-           ")" + and_(which) + " ORDER BY s.sluice_row";
+    return "INSERT" + table_.or_abort + " INTO " + table_.name + " (" + names + ") SELECT " + values + rows;
+  }
+
+  // The value of SetStep::each for an own statement.
+  [[nodiscard]] std::string each(const RowStatement& own) const {
+    const std::string& text = own.parsed.text;
+    if (!postgres()) return text;
+    std::string types;
+    std::string arguments;
+    for (const std::string& name : own.parsed.names) {
+      arguments += (types.empty() ? " USING $" : ", $") + std::to_string(&name - own.parsed.names.data() + 1);
+      types += (types.empty() ? "" : ", ") + type_of(name);
+    }
+    // PL/pgSQL discards the rows of a statement only if EXECUTE runs it, and EXECUTE plans the statement for each row.
+    const std::string run = own.has_columns ? "EXECUTE " + literal(text) + arguments : text + "\n";
+    return "CREATE FUNCTION pg_temp." + std::string(own.function) + "(" + types +
+           ") RETURNS bigint LANGUAGE plpgsql AS " +
+           literal("#variable_conflict use_column\nDECLARE sluice_changes bigint;\nBEGIN\n" + run +
+                   ";\nGET DIAGNOSTICS sluice_changes = ROW_COUNT;\nRETURN sluice_changes;\nEND");
   }
 
   // Writes rows as update() and insert() do, in that order: a thousand rows at a time, and, if some are refused, half
@@ -225,7 +296,49 @@ class Builder {
         "DISCARD PLANS"};
   }
 
+  [[nodiscard]] std::string type_of(const std::string& parameter) const {
+    const TableColumn* const column = find_column(options_, parameter) ? table_.find(parameter) : nullptr;
+    return column != nullptr ? column->type : own_.types.at(parameter);
+  }
+
  private:
+  // Runs an own statement for each of `rows`, which begins with FROM. `value`: the row's value of a column. The rows
+  // are materialized, because the statement may change what selects them. Counts the rows that it has changed.
+  template <class Value>
+  [[nodiscard]] std::string for_each(const RowStatement& own, std::string_view from, const std::string& rows,
+                                     Value value) const {
+    std::string selected;
+    std::string arguments;
+    for (const std::string& name : own.parsed.names) {
+      const std::string alias = "p" + std::to_string(&name - own.parsed.names.data());
+      const SetColumn* const column = find_column(options_, name);
+      selected += (selected.empty() ? "" : ", ") +
+                  (column == nullptr ? parameter(name)
+                   : column->shared  ? shared(*column)
+                                     : value(*column)) +
+                  " AS " + alias;
+      arguments += (arguments.empty() ? "" : ", ") + alias;
+    }
+    const std::string sql =
+        "WITH sluice_rows AS MATERIALIZED (SELECT " + (selected.empty() ? "1 AS one" : selected) + rows + ") SELECT ";
+    if (!postgres()) return sql + "* FROM sluice_rows";
+    if (from != stage())
+      return sql + "0::bigint AS changes FROM sluice_rows";  // the function exists only during a request
+    return sql + "coalesce(sum(least(pg_temp." + std::string(own.function) + "(" + arguments +
+           "), 1)), 0)::bigint AS changes FROM sluice_rows";
+  }
+  // A parameter that is not a column's.
+  [[nodiscard]] std::string parameter(const std::string& name) const {
+    if (!postgres()) return ":" + name;
+    return "CAST(" + (values_are_settings_ ? setting(name) : ":" + name) + " AS " + own_.types.at(name) + ")";
+  }
+  [[nodiscard]] static std::string setting(std::string_view name) {
+    return "substr(nullif(current_setting('" + setting_of(name) + "'), ''), 2)";
+  }
+  // An own `insert` also gets the rows of the table that `existing` does not select.
+  [[nodiscard]] std::string in_scope() const {
+    return own_.insert && !options_.existing.empty() ? " AND " + is_in_existing() : "";
+  }
   [[nodiscard]] bool postgres() const { return dialect_ == Dialect::postgres; }
   static std::string and_(std::string_view which) { return which.empty() ? "" : " AND " + std::string(which); }
   // E'...' has the same meaning under any standard_conforming_strings.
@@ -240,8 +353,7 @@ class Builder {
   static std::string flag_of(const SetColumn& column) { return quoted_identifier("sluice has " + column.name); }
   [[nodiscard]] std::string shared(const SetColumn& column) const {
     const std::string name = shared_parameter(column.name);
-    const std::string parameter =
-        values_are_settings_ ? "substr(nullif(current_setting('" + setting_of(name) + "'), ''), 2)" : ":" + name;
+    const std::string parameter = values_are_settings_ ? setting(name) : ":" + name;
     return postgres() ? "CAST(" + parameter + " AS " + table_.find(column.name)->type + ")" : parameter;
   }
   [[nodiscard]] std::string staged_keys(std::string_view prefix) const {
@@ -253,7 +365,14 @@ class Builder {
     return keys;
   }
   // The line break is needed because the statement may end in a comment.
-  [[nodiscard]] std::string existing() const { return "(" + options_.existing + "\n) AS e"; }
+  [[nodiscard]] std::string existing() const {
+    std::string text = options_.existing;
+    if (values_are_settings_) {
+      text = replace_parameters(text, *parse_parameters(text, PlaceholderStyle::dollar),
+                                [&](const std::string& name) { return parameter(name); });
+    }
+    return "(" + text + "\n) AS e";
+  }
   [[nodiscard]] std::string is_in_existing() const {
     if (existing_keys_.empty()) return "EXISTS (SELECT 1 FROM " + existing() + ")";
     std::string keys;
@@ -287,12 +406,35 @@ class Builder {
   Dialect dialect_;
   const Table& table_;
   const SetOptions& options_;
+  const RowStatements& own_;
   std::vector<const SetColumn*> existing_keys_;  // keys that identify rows in `existing`
   bool values_are_settings_ = false;
 };
 
 constexpr std::string_view first_row_parameter = "sluice_first_row";
 constexpr std::string_view last_row_parameter = "sluice_last_row";
+
+// Adds the types of the statement's parameters that are not in `types` yet.
+core::Task<Result<void>> add_types(Database& database, const Statement& statement,
+                                   std::map<std::string, std::string>& types) {
+  auto query = co_await database.prepare("SELECT format_type(CAST(CAST(:type AS text) AS oid), NULL)", {});
+  if (!query) co_return std::unexpected(std::move(query.error()));
+  for (std::size_t i = 0; i < statement.described_types.size(); ++i) {
+    const std::string& name = statement.parameters[i].name;
+    if (types.contains(name)) continue;
+    const std::string oid = std::to_string(statement.described_types[i]);
+    const Argument argument{.text = oid};
+    auto cursor = co_await database.query(*query, {&argument, 1}, {});
+    if (!cursor) co_return std::unexpected(std::move(cursor.error()));
+    for (bool last = false; !last;) {
+      auto block = co_await (*cursor)->next();
+      if (!block) co_return std::unexpected(std::move(block.error()));
+      if (block->rows != 0) types[name] = block->row(0)[0].view();
+      last = block->last;
+    }
+  }
+  co_return Result<void>{};
+}
 
 }  // namespace
 
@@ -322,6 +464,27 @@ std::string shared_parameter(std::string_view column) {
   return name;
 }
 
+core::Task<Result<Statement>> prepare_row_statement(Database& database, Dialect dialect, const Table& table,
+                                                    const SetOptions& options, std::string text,
+                                                    std::vector<Parameter> declared) {
+  auto parsed = parse_parameters(text, style_of(dialect));
+  if (!parsed) co_return std::unexpected(std::move(parsed.error()));
+  if (dialect == Dialect::sqlite) co_return co_await database.prepare_writing(text, declared);
+  constexpr std::size_t most_arguments = 100;  // of a function
+  if (parsed->names.size() > most_arguments) co_return refuse("a statement for single rows takes 100 parameters");
+  const std::string typed = replace_parameters(text, *parsed, [&](const std::string& name) {
+    const TableColumn* const column = find_column(options, name) ? table.find(name) : nullptr;
+    return column == nullptr ? ":" + name : "CAST(:" + name + " AS " + column->type + ")";
+  });
+  auto statement = co_await database.prepare_writing(typed, declared);
+  if (!statement && statement.error().position != 0) {
+    // The position is in another text, unless the statement as it was written has the same error.
+    auto plain = co_await database.prepare_writing(text, declared);
+    statement.error().position = plain ? 0 : plain.error().position;
+  }
+  co_return statement;
+}
+
 core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table, SetOptions options,
                                         std::vector<Parameter> declared) {
   // INSTEAD OF triggers may do anything, and changes are not counted.
@@ -345,6 +508,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
   }
   SetPlan plan;
   plan.dialect = dialect;
+  RowStatements own;
   std::vector<Column> existing_columns;
   if (!options.existing.empty()) {
     auto existing = co_await database.prepare(options.existing, declared);
@@ -356,11 +520,40 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
       }
     }
     existing_columns = std::move(existing->columns);
+    if (const bool has_own = !(options.own_delete + options.own_insert + options.own_update).empty();
+        has_own && dialect == Dialect::postgres) {
+      if (auto added = co_await add_types(database, *existing, own.types); !added) {
+        co_return std::unexpected(std::move(added.error()));
+      }
+    }
     while (!options.existing.empty() && blanks_and_semicolons.contains(options.existing.back()))
       options.existing.pop_back();
   }
 
-  Builder builder(dialect, table, options, existing_columns);
+  struct Given {
+    const std::string& text;
+    std::string_view function;
+    std::optional<RowStatement>& into;
+  };
+  for (const Given& given :
+       {Given{options.own_delete, "sluice_delete", own.remove}, Given{options.own_update, "sluice_update", own.update},
+        Given{options.own_insert, "sluice_insert", own.insert}}) {
+    if (given.text.empty()) continue;
+    auto statement = co_await prepare_row_statement(database, dialect, table, options, given.text, declared);
+    if (!statement) co_return std::unexpected(std::move(statement.error()));
+    if (auto added = Result<void>{}; dialect == Dialect::postgres) {
+      added = co_await add_types(database, *statement, own.types);
+      if (!added) co_return std::unexpected(std::move(added.error()));
+    }
+    given.into = RowStatement{.function = given.function,
+                              .parsed = *parse_parameters(given.text, style_of(dialect)),
+                              .has_columns = !statement->columns.empty()};
+  }
+
+  Builder builder(dialect, table, options, existing_columns, own);
+  if (own.update && builder.update(builder.stage()).empty()) {
+    co_return refuse("all columns of the set are keys, so no row is ever updated: it has no use for \"update\"");
+  }
   plan.create = builder.create();
   plan.load = builder.load();
   plan.type_check = table.type_check;
@@ -374,7 +567,7 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
 
   const std::string stage = builder.stage();
   const std::string no_rows = builder.no_rows();
-  const PlaceholderStyle style = dialect == Dialect::postgres ? PlaceholderStyle::dollar : PlaceholderStyle::question;
+  const PlaceholderStyle style = style_of(dialect);
   struct Wanted {
     std::string text;
     std::string probe;
@@ -385,15 +578,15 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
                              {builder.duplicates(stage), builder.duplicates(no_rows), &plan.duplicates},
                              {builder.insert(stage), builder.insert(no_rows), &plan.insert}};
   if (!options.existing.empty()) {
-    wanted.push_back({builder.outside(stage), builder.outside(no_rows), &plan.outside.emplace()});
+    if (!own.insert) wanted.push_back({builder.outside(stage), builder.outside(no_rows), &plan.outside.emplace()});
     if (options.removes) {
       wanted.push_back({builder.remove(stage), builder.remove(no_rows), &plan.remove.emplace()});
     }
     if (options.removes && table.deletes_more) {
       wanted.push_back({builder.counts(stage), builder.counts(no_rows), &plan.counts.emplace()});
     }
-    if (const std::string text = builder.remove_null(); options.removes && !text.empty()) {
-      wanted.push_back({text, text, &plan.remove_null.emplace()});
+    if (const std::string text = builder.remove_null(stage); options.removes && !text.empty()) {
+      wanted.push_back({text, builder.remove_null(no_rows), &plan.remove_null.emplace()});
     }
   }
   if (std::string text = builder.update(stage); !text.empty()) {
@@ -433,6 +626,17 @@ core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, con
     }
     *one.into = std::move(*statement);
   }
+  const auto complete = [&](SetStep& step, const std::optional<RowStatement>& statement) {
+    if (!statement) return;
+    step.each = builder.each(*statement);
+    step.drop = "DROP FUNCTION pg_temp." + std::string(statement->function);
+  };
+  complete(plan.insert, own.insert);
+  complete(plan.insert_rows, own.insert);
+  if (plan.update) complete(*plan.update, own.update);
+  if (plan.update_rows) complete(*plan.update_rows, own.update);
+  if (plan.remove) complete(*plan.remove, own.remove);
+  if (plan.remove_null) complete(*plan.remove_null, own.remove);
   co_return plan;
 }
 

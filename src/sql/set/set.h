@@ -29,6 +29,19 @@ struct SetOptions {
   std::vector<SetColumn> columns;
   std::string existing;  // the SELECT of the rows that the set may change; empty: all rows, and none is deleted
   bool removes = true;   // deletes the rows that `existing` selects and the set does not contain
+  // The user's own statements, which run once for each row. Their parameters are columns, or else parameters of the
+  // endpoint. With `own_insert`, the set ignores rows of the table that `existing` does not select. Empty: absent.
+  std::string own_delete{};
+  std::string own_insert{};
+  std::string own_update{};
+};
+
+// Writes rows. If `each` is not empty, the user's own statement writes them. SQLite: `each` is that statement, and this
+// one selects its arguments for each row. PostgreSQL: `each` creates a temporary function that runs the user's
+// statement and returns how many rows it has changed, and this statement calls the function for each row.
+struct SetStep : Statement {
+  std::string each{};
+  std::string drop{};  // PostgreSQL: drops the function
 };
 
 // Made at start, immutable, shared by all cores.
@@ -45,14 +58,14 @@ struct SetPlan {
   Statement distinct;                 // counts the distinct keys
   Statement duplicates;  // line and row of each duplicate of an earlier key, and the earlier row; at most 100
   std::optional<Statement> outside;  // line and row of each key that is in the table and not in `existing`; at most 100
-  std::optional<Statement> remove;
+  std::optional<SetStep> remove;
   // Deletes rows of `existing` with NULL in a key column, because no staged row can match them.
-  std::optional<Statement> remove_null;
+  std::optional<SetStep> remove_null;
   // Present if deleting a row may delete other rows of the table. Counts the staged rows that the table has, and, for
   // SQLite, the rows that `remove` will delete.
   std::optional<Statement> counts;
-  std::optional<Statement> update;
-  Statement insert;
+  std::optional<SetStep> update;
+  SetStep insert;
   // Find the rows that the database refuses, after it has refused the whole set. PostgreSQL: commands, each run
   // separately, that fill the temporary table sluice_faults. They read the parameters as settings with the names of
   // setting_of(); a value has the prefix "v", and an empty setting is NULL. They write the valid rows, so they run in a
@@ -61,8 +74,8 @@ struct SetPlan {
   std::vector<std::string> find_faults;
   Statement set_value;  // sets a setting; its parameters are name and value
   Statement faults;     // reads sluice_faults
-  std::optional<Statement> update_rows;
-  Statement insert_rows;
+  std::optional<SetStep> update_rows;
+  SetStep insert_rows;
 };
 
 // Run before SetPlan::find_faults.
@@ -76,7 +89,13 @@ inline constexpr std::string_view updates_alone = "SET LOCAL sluice_set.updates_
 // Renumbers an error of one of the plan's statements: its parameter becomes an index into the plan's parameters.
 [[nodiscard]] Error renumbered(Error error, const Statement& statement, const SetPlan& plan);
 
-// `declared`: the parameters of `existing`. Failure::statement describes an error in the configuration.
+// Prepares one of the user's own statements with the types that its parameters will have. Used to check it.
+[[nodiscard]] core::Task<Result<Statement>> prepare_row_statement(Database& database, Dialect dialect,
+                                                                  const Table& table, const SetOptions& options,
+                                                                  std::string text, std::vector<Parameter> declared);
+
+// `declared`: the parameters of `existing` and of the user's own statements. Failure::statement describes an error in
+// the configuration.
 [[nodiscard]] core::Task<Result<SetPlan>> prepare_set(Database& database, Dialect dialect, const Table& table,
                                                       SetOptions options, std::vector<Parameter> declared);
 

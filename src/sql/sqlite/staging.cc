@@ -206,18 +206,50 @@ Result<void> SqliteStaging::Stage::find_outside() {
   return {};
 }
 
-Result<std::uint64_t> SqliteStaging::Stage::change(const Statement& statement, std::span<const Argument> own) {
-  auto prepared = bound(statement, own);
+Result<std::uint64_t> SqliteStaging::Stage::change(const SetStep& step, std::span<const Argument> own) {
+  auto prepared = bound(step, own);
   if (!prepared) return std::unexpected(std::move(prepared.error()));
-  sqlite3_stmt* const handle = (*prepared)->handle;
+  if (step.each.empty()) return execute(**prepared);
+  // If a row is refused, none of the rows has been written, as with a single statement.
+  if (auto marked = connection->run("SAVEPOINT sluice_each"); !marked) return std::unexpected(marked.error());
+  auto changes = change_each((*prepared)->handle, step.each);
+  sqlite3_reset((*prepared)->handle);
+  if (sqlite3_get_autocommit(connection->get()) != 0) return changes;  // the statement has ended the transaction
+  auto ended = connection->run(changes ? "RELEASE sluice_each" : "ROLLBACK TO sluice_each; RELEASE sluice_each");
+  if (changes && !ended) return std::unexpected(std::move(ended.error()));
+  return changes;
+}
+
+Result<std::uint64_t> SqliteStaging::Stage::change_each(sqlite3_stmt* rows, const std::string& each) {
+  auto prepared = connection->prepared(4, each);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  std::uint64_t changes = 0;
+  int code = sqlite3_step(rows);
+  for (; code == SQLITE_ROW; code = sqlite3_step(rows)) {
+    for (int i = 0; i < sqlite3_bind_parameter_count((*prepared)->handle); ++i) {
+      const int bound = sqlite3_bind_value((*prepared)->handle, i + 1, sqlite3_column_value(rows, i));
+      if (bound != SQLITE_OK) return std::unexpected(connection->error(bound));
+    }
+    auto changed_rows = execute(**prepared);
+    if (!changed_rows) return changed_rows;
+    changes += *changed_rows != 0 ? 1 : 0;
+  }
+  if (code != SQLITE_DONE) return std::unexpected(connection->error(code));
+  return changes;
+}
+
+Result<std::uint64_t> SqliteStaging::Stage::execute(sqlite::Prepared& prepared) {
+  sqlite3_stmt* const handle = prepared.handle;
   const std::int64_t before = sqlite3_total_changes64(connection->get());
   int code = sqlite3_step(handle);
   while (code == SQLITE_ROW) code = sqlite3_step(handle);
   const bool has_changed = sqlite3_total_changes64(connection->get()) != before;
-  if (has_changed) changed.insert(changed.end(), (*prepared)->writes.begin(), (*prepared)->writes.end());
+  for (const std::string& table : prepared.writes) {
+    if (has_changed && std::ranges::find(changed, table) == changed.end()) changed.push_back(table);
+  }
   const auto changes = static_cast<std::uint64_t>(has_changed ? sqlite3_changes64(connection->get()) : 0);
   if (code != SQLITE_DONE) {
-    Error error = connection->error(code, (*prepared)->text);
+    Error error = connection->error(code, prepared.text);
     sqlite3_reset(handle);
     return std::unexpected(std::move(error));
   }
@@ -251,8 +283,8 @@ Result<void> SqliteStaging::Stage::write(const ApplyOptions& how) {
   return written;
 }
 
-Result<void> SqliteStaging::Stage::add_changes(const Statement& statement, std::uint64_t& to) {
-  auto changes = change(statement);
+Result<void> SqliteStaging::Stage::add_changes(const SetStep& step, std::uint64_t& to) {
+  auto changes = change(step);
   if (!changes) return std::unexpected(std::move(changes.error()));
   to += *changes;
   return {};

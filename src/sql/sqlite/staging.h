@@ -44,8 +44,10 @@ class SqliteStaging final : public Staging {
     [[nodiscard]] Result<void> write_opened();
     // `own`: arguments for those parameters of the statement that the plan does not have.
     [[nodiscard]] Result<sqlite::Prepared*> bound(const Statement& statement, std::span<const Argument> own = {});
-    [[nodiscard]] Result<std::uint64_t> change(const Statement& statement, std::span<const Argument> own = {});
-    [[nodiscard]] Result<void> add_changes(const Statement& statement, std::uint64_t& to);
+    [[nodiscard]] Result<std::uint64_t> change(const SetStep& step, std::span<const Argument> own = {});
+    [[nodiscard]] Result<std::uint64_t> change_each(sqlite3_stmt* rows, const std::string& each);
+    [[nodiscard]] Result<std::uint64_t> execute(sqlite::Prepared& prepared);
+    [[nodiscard]] Result<void> add_changes(const SetStep& step, std::uint64_t& to);
     [[nodiscard]] Result<std::array<std::uint64_t, 2>> counts();
     [[nodiscard]] Result<void> remove();
     [[nodiscard]] Result<void> remove_and_count();

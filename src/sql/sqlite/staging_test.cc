@@ -95,6 +95,27 @@ class SqliteStagingTest : public ::testing::Test {
   SetPlan plan;
 };
 
+TEST_F(SqliteStagingTest, OwnStatementsRunForEachRow) {
+  file.execute("INSERT INTO written VALUES (1, 'a'), (2, 'b'), (3, 'c'), (1001, 'outside')");
+  auto table = loop.run(describe_table(*database, Dialect::sqlite, "written"));
+  SetOptions set{.columns = {{.name = "id", .key = true}, {.name = "name"}},
+                 .existing = "SELECT id FROM written WHERE id < 1000",
+                 .own_delete = "UPDATE written SET id = id + 1000 WHERE id = :id AND name <> 'c'",
+                 .own_insert = "REPLACE INTO written (id, name) VALUES (:id, :name)",
+                 .own_update = "UPDATE written SET name = :name || '!' WHERE id = :id RETURNING id"};
+  auto own = loop.run(prepare_set(*database, Dialect::sqlite, *table, std::move(set), {}));
+  ASSERT_TRUE(own) << own.error().message;
+  const std::vector<Row> rows{{"1", "new"}, {"4", "d"}, {"1001", "back"}};
+  EXPECT_EQ(counts(loop.run(put(*database, *own, rows, {.commit = false}))), "2 1 1 0");
+  EXPECT_EQ(written(), "1=a 2=b 3=c 1001=outside");
+  EXPECT_EQ(counts(loop.run(put(*database, *own, rows))), "2 1 1 0");
+  EXPECT_EQ(written(), "1=new! 3=c 4=d 1001=back 1002=b");
+  const auto refused = loop.run(put(*database, *own, {{"1", "new!"}, {"4", "d"}, {"6", "bad"}, {"7", "g"}}));
+  ASSERT_TRUE(refused && refused->faults.size() == 1 && refused->refusal);
+  EXPECT_EQ(refused->faults[0].row, 2u);
+  EXPECT_EQ(written(), "1=new! 3=c 4=d 1001=back 1002=b");
+}
+
 TEST_F(SqliteStagingTest, MoreThanIsAllowedIsNotDeleted) {
   file.execute("INSERT INTO written VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')");
   const auto limited = [&](std::vector<Row> rows, DeletionLimit limit, bool commit = true) {

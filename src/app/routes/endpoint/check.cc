@@ -92,7 +92,10 @@ class EndpointCheck {
     Uses uses;
     if (mentions(endpoint_.get)) uses.push_back(&endpoint_.use);
     for (const auto& [method, writing] : endpoint_.writing_methods()) {
-      if (mentions(writing->sql) || mentions(writing->existing) || std::ranges::any_of(writing->before, mentions)) {
+      const bool of_rows = std::ranges::any_of(writing->row_statements(),
+                                               [&](const auto& statement) { return mentions(*statement.second); });
+      if (of_rows || mentions(writing->sql) || mentions(writing->existing) ||
+          std::ranges::any_of(writing->before, mentions)) {
         uses.push_back(&writing->use);
       }
     }
@@ -125,7 +128,7 @@ class EndpointCheck {
 
   void check_method(http::Method method, api::MethodOptions& writing) {
     config::check_writing(checks_.options, endpoint_, method, writing, complain_);
-    const bool is_set = writing.set.value || !writing.existing.value.empty();
+    const bool is_set = writing.is_set();
     for (auto& column : writing.columns) {
       check_source(column.value, {&writing.use});
       check_default(column.name, column.value);

@@ -220,8 +220,22 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
   if (writing.set.value && method != http::Method::patch) {
     complain(writing.set.position, "\"set\" is for PATCH; a PUT of a set has \"existing\"");
   }
-  const bool is_set = writing.set.value || !writing.existing.value.empty();
+  const bool is_set = writing.is_set();
   const bool replaces = method == http::Method::put && is_set;
+  if (writing.delete_.position.line != 0 && !replaces) {
+    complain(writing.delete_.position,
+             method == http::Method::patch && is_set
+                 ? "a PATCH of a set deletes nothing, so it has no \"delete\""
+                 : "\"delete\" here is the statement of a set, a PUT that has \"existing\"",
+             "an HTTP DELETE is declared as [endpoint.delete], or as \"delete\" of [[endpoint]]");
+  }
+  for (const auto& [key, statement] : writing.row_statements()) {
+    if (statement->position.line == 0) continue;
+    if (statement->value.empty()) complain(statement->position, fmt::format("\"{}\" is an empty statement", key));
+    if (is_set || statement == &writing.delete_) continue;
+    complain(statement->position,
+             fmt::format("\"{}\" is a statement of a set: a PUT with \"existing\", or a PATCH with set = true", key));
+  }
   constexpr std::string_view of_put = "\"{}\" is for a PUT of a set, which has \"existing\"";
   if (writing.accepts_object.value && !replaces) {
     complain(writing.accepts_object.position, fmt::format(of_put, "accepts_object"));

@@ -152,7 +152,11 @@ void explain_endpoint(AnswerExplainer& into, const api::EndpointOptions& endpoin
     into.add("table", options.table.value);
     std::vector<std::string> columns;
     for (const auto& [name, column] : options.columns) columns.push_back(name.value + (column.key ? ", key" : ""));
-    return into.add_list("columns", std::move(columns));
+    into.add_list("columns", std::move(columns));
+    for (const auto& [key, statement] : options.row_statements()) {
+      if (!statement->value.empty()) into.add(key, statement->value);
+    }
+    return;
   }
   std::vector<std::string> before;
   for (const auto& statement : options.before) before.push_back(statement.value);

@@ -257,7 +257,7 @@ void EndpointPreparation::prepare_table(http::Method method, const api::MethodOp
   }
   made_.tables.emplace_back(method, *table);
   warn_of_left_out(method, writing, *table);
-  if (!writing.existing.value.empty() || writing.set.value) {
+  if (writing.is_set()) {
     prepare_set(method, writing, named, *table);
     return;
   }
@@ -311,6 +311,7 @@ std::string EndpointPreparation::raised_version(http::Method method, const api::
 void EndpointPreparation::warn_of_left_out(http::Method method, const api::MethodOptions& writing,
                                            const sql::Table& table) {
   if (method == http::Method::delete_ || (method == http::Method::patch && !writing.set.value)) return;
+  if (!writing.insert.value.empty()) return;
   for (const sql::TableColumn& column : table.columns) {
     if (!column.not_null || column.row_id || column.generated || !column.default_value.empty()) continue;
     const auto names = [&](const auto& one) { return one.name.value == column.name; };
@@ -325,6 +326,9 @@ void EndpointPreparation::warn_of_left_out(http::Method method, const api::Metho
 void EndpointPreparation::prepare_set(http::Method method, const api::MethodOptions& writing,
                                       const api::MethodOptions& named, const sql::Table& table) {
   auto set = api::set_options(method, writing, made_.pattern);
+  for (const auto& [key, statement] : writing.row_statements()) {
+    if (!statement->value.empty() && !check_row_statement(*statement, set, table)) return;
+  }
   auto prepared = loop_.run(sql::prepare_set(database_, dialect_, table, std::move(set), declared_));
   if (!prepared) {
     refused(writing.existing.value.empty() ? writing.table : writing.existing, prepared.error());
@@ -356,6 +360,42 @@ void EndpointPreparation::prepare_set(http::Method method, const api::MethodOpti
   if (made->guards) made->guards->add_to(made->query);
   check_guards(made->guards.get(), made->shape.names, writing);
   made_.sets.push_back(std::move(made));
+}
+
+// Returns false if it has reported an error.
+bool EndpointPreparation::check_row_statement(const Located<std::string>& text, const sql::SetOptions& set,
+                                              const sql::Table& table) {
+  const auto style =
+      dialect_ == sql::Dialect::postgres ? sql::PlaceholderStyle::dollar : sql::PlaceholderStyle::question;
+  std::vector<std::string> names = made_.pattern.names();
+  for (const sql::SetColumn& column : set.columns) names.push_back(column.name);
+  for (const auto& param : options_.params) {
+    const api::From from = api::source_of({param.name.value, {}}, options_.params, made_.pattern, false).from;
+    if (from != api::From::body && from != api::From::upload) names.push_back(param.name.value);
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const auto parsed = sql::parse_parameters(text.value, style);
+  for (std::size_t i = 0; parsed && i < parsed->names.size(); ++i) {
+    const std::string& name = parsed->names[i];
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const auto place = std::ranges::find_if(parsed->placeholders, [&](const auto& one) {
+      return std::string_view(text.value).substr(one.source_begin + 1, one.source_end - one.source_begin - 1) == name;
+    });
+    std::string hint = config::did_you_mean(name, known);
+    if (hint.empty())
+      hint =
+          fmt::format("fields of the body are columns: add columns.{0}; or add params.{0} with another \"from\"", name);
+    errors_.push_back(
+        {source_.locate(text.position, sql::character_position(text.value, place->source_begin)),
+         fmt::format(
+             "endpoint {}: \":{}\" is no column of the set, and no parameter of the path or of [endpoint.params]",
+             options_.path.value, name),
+         std::move(hint)});
+    whole_ = false;
+    return false;
+  }
+  return take(text, loop_.run(sql::prepare_row_statement(database_, dialect_, table, set, text.value, declared_)))
+      .has_value();
 }
 
 // Otherwise exists() could check one value and the statement write another.

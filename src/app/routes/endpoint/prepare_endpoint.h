@@ -59,6 +59,8 @@ class EndpointPreparation {
   void warn_of_what_clients_choose(const api::Guards::Query& query, Position position);
   void warn_of_left_out(http::Method method, const api::MethodOptions& writing, const sql::Table& table);
   // `named`: the options as in the file, including columns that the method does not write.
+  [[nodiscard]] bool check_row_statement(const Located<std::string>& text, const sql::SetOptions& set,
+                                         const sql::Table& table);
   void prepare_set(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
                    const sql::Table& table);
   void prepare_statements(http::Method method, const api::MethodOptions& writing, const api::MethodOptions& named,
