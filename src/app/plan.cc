@@ -12,15 +12,17 @@
 namespace sluice::app {
 
 Plan::RouteId Plan::add_name(std::string name) {
-  auto found = std::ranges::find(names, name);
-  if (found == names.end()) {
+  for (std::size_t id = ids.size(); id < names.size(); ++id) ids.emplace(names[id], static_cast<RouteId>(id));
+  auto found = ids.find(name);
+  if (found == ids.end()) {
     if (names.size() > std::numeric_limits<RouteId>::max()) {
       names_are_full = true;
       return 0;
     }
-    found = names.insert(found, std::move(name));
+    found = ids.emplace(name, static_cast<RouteId>(names.size())).first;
+    names.push_back(std::move(name));
   }
-  const auto id = static_cast<RouteId>(found - names.begin());
+  const RouteId id = found->second;
   is_served.resize(names.size());
   is_served[id] = true;
   return id;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -71,8 +72,9 @@ struct Plan {
   Options options;
   std::vector<std::shared_ptr<Route>> routes;
   std::vector<std::string> names = {""};  // by route id, also of earlier configurations; [0]: requests without a route
-  std::vector<bool> is_served = {true};   // by route id; ids beyond its end are not served
-  bool names_are_full = false;            // a route got no id because all are used
+  std::unordered_map<std::string, RouteId> ids;  // of names; add_name() fills it
+  std::vector<bool> is_served = {true};          // by route id; ids beyond its end are not served
+  bool names_are_full = false;                   // a route got no id because all are used
   Components components;
   std::vector<std::shared_ptr<Database>> databases;        // those of the components, by index in the options
   std::vector<std::shared_ptr<PolicyComponent>> policies;  // likewise

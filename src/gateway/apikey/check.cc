@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ void Options::check(PolicyChecks& checks) const {
     checks.complain(checks.name.position, fmt::format("[policy.{}] has no keys", checks.name.value),
                     "add \"keys\" or \"table\"");
   }
-  std::vector<std::pair<Digest, std::string_view>> digests;
+  std::unordered_map<Digest, std::string_view, DigestHash> names;
   for (const auto& key : keys) {
     // The error is not reported at the value's position, because an error prints its line and the value may be a
     // secret.
@@ -34,12 +34,11 @@ void Options::check(PolicyChecks& checks) const {
       checks.complain(checks.name.position, fmt::format("the key of \"{}\" {}", key.name.value, digest.error()));
       continue;
     }
-    const auto same = std::ranges::find(digests, *digest, &std::pair<Digest, std::string_view>::first);
-    if (same != digests.end()) {
+    const auto [same, is_new] = names.emplace(*digest, key.name.value);
+    if (!is_new) {
       checks.complain(checks.name.position,
                       fmt::format("\"{}\" and \"{}\" have the same key", same->second, key.name.value));
     }
-    digests.emplace_back(*digest, key.name.value);
   }
   if (table) checks.check_table(*table, "the column with the digests");
 }
