@@ -34,13 +34,13 @@ def _microseconds(text):
     return float(number) * _MICROSECONDS[unit]
 
 
-def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, script=None, fields=()):
+def wrk(port, target="/", connections=100, seconds=3, threads=1, core=None, script=None, fields=(), host="127.0.0.1"):
     """HTTP/1.1 without TLS."""
     command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--latency"]
     command += ["-s", script] if script else []
     for field in fields:
         command += ["-H", field]
-    text, complaint = _run([*command, f"http://127.0.0.1:{port}{target}"], core)
+    text, complaint = _run([*command, f"http://{host}:{port}{target}"], core)
     found = re.search(r"(\d+) requests in", text)
     if not found or int(found.group(1)) == 0:
         raise SystemExit(complaint)

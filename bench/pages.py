@@ -1,5 +1,6 @@
 """The blocks of the documents, by name, as lines of markdown from the stored figures. See stored.py."""
 import export_pages
+import growth
 import stored
 from stored import load, table
 
@@ -118,6 +119,7 @@ BLOCKS = export_pages.BLOCKS | {
     "readme.speed": readme_speed, "http": http, "ladder": ladder, "ladder.variants": ladder_variants, "ladder.workers": ladder_workers,
     "profile": profile, "profile.time": profile_time, "case-study": case_study, "case-study.allocations": case_study_allocations,
     "case-study.levels": case_study_levels,
+    **growth.BLOCKS,
     **{f"gateway.{case}": lambda case=case: gateway(case)
        for case in ("proxy", "proxy-200", "proxy-2-workers", "proxy-200-2-workers", "proxy-5000", "guarded", "proxy-100kB", "tls-front",
                     "tls-behind", "websocket")},
