@@ -14,6 +14,7 @@
 #include "app/commands/development.h"
 #include "app/commands/hash_password.h"
 #include "app/commands/keys.h"
+#include "app/commands/query.h"
 #include "app/commands/reload.h"
 #include "app/commands/store_gc.h"
 #include "app/commands/token.h"
@@ -84,6 +85,8 @@ int run(Command command) {
       return print_token(command.token, stdout, stderr);
     case Command::Action::import_:
       return import::run_import(command.import_options, stdout, stderr);
+    case Command::Action::query:
+      return run_query(command.query, stderr);
     case Command::Action::test:
       return suite::run_suites(command.suites, stdout, stderr);
     case Command::Action::health:

@@ -10,6 +10,7 @@
 #include "app/commands/describe.h"
 #include "app/commands/version.h"
 #include "app/config/text.h"
+#include "app/log/redaction.h"
 #include "base/time.h"
 #include "gateway/jwt/token.h"
 #include "sql/options.h"
@@ -17,9 +18,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 16> commands = {
-    "serve",  "init",  "check", "explain", "reload",        "health",     "proxy", "test",
-    "import", "store", "keys",  "token",   "hash-password", "completion", "man",   "reference"};
+constexpr std::array<std::string_view, 17> commands = {
+    "serve", "init",  "check", "explain", "reload",        "health",     "proxy", "test",     "import",
+    "query", "store", "keys",  "token",   "hash-password", "completion", "man",   "reference"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -311,6 +312,34 @@ void add_import(CLI::App& app, Command& command) {
   import_->callback([&] { command.action = Command::Action::import_; });
 }
 
+void add_query(CLI::App& app, Command& command) {
+  CLI::App* query = app.add_subcommand("query", "Print the rows of an SQL statement, as they arrive");
+  query->add_option("DATABASE", command.query.database, "A SQLite file, or a URL of PostgreSQL")
+      ->required()
+      ->check(check_query_database);
+  query->add_option("STATEMENT", command.query.statement, "The statement; :NAME stands for a value of --param")
+      ->required();
+  query
+      ->add_option_function<std::string>(
+          "--format", [&](const std::string& name) { command.query.format = *sql::format_of_extension(name); },
+          "csv, csj, ndjson or json; default: csv")
+      ->option_text("FORMAT")
+      ->check(CLI::IsMember({"csv", "csj", "ndjson", "json"}));
+  query
+      ->add_option("--param", command.query.parameters,
+                   "The value of a parameter of the statement; repeat the option for more parameters")
+      ->option_text("NAME=VALUE")
+      ->check(check_claim)
+      ->allow_extra_args(false);
+  query->add_option("--output", command.query.output, "The file to write, which is replaced when it is complete")
+      ->option_text("FILE  (default: standard output)");
+  query->add_flag("--write", command.query.writes, "The statement may change the database; it is committed");
+  query->footer(
+      "Exit codes: 0 all rows are written; 1 the statement or the connection failed, or the output cannot be written; "
+      "2 the command line is wrong; 130 interrupted; 141 the reader of standard output has gone.");
+  query->callback([&] { command.action = Command::Action::query; });
+}
+
 }  // namespace
 
 Command parse_command_line(int argc, const char* const* argv) {
@@ -342,6 +371,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_store(app, command);
   add_test(app, command);
   add_import(app, command);
+  add_query(app, command);
   std::string shell;
   add_texts(app, command, shell);
 
@@ -358,7 +388,9 @@ Command parse_command_line(int argc, const char* const* argv) {
     app.exit(error, out, wrong);
     bool is_answer = error.get_exit_code() == 0;  // --help and --version throw, too
     command.action = is_answer ? Command::Action::print : Command::Action::usage_error;
-    command.text = is_answer ? out.str() : "sluice: " + wrong.str();
+    command.text = is_answer ? out.str() : "sluice: ";
+    // A word that is not expected may be a URL with a password.
+    if (!is_answer) Redaction().append_address(command.text, wrong.str());
   }
   return command;
 }

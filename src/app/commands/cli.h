@@ -8,6 +8,7 @@
 #include "app/commands/health.h"
 #include "app/commands/keys.h"
 #include "app/commands/proxy.h"
+#include "app/commands/query.h"
 #include "app/commands/start.h"
 #include "app/commands/token.h"
 #include "app/explain/command.h"
@@ -25,6 +26,7 @@ struct Command {
     proxy,          // pass requests on to the servers in `proxy`
     test,           // run the test files in `suites`
     import_,        // import the file in `import_options`
+    query,          // print the rows of a statement
     health,         // send a GET, and exit with exit_ok if the answer is 2xx
     reload,         // make the server at `admin`, or of `file`, read its configuration again
     store_gc,       // remove unused files from the stores of `file`
@@ -41,6 +43,7 @@ struct Command {
   suite::RunOptions suites;
   ExplainCommand explain;
   import::Options import_options;
+  QueryCommand query;
   HealthCommand health;
   ProxyCommand proxy;
   StartCommand start;

@@ -105,6 +105,20 @@ TEST(CommandLine, Health) {
   EXPECT_EQ(health.timeout, 2s);
 }
 
+TEST(CommandLine, Query) {
+  EXPECT_EQ(parse({"query", "films.db", "SELECT 1"}).action, Command::Action::query);
+  EXPECT_EQ(parse({"query", "films.db", "SELECT 1"}).query.format, sql::Format::csv);
+  const QueryCommand query = parse({"query", "films.db", "--param", "a=1", "SELECT :a, :b", "--param", "b=x=y",
+                                    "--format", "csj", "--output", "rows.csj", "--write"})
+                                 .query;
+  EXPECT_EQ(query.database, "films.db");
+  EXPECT_EQ(query.statement, "SELECT :a, :b");
+  EXPECT_EQ(query.parameters, (std::vector<std::string>{"a=1", "b=x=y"}));
+  EXPECT_EQ(query.format, sql::Format::csj);
+  EXPECT_EQ(query.output, "rows.csj");
+  EXPECT_TRUE(query.writes);
+}
+
 TEST(CommandLine, TextsAboutItself) {
   const Command bash = parse({"completion", "bash"});
   EXPECT_EQ(bash.action, Command::Action::print);
@@ -135,6 +149,9 @@ TEST(CommandLine, Refused) {
       {{"keys", "--kid", "../a"},
        "sluice: --kid: \"../a\" names files: it must be letters, digits, \".\", \"_\" and \"-\", and not begin with "
        "\".\" or \"-\"\n"},
+      {{"query", "films.db"}, "sluice: STATEMENT is required\n"},
+      {{"query", "films.db", "SELECT 1", "postgres://ada:secret@h/films"},
+       "sluice: The following argument was not expected: postgres://***@h/films\n"},
       {{"token"}, "sluice: --key is required\n"},
       {{"token", "--key", "a", "--alg", "none"},
        "sluice: --alg: \"none\" must be one of HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, "

@@ -51,16 +51,6 @@ bool has_sqlite_ending(std::string_view name) {
   return std::ranges::any_of(sqlite_endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// The database's URL, with a path from the root.
-std::expected<std::string, std::string> url_of(const std::string& argument) {
-  if (is_postgres_url(argument)) return argument;
-  const std::string file = argument.starts_with(sqlite_scheme) ? argument.substr(sqlite_scheme.size()) : argument;
-  std::error_code error;
-  if (!fs::exists(file, error)) return std::unexpected(fmt::format("there is no file {}", file));
-  if (!is_sqlite_file(file)) return std::unexpected(fmt::format("{} is not a SQLite database", file));
-  return std::string(sqlite_scheme) + fs::absolute(file).lexically_normal().string();
-}
-
 // Neither the password nor parameters, such as `sslpassword`.
 bool has_password(std::string_view url) {
   if (!is_postgres_url(url)) return false;
@@ -161,11 +151,20 @@ Served kind_of(const std::string& argument) {
   return has_sqlite_ending(argument) || is_sqlite_file(argument) ? Served::database : Served::configuration;
 }
 
+std::expected<std::string, std::string> database_url(const std::string& argument) {
+  if (is_postgres_url(argument)) return argument;
+  const std::string file = argument.starts_with(sqlite_scheme) ? argument.substr(sqlite_scheme.size()) : argument;
+  std::error_code error;
+  if (!fs::exists(file, error)) return std::unexpected(fmt::format("there is no file {}", file));
+  if (!is_sqlite_file(file)) return std::unexpected(fmt::format("{} is not a SQLite database", file));
+  return std::string(sqlite_scheme) + fs::absolute(file).lexically_normal().string();
+}
+
 std::expected<init::Configuration, std::string> serve_database(const std::string& argument,
                                                                const StartCommand& command) {
   const auto address = loopback(command.listen, "write a configuration by `sluice init`, and set policies there");
   if (!address) return std::unexpected(address.error());
-  const auto url = url_of(argument);
+  const auto url = database_url(argument);
   if (!url) return std::unexpected(url.error());
   const auto schema = schema_of(*url);
   if (!schema) return std::unexpected(schema.error());
@@ -204,7 +203,7 @@ int write_configuration(const StartCommand& command, std::FILE* out, std::FILE* 
   if (fs::exists(command.output)) {  // before the database is asked
     return failed(write_new_file(command.output, "").error());
   }
-  const auto url = url_of(*found);
+  const auto url = database_url(*found);
   if (!url) return failed(url.error());
   auto schema = schema_of(*url);
   if (!schema) return failed(schema.error());

@@ -24,6 +24,9 @@ enum class Served { configuration, database, folder };
 // Tells a database (a URL, a SQLite file) and a folder from the file of a configuration.
 [[nodiscard]] Served kind_of(const std::string& argument);
 
+// The URL of a database that is given as a URL or as a SQLite file, with a path from the root. An error is a message.
+[[nodiscard]] std::expected<std::string, std::string> database_url(const std::string& argument);
+
 // The configuration that serves all tables of a database, on the loopback. An error is a message.
 [[nodiscard]] std::expected<init::Configuration, std::string> serve_database(const std::string& argument,
                                                                              const StartCommand& command);

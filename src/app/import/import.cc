@@ -25,6 +25,7 @@
 #include "app/import/checkpoint.h"
 #include "app/log/redaction.h"
 #include "app/prepare/loop.h"
+#include "base/grouped.h"
 #include "sql/open.h"
 #include "sql/set/set.h"
 #include "sql/set/table.h"
@@ -58,13 +59,6 @@ std::optional<api::BodyFormat> format_named(std::string_view name) {
       {{"csv", BodyFormat::csv}, {"csj", BodyFormat::csj}, {"ndjson", BodyFormat::ndjson}, {"json", BodyFormat::json}}};
   const auto known = std::ranges::find(formats, name, &std::pair<std::string_view, BodyFormat>::first);
   return known == formats.end() ? std::nullopt : std::optional(known->second);
-}
-
-// 1234567 as "1,234,567".
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
 }
 
 class Input {

@@ -509,7 +509,7 @@ Result<Statement> Connection::describe(std::string_view text, std::span<const Pa
   sqlite3_stmt* const handle = (*prepared)->handle;
   if (purpose_ != Purpose::write) {
     if (sqlite3_stmt_readonly(handle) == 0) {
-      return std::unexpected(make_error(Failure::statement, "the statement writes, where only reading is allowed"));
+      return std::unexpected(make_error(Failure::statement, std::string(statement_writes)));
     }
     if ((*prepared)->columns.empty()) {
       return std::unexpected(make_error(Failure::statement, "the statement returns no columns"));

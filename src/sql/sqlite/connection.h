@@ -29,6 +29,9 @@ enum class Purpose : std::uint8_t {
 inline constexpr std::size_t look_up_max_bytes = 256 * 1024;
 inline constexpr std::size_t look_up_max_rows = 256;
 
+// The message of the error for a statement that writes, where `purpose` is not `write`.
+inline constexpr std::string_view statement_writes = "the statement writes, where only reading is allowed";
+
 // SQLite VM steps between two checks of whether to stop. It is small, because a step may call a slow function.
 inline constexpr int stop_interval = 50;
 
