@@ -24,7 +24,7 @@ import time
 import pg_floor
 import stored
 from export_pages import FORMATS
-from harness import BUILD, ROOT, folder, median, postgres, sluice, tell
+from harness import BUILD, ROOT, SLUICE, folder, median, postgres, sluice, tell
 from run_export import FILMS, fill
 
 PLOT = ROOT / "docs/exports-ladder.svg"
@@ -105,6 +105,7 @@ def run(name, sql, rows, program, cluster, url, where, args):
     target = f"http://127.0.0.1:{program.port}/{name.replace('+', '-')}"
     jobs = {(rung, form): [BUILD / f"bench/exports/exports_{rung}", url, sql, form] for rung in RUNGS for form in FORMATS}
     for form in FORMATS:
+        jobs["sluice query", form] = [SLUICE, "query", url, sql, "--format", form]
         jobs["Sluice over HTTP", form] = ["curl", "-sSf", f"{target}.{form}"]
     copy = f"COPY ({sql}) TO STDOUT (FORMAT csv, HEADER)"
     jobs["psql \\copy", "csv"] = [f"{cluster.bin}/psql", "-Xq", url, "-c", f"\\copy ({sql}) TO STDOUT (FORMAT csv, HEADER)"]
@@ -165,7 +166,7 @@ def plot(figures, file):
     for axis, table in zip(axes[0], tables):
         rows = [one for one in figures if one["table"] == table]
         names = list(dict.fromkeys(one["job"] for one in rows))
-        colour = {name: "tab:orange" if name.startswith("Sluice") else "tab:blue" if name in RUNGS else "tab:grey" for name in names}
+        colour = {name: "tab:orange" if name.lower().startswith("sluice") else "tab:blue" if name in RUNGS else "tab:grey" for name in names}
         for offset, form, alpha in ((-0.2, "csv", 1), (0.2, "csj", 0.5)):
             of = {one["job"]: one["seconds"] for one in rows if one["format"] in (form, "")}
             axis.barh([at + offset for at, name in enumerate(names) if name in of], list(of.values()), 0.4, alpha=alpha,
