@@ -12,6 +12,10 @@ import pytest
 
 from conftest import SLUICE, until
 
+# A shell starts background jobs with SIGINT ignored. The command would inherit that, and leave it so.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SCHEMA = "CREATE TABLE films (id int PRIMARY KEY, title text UNIQUE, score double precision, at timestamp)"
 ROWS = """INSERT INTO films VALUES (1, 'plain', 1.5, '2026-01-02 03:04:05'), (2, 'a "b", c', -0.25, NULL),
   (3, '', NULL, NULL), (4, 'zwei
