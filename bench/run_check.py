@@ -148,13 +148,14 @@ NAMES = ("static", "gateway", "guarded", "messages", "sqlite", "postgres", "list
 
 
 def spread(ratios):
-    """Half the distance between the least and the most, as a part of the median."""
-    return (max(ratios) - min(ratios)) / 2 / statistics.median(ratios)
+    """Half the distance between the quartiles, as a part of the median."""
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return (high - low) / 2 / middle
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--cases", default=",".join(NAMES))
     parser.add_argument("--slow", type=float, default=0)

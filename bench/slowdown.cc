@@ -1,11 +1,12 @@
-// Preloaded into a program, makes it SLOWDOWN percent slower: each send burns that share of the CPU time that the process
-// has taken since the send before. `make bench-check` must notice it.
+// Preloaded into a program, makes it SLOWDOWN percent slower: each send burns that share of the CPU time that the
+// process has taken since the send before. `make bench-check` must notice it. Sluice sends by syscall() and sendmsg().
+#include <cstdarg>
 #include <cstdlib>
 #include <ctime>
 
 #include <dlfcn.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 
 namespace {
 
@@ -26,30 +27,21 @@ void burn() {
   before = until;
 }
 
-template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 
-extern "C" ssize_t send(int fd, const void* bytes, std::size_t size, int flags) {
-  static auto* const real = next<ssize_t(int, const void*, std::size_t, int)>("send");
-  burn();
-  return real(fd, bytes, size, flags);
+extern "C" long syscall(long number, ...) {
+  static auto* const real =
+      reinterpret_cast<long (*)(long, long, long, long, long, long, long)>(dlsym(RTLD_NEXT, "syscall"));
+  va_list list;
+  va_start(list, number);
+  long values[6];
+  for (long& value : values) value = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_sendto) burn();
+  return real(number, values[0], values[1], values[2], values[3], values[4], values[5]);
 }
 extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  static auto* const real = next<ssize_t(int, const msghdr*, int)>("sendmsg");
+  static auto* const real = reinterpret_cast<ssize_t (*)(int, const msghdr*, int)>(dlsym(RTLD_NEXT, "sendmsg"));
   burn();
   return real(fd, message, flags);
-}
-extern "C" ssize_t write(int fd, const void* bytes, std::size_t size) {
-  static auto* const real = next<ssize_t(int, const void*, std::size_t)>("write");
-  burn();
-  return real(fd, bytes, size);
-}
-extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
-  static auto* const real = next<ssize_t(int, const iovec*, int)>("writev");
-  burn();
-  return real(fd, parts, count);
 }
