@@ -115,8 +115,13 @@ def case_study_levels():
                   for name, of in load("case-study")["levels"].items()])
 
 
+def durations():
+    """Of `make bench`, whole."""
+    return table(("", "minutes"), [(f"`make bench-{name}`", f"{seconds / 60:.1f}") for name, seconds in load("durations")["figures"].items()])
+
+
 BLOCKS = export_pages.BLOCKS | {
-    "readme.speed": readme_speed, "http": http, "ladder": ladder, "ladder.variants": ladder_variants, "ladder.workers": ladder_workers,
+    "readme.speed": readme_speed, "durations": durations, "http": http, "ladder": ladder, "ladder.variants": ladder_variants, "ladder.workers": ladder_workers,
     "profile": profile, "profile.time": profile_time, "case-study": case_study, "case-study.allocations": case_study_allocations,
     "case-study.levels": case_study_levels,
     **growth.BLOCKS,

@@ -86,7 +86,7 @@ def load(name):
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.glob("*.md"))]
+    return [ROOT / "README.md", ROOT / "bench/README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.glob("*.md"))]
 
 
 def filled(text, render):

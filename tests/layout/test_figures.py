@@ -27,7 +27,7 @@ def test_a_figure_changed_by_hand_is_found():
 
 def test_all_stored_results_stand_in_a_document():
     shown = {block.split(".", 1)[-1] if block.startswith("about.") else block.split(".")[0]
-             for document in [*stored.documents(), ROOT / "bench/README.md"]
+             for document in stored.documents()
              for block in (match[2] for match in stored.BLOCK.finditer(document.read_text()))}
     by_page = {"message-services", "check"}  # a page of its own; the bounds of bench-check
     assert {file.stem for file in stored.RESULTS.glob("*.json")} - by_page <= shown
