@@ -45,9 +45,9 @@ test: bootstrap-test
 	ctest --test-dir build --output-on-failure -j$(TEST_JOBS); code=$$?; \
 	grep -E '^(SKIPPED|FLAKY)' build/Testing/Temporary/LastTest.log; exit $$code
 
-# All benchmarks, one after the other; QUICK=1: the shortest runs that they can have. bench/README.md says what takes how long.
+# All benchmarks, one after the other. QUICK=1: the shortest runs that they can have; PAGE=1: stores the figures.
 bench: bench-programs
-	@/usr/bin/python3 -B bench/all.py $(if $(QUICK),--quick) $(BENCHES)
+	@/usr/bin/python3 -B bench/all.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(PAGE),--page) $(BENCHES)
 
 $(BENCHES:%=bench-%): bench-%: bench-programs
 	@/usr/bin/python3 -B bench/run_$(subst -,_,$*).py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASES),--cases $(CASES)) $(if $(PAGE),--page)

@@ -2,8 +2,12 @@
 """Runs benchmarks one after the other, and says how long each took. One that fails does not stop the others; ends with 1 if any
 did.
 
-usage: all.py [--quick] NAME ...     run_NAME.py of each; --quick: one round of one second and small tables, where they can be chosen
+usage: all.py [--quick | --rounds N] [--page] NAME ...     run_NAME.py of each
+  --quick   one round of one second and small tables, where they can be chosen
+  --rounds  of those that have rounds (default: 3, with which a run takes an hour and a half; alone, most of them have more)
+  --page    stores the figures of those that have a page, and the ratios of bench-check
 """
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -14,33 +18,40 @@ import stored
 HERE = pathlib.Path(__file__).resolve().parent
 QUICK = {"--rounds": 1, "--seconds": 1, "--scale": 1, "--rows": 10_000, "--generations": 10, "--connections": 1000, "--events": 100}
 # A failing server needs its time to be ejected and to come back.
-LEAST = {("failing", "--seconds"): 2, ("slow", "--seconds"): 5, ("bodies", "--seconds"): 5}
+LEAST = {("check", "--rounds"): 5, ("failing", "--seconds"): 2, ("slow", "--seconds"): 5, ("bodies", "--seconds"): 5}
+
+ALONE = ("slow", "check")  # as many rounds as they have by themselves: one, and nine
 
 
-def command(name, quick):
+def command(name, quick, rounds, page):
     program = HERE / f"run_{name.replace('-', '_')}.py"
-    chosen = []
-    if quick:
-        known = subprocess.run([sys.executable, "-B", program, "--help"], capture_output=True, text=True, check=True).stdout
-        chosen = [part for option, value in QUICK.items() if f"{option} " in known
-                  for part in (option, str(LEAST.get((name, option), value)))]
+    known = subprocess.run([sys.executable, "-B", program, "--help"], capture_output=True, text=True, check=True).stdout
+    wanted = QUICK if quick else {} if name in ALONE else {"--rounds": rounds}
+    chosen = [part for option, value in wanted.items() if f"{option} " in known
+              for part in (option, str(LEAST.get((name, option), value)))]
+    if page:
+        chosen += [option for option in ("--page", "--store") if f"[{option}]" in known]
     return [sys.executable, "-B", program, *chosen]
 
 
 def main():
-    names = [name for name in sys.argv[1:] if name != "--quick"]
-    quick = "--quick" in sys.argv
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--page", action="store_true")
+    args = parser.parse_args()
     about = stored.about()
     took, failed = {}, []
-    for name in names:
+    for name in args.names:
         begin = time.monotonic()
         print(f"== {name}", flush=True)
-        if subprocess.run(command(name, quick)).returncode != 0:
+        if subprocess.run(command(name, args.quick, args.rounds, args.page)).returncode != 0:
             failed.append(name)
         took[name] = round(time.monotonic() - begin)
     for name, seconds in took.items():
         print(f"{name:<16}{seconds // 60:>4} min {seconds % 60:>2} s{'   failed' if name in failed else ''}")
-    if not quick and not failed:
+    if args.page and not failed:
         stored.store("durations", about, took)
         stored.main()
     return 1 if failed else 0

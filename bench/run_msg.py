@@ -7,9 +7,10 @@ pipelined  the same with 16 frames in flight, as CPU time per message beside the
 broadcast  one client speaks, 9,000 hear: CPU time per delivery, with 16 frames at a time
 idle       memory of an idle session, beside its socket: plain, with TLS, and a WebSocket
 slow       how long deliveries take while one of 100 clients does not read, beside the same without it
-page       the micro benchmarks, as a page (msg_page.py)
+page       the micro benchmarks, beside the stored ones
 
-usage: run_msg.py [--rounds N] [--seconds S] [--cases CASE,CASE]
+usage: run_msg.py [--rounds N] [--seconds S] [--cases CASE,CASE] [--page]
+  --page   stores the micro benchmarks and writes their page (msg_page.py)
 """
 import argparse
 import json
@@ -159,7 +160,7 @@ def slow(rounds, seconds):
 
 
 def page(rounds, seconds):
-    msg_page.write()
+    msg_page.compare(*msg_page.measure())
 
 
 def main():
@@ -167,11 +168,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--page", action="store_true")
     args = parser.parse_args()
     for case in args.cases.split(","):
         if case not in CASES:
             parser.error(f"no case {case}")
-        globals()[case](args.rounds, args.seconds)
+        if case == "page" and args.page:
+            msg_page.write()
+        else:
+            globals()[case](args.rounds, args.seconds)
 
 
 if __name__ == "__main__":
