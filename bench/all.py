@@ -51,7 +51,7 @@ def main():
         took[name] = round(time.monotonic() - begin)
     for name, seconds in took.items():
         print(f"{name:<16}{seconds // 60:>4} min {seconds % 60:>2} s{'   failed' if name in failed else ''}")
-    if args.page and not failed:
+    if args.page:
         stored.store("durations", about, took)
         stored.main()
     return 1 if failed else 0

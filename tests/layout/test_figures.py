@@ -42,6 +42,6 @@ def test_the_page_of_message_services_misses_nothing(monkeypatch):
 
 def test_a_row_behind_the_published_figure_needs_a_reason():
     values = {name: 1e12 for name in msg_page.figures()}
-    slow = msg_page.behind(values)
+    slow = msg_page.behind(values, {})
     assert "push that a full ring refuses" in slow
     assert not [row.what for row in msg_page.ROWS if row.why and row.what in slow]
