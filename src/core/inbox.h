@@ -60,7 +60,7 @@ class Inbox : Letter, TurnHook {
         tail = tail_.load(std::memory_order_relaxed);
       } else if (tail_.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed)) {
         ::new (static_cast<void*>(cell.bytes)) T(std::move(value));
-        cell.stamp.store(tail + 1, std::memory_order_release);
+        cell.stamp.exchange(tail + 1);  // before rung_ is read: cheaper than a store and a fence
         ring();
         return true;
       }
@@ -90,11 +90,10 @@ class Inbox : Letter, TurnHook {
     alignas(T) std::byte bytes[sizeof(T)];
   };
 
-  // A thread publishes its value, issues a fence, and then reads rung_. The core clears rung_, issues a fence, and then
-  // looks for values. One of the two sees the other's store, so no wake-up is lost.
+  // A thread publishes its value and then reads rung_. The core clears rung_ and then looks for values. All four are
+  // sequentially consistent, so one of the two sees the other's store, and no wake-up is lost.
   void ring() noexcept {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (rung_.load(std::memory_order_relaxed) || rung_.exchange(true)) return;
+    if (rung_.load() || rung_.exchange(true)) return;
     (void)mailbox_.post(*this);  // false: the core has ended, and close() destroys the value
   }
 
@@ -119,9 +118,8 @@ class Inbox : Letter, TurnHook {
         ++taken;
         continue;
       }
-      rung_.store(false, std::memory_order_release);  // the letter may be posted again
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      if (!readable() || rung_.exchange(true)) return;
+      rung_.store(false);  // the letter may be posted again
+      if (cells_[head_ & mask_].stamp.load() != head_ + 1 || rung_.exchange(true)) return;
     }
     mailbox_.reactor().at_next_turn(*this);
   }

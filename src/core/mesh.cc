@@ -100,6 +100,7 @@ void MeshPort::wait_for_room(unsigned core, Pending& pending) noexcept {
   (peer.newest != nullptr ? peer.newest->next : peer.oldest) = &pending;
   peer.newest = &pending;
   pending.linked = true;
+  ++peer.kept;
   ++waiting_;
 }
 
@@ -109,6 +110,7 @@ void MeshPort::unlink(Pending& pending) noexcept {
   (pending.previous != nullptr ? pending.previous->next : peer.oldest) = pending.next;
   pending.next = pending.previous = nullptr;
   pending.linked = false;
+  --peer.kept;
   --waiting_;
 }
 

@@ -177,6 +177,17 @@ class MeshPort {
     return has_room(core) && try_push(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
   }
 
+  // Like try_post, but while the ring is full the message is kept, and sent in its order as soon as there is room.
+  // Returns false, and drops `fn`, if that core is ending; a kept message is dropped if that core ends before it has
+  // room. What is kept has no limit of its own: whoever sends bounds it. Throws std::bad_alloc if it cannot be kept.
+  template <class Fn>
+  bool send(unsigned core, Fn&& fn) {
+    push_or_keep(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
+    return open(core);
+  }
+  // How many messages to that core wait for room.
+  [[nodiscard]] std::size_t kept(unsigned core) const { return peers_[core].kept; }
+
   // Result<void> accepted = co_await port.post(core, deadline, fn): like try_post, but waits while the ring is full.
   // Errc::closed: that core is ending. Errc::timed_out: the deadline passed first; `fn` never runs.
   template <class Fn>
@@ -226,6 +237,7 @@ class MeshPort {
     bool open = false;        // messages to it are accepted
     bool dirty = false;       // this core has posted messages to it since the last flush
     std::uint32_t calls = 0;  // outstanding, at most Mesh::most_calls_
+    std::uint32_t kept = 0;   // messages that wait for room
     Pending* oldest = nullptr;
     Pending* newest = nullptr;
   };
