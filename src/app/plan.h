@@ -86,12 +86,14 @@ struct Plan {
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: no keys
   std::shared_ptr<const net::tls::ServerContext> tls;             // null without [server.tls]
-  Io io;                                                          // how the cores will wait for sockets
-  std::string digest;                                             // SHA-256 of the configuration
-  std::string masked_text;                                        // of the configuration, for operators
-  std::vector<std::string> secrets;                               // the contents of the files of ${file:PATH}
-  std::vector<std::string> warnings;                              // problems that do not prevent serving
-  std::vector<std::string> hints;                                 // what could be faster; `sluice check` prints them
+  // Of the process, from its start on: a reload keeps them, even if the process may use more or fewer by then.
+  unsigned cores = 0;
+  Io io;                              // how the cores will wait for sockets
+  std::string digest;                 // SHA-256 of the configuration
+  std::string masked_text;            // of the configuration, for operators
+  std::vector<std::string> secrets;   // the contents of the files of ${file:PATH}
+  std::vector<std::string> warnings;  // problems that do not prevent serving
+  std::vector<std::string> hints;     // what could be faster; `sluice check` prints them
 };
 
 }  // namespace sluice::app

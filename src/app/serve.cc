@@ -69,7 +69,7 @@ int serve(const config::Source& source, const std::shared_ptr<const Plan>& plan,
   const ServerOptions& options = plan->options.server;
   std::fflush(nullptr);
   const bool says_connections = options.connections.position.line != 0;
-  runtime::Process process({.cores = options.cores,
+  runtime::Process process({.cores = plan->cores,
                             .back_end = plan->io.back_end,
                             .threads_per_core = 2,
                             .connections_per_core = says_connections ? options.connections.value : 0,

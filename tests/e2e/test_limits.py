@@ -1,6 +1,7 @@
 """[policy.NAME] of the types that limit clients: "rate-limit", "concurrency" and "body-limit"."""
 import hashlib
 import json
+import os
 import re
 import select
 import sqlite3
@@ -548,3 +549,18 @@ def test_what_else_is_refused_at_start(tmp_path, text, says):
     done = subprocess.run([SLUICE, "check", "sluice.toml"], capture_output=True, text=True, timeout=20, cwd=tmp_path)
     assert done.returncode != 0 and says in done.stderr, done.stderr
     assert re.search(r"^sluice\.toml:\d+:\d+: error:", done.stderr, re.M)
+
+
+def test_a_reload_when_the_process_may_use_fewer_cores_than_at_its_start(sluice):
+    """What is new after it is for the cores that the process has."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    server = sluice(DATABASE + endpoint(use=""))
+    for thread in os.listdir(f"/proc/{server.process.pid}/task"):
+        os.sched_setaffinity(int(thread), {min(os.sched_getaffinity(0))})
+    write(server, DATABASE + limit("3/h") + endpoint())
+    assert reload(server)[0] == 200
+    clients = [server.connect() for _ in range(16)]
+    assert sorted(client.get("/a").status for client in clients) == [200] * 3 + [429] * 13
+    for client in clients:
+        client.close()

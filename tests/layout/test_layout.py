@@ -104,6 +104,17 @@ def test_circles_of_units_are_small():
     assert len(graph) > 500 and wrong == []
 
 
+def test_cores_meet_by_the_means_of_core_alone():
+    """No ring, letter or lock above core, but where a thread that is not a core takes part."""
+    threads = {"app/reloader.h", "app/reloader.cc", "app/commands/development.cc",  # the manager's thread, and a watcher
+               "gateway/jwt/revocations.h",  # a thread that waits for the disk
+               "msg/context.h"}                                                     # Context::try_post()
+    found = {relative(path) for path in SOURCES
+             if relative(path).split("/")[0] in ("api", "app", "gateway", "msg") and not path.stem.endswith(("_test", "_bench"))
+             and re.search(r"\btry_post\b|\bLetter\b|std::mutex|std::once_flag", path.read_text())}
+    assert found == threads
+
+
 def test_app_has_few_loose_files():
     assert len([path for path in (SRC / "app").iterdir() if path.is_file() and path.suffix in (".h", ".cc")]) <= 15
 

@@ -586,7 +586,7 @@ class World {
     for (std::size_t i = 0; i < listed_; ++i) {
       options_.servers.push_back({.url = {"http://" + name(i)}, .weight = static_cast<std::uint32_t>(1 + i % 2)});
     }
-    return std::make_shared<gateway::SharedUpstream>(options_, before);
+    return std::make_shared<gateway::SharedUpstream>(options_, before, nullptr, core_count);
   }
   // Each core takes the new configuration at a different time.
   void reload(std::size_t count) {

@@ -51,8 +51,8 @@ bool has_second_socket(std::uint64_t generation) { return generation / 5 % 2 == 
 std::string configuration(const std::string& folder, std::uint64_t generation, std::string_view stamp) {
   const std::string number = std::to_string(generation);
   std::string text = "[server]\nlisten = [\"" + std::string(address) +
-                     "\"]\nidle_timeout = \"60s\"\n[server.headers]\nX-Generation = \"" + std::string(stamp) +
-                     "\"\n[admin]\nlisten = \"\"\n[database.main]\nurl = \"sqlite:" + folder +
+                     "\"]\ncores = 1\nidle_timeout = \"60s\"\n[server.headers]\nX-Generation = \"" +
+                     std::string(stamp) + "\"\n[admin]\nlisten = \"\"\n[database.main]\nurl = \"sqlite:" + folder +
                      "/a.db\"\n[[endpoint]]\npath = \"/number\"\nreturns = \"object\"\nget = \"SELECT " + number +
                      " AS number\"\n[[upstream]]\nname = \"back\"\nservers = [\"http://127.0.0.1:" +
                      (is_odd(generation) ? "9002" : "9001") +

@@ -48,6 +48,7 @@ struct Preparation {
   Loop& loop;
   Plan& plan;
   const Plan* const previous;  // the plan that is served; may be null
+  const unsigned cores;        // of the process
   const bool advises;          // look for advice that only `sluice check` prints
   const config::Source& source;
   std::vector<config::Diagnostic>& errors;

@@ -221,12 +221,17 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
   plan->warnings = config.warnings;
   if (previous != nullptr) plan->names = previous->names;
   const Options& options = plan->options;
+  const ServerOptions& server = options.server;
+  plan->cores = previous != nullptr       ? previous->cores
+                : server.cores.value != 0 ? server.cores.value
+                                          : core::usable_cores();
 
   Loop loop;
   config::Errors errors{.source = config.source, .list = {}};
   Preparation preparation{.loop = loop,
                           .plan = *plan,
                           .previous = previous,
+                          .cores = plan->cores,
                           .advises = !patient && previous == nullptr,
                           .source = config.source,
                           .errors = errors.list,
@@ -238,8 +243,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
         Refusal{config.source.render({.position = position, .message = describe(away.error)}), exit_failure});
   };
 
-  const ServerOptions& server = options.server;
-  if (auto io = choose_io(server.io.value, server.cores.value != 0 ? server.cores.value : core::usable_cores())) {
+  if (auto io = choose_io(server.io.value, plan->cores)) {
     plan->io = std::move(*io);
   } else {
     return std::unexpected(
@@ -253,7 +257,6 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = made.error().position, .message = made.error().text});
     }
   }
-  const unsigned cores = server.cores.value != 0 ? server.cores.value : core::usable_cores();
   for (const auto& policy : options.policies) {
     const auto& jwt = policy.value.of<gateway::jwt::Options>();
     if (jwt.revocations) {
@@ -266,7 +269,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     if (jwt.jwks_url) {
       plan->keys.emplace_back();
-      if (auto added = add_key_source(*plan, jwt, cores, previous); !added) {
+      if (auto added = add_key_source(*plan, jwt, plan->cores, previous); !added) {
         errors.list.push_back({.position = added.error().position, .message = added.error().text});
       }
       continue;
@@ -344,7 +347,7 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     std::ranges::sort(errors.list, {}, &config::Diagnostic::position);
     return std::unexpected(Refusal{errors.text(), exit_configuration});
   }
-  add_policies(*plan, cores, previous);
+  add_policies(*plan, plan->cores, previous);
   if (!options.compression.codings.empty()) {
     plan->compression = plan->add(std::make_shared<CompressionComponent>(options.compression), previous);
   }

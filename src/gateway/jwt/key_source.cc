@@ -81,8 +81,6 @@ bool SharedKeySource::needs_resolver() const { return !core::Address::from_ip(ur
 std::shared_ptr<KeySource> KeySource::make(std::shared_ptr<SharedKeySource> shared, core::Reactor& reactor,
                                            core::Mailbox& mailbox, core::MeshPort& mesh, core::BlockingPool& threads) {
   const std::shared_ptr<KeySource> part(new KeySource(std::move(shared), reactor, mailbox, mesh, threads));
-  part->shared_->parts_[mesh.core()] = part;
-  part->keys_ = part->shared_->latest();  // after the line above, so that no message of the owner is missed
   if (mesh.core() == owner) part->running_.spawn(part->run());
   return part;
 }
@@ -97,23 +95,20 @@ KeySource::KeySource(std::shared_ptr<SharedKeySource> shared, core::Reactor& rea
       pool_(reactor, mailbox, shared_->resolver, shared_->url.origin,
             {.connect_timeout = shared_->options.jwks_timeout.value, .idle = 0, .tls = shared_->tls}),
       wanted_(reactor),
-      answered_(reactor) {}
+      answered_(reactor),
+      entry_(shared_->parts_, mesh.core(), *this) {
+  keys_ = shared_->latest_.latest();  // the owner's messages reach this core from here on
+}
 
 void KeySource::join(Policy& policy) {
   policies_.push_back(&policy);
   policy.set_keys(keys_);
 }
 
-auto KeySource::ending() const {
-  return [shared = shared_, until = next_unknown_](core::MeshPort& here) {
-    if (const auto part = shared->parts_[here.core()].lock()) part->ended(until);
-  };
-}
-
 void KeySource::ended(Instant quiet_until) {
   quiet_until_ = quiet_until;
   asked_until_ = {};
-  if (auto latest = shared_->latest(); latest != keys_) {
+  if (auto latest = shared_->latest_.latest(); latest != keys_) {
     is_stale_ = latest == nullptr;
     keys_ = std::move(latest);
     for (Policy* policy : policies_) policy->set_keys(keys_);
@@ -124,10 +119,10 @@ void KeySource::ended(Instant quiet_until) {
 Task<void> KeySource::fetch() {
   const Duration timeout = shared_->options.jwks_timeout;
   const Instant deadline = reactor_.now() + timeout;
-  auto question = [shared = shared_, by = mesh_.core()](core::MeshPort& here) {
-    if (const auto part = shared->parts_[here.core()].lock()) part->asked(by);
-  };
-  if (reactor_.now() >= asked_until_ && mesh_.try_post(owner, std::move(question))) asked_until_ = deadline;
+  if (reactor_.now() >= asked_until_) {
+    asked_until_ = deadline;
+    (void)shared_->parts_.send(mesh_, owner, [by = mesh_.core()](KeySource& source) { source.asked(by); });
+  }
 
   struct Place {
     Place(std::vector<core::Alarm*>& line, core::Alarm& alarm) : line(line), alarm(alarm) { line.push_back(&alarm); }
@@ -146,7 +141,8 @@ Task<void> KeySource::fetch() {
 void KeySource::asked(unsigned by) {
   if (is_fetching_) return;  // all cores will be notified of its end
   if (reactor_.now() < next_unknown_) {
-    (void)mesh_.try_post(by, ending());
+    const auto tell = [until = next_unknown_](KeySource& part) { part.ended(until); };
+    (void)shared_->parts_.send(mesh_, by, tell);
     return;
   }
   next_unknown_ = reactor_.now() + unknown_every;
@@ -165,11 +161,7 @@ Task<void> KeySource::run() {
     report();
     drop_stale();
     is_fetching_ = false;
-    for (unsigned core = 0; core < mesh_.size(); ++core) {
-      auto message = ending();
-      // A core that has no room for so long gets these keys when it asks, or after the next fetch.
-      (void)co_await mesh_.post(core, reactor_.now() + shared_->options.jwks_timeout.value, std::move(message));
-    }
+    shared_->parts_.each(mesh_, [until = next_unknown_](KeySource& part) { part.ended(until); });
     if (fault_.empty()) {
       pauses.reset();
     } else if (!pauses) {
@@ -195,9 +187,7 @@ Task<void> KeySource::ask() {
     } else {
       text_ = body_.view();
       for (const std::string& warning : (*parsed)->warnings) log_error("keys of " + url().name + ": " + warning);
-      auto set = std::make_shared<const KeySet>(std::move(**parsed));
-      const std::lock_guard lock(shared_->mutex_);
-      shared_->latest_ = std::move(set);
+      shared_->latest_.publish(std::make_shared<const KeySet>(std::move(**parsed)));
     }
   }
   body_.release();
@@ -242,8 +232,7 @@ void KeySource::drop_stale() {
   if (text_.empty() || reactor_.now() < stale_at_) return;
   log_error("keys of " + url().name + ": " + fault_ + "; those from before are stale and no longer used");
   text_.clear();
-  const std::lock_guard lock(shared_->mutex_);
-  shared_->latest_ = nullptr;
+  shared_->latest_.publish(nullptr);
 }
 
 Readings KeySource::readings() const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +11,11 @@
 #include "base/reading.h"
 #include "core/alarm.h"
 #include "core/blocking_pool.h"
+#include "core/current.h"
 #include "core/mailbox.h"
 #include "core/mesh.h"
 #include "core/reactor.h"
+#include "core/sharded.h"
 #include "core/task.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/options.h"
@@ -62,15 +63,8 @@ class SharedKeySource {
   friend class KeySource;
   SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> context, unsigned cores);
 
-  [[nodiscard]] std::shared_ptr<const KeySet> latest() const {
-    const std::lock_guard lock(mutex_);
-    return latest_;
-  }
-
-  // One entry per core, which only that core touches. A message to a core looks up the entry when it arrives.
-  std::vector<std::weak_ptr<KeySource>> parts_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const KeySet> latest_;  // for cores that start after the first fetch
+  const core::Sharded<KeySource> parts_;
+  core::Current<KeySet> latest_;  // changed by the owner
 };
 
 // One core's part of a JWK set from a URL. The first core fetches the set at start, every `jwks_every`, and when a
@@ -116,8 +110,6 @@ class KeySource {
 
   // Called when a fetch has ended. Until `quiet_until`, tokens cause no further fetch.
   void ended(Instant quiet_until);
-  // Returns a message that calls ended() on another core.
-  [[nodiscard]] auto ending() const;
 
   // The following run only on the owner, the core that fetches.
   void asked(unsigned by);
@@ -156,6 +148,7 @@ class KeySource {
   std::uint64_t failed_ = 0;
   core::TaskGroup asking_;
   core::TaskGroup running_;
+  const core::Sharded<KeySource>::Entry entry_;
 };
 
 }  // namespace sluice::gateway::jwt

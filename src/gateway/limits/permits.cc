@@ -67,15 +67,18 @@ class Permits::Waiter : core::Timer {
 
 std::shared_ptr<Permits> Permits::of(const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
                                      core::MeshPort& port, const Room& room, std::uint32_t keys) {
-  if (auto part = shared->part<Permits>(port.core())) return part;
-  auto part = std::make_shared<Permits>(shared, reactor, port, room, keys);
-  shared->set_part(port.core(), part);
-  return part;
+  if (Permits* const part = shared->permits.here(port)) return part->shared_from_this();
+  return std::make_shared<Permits>(shared, reactor, port, room, keys);
 }
 
 Permits::Permits(std::shared_ptr<Shared> shared, core::Reactor& reactor, core::MeshPort& port, const Room& room,
                  std::uint32_t keys)
-    : shared_(std::move(shared)), reactor_(reactor), port_(port), room_(room), busy_(keys) {
+    : shared_(std::move(shared)),
+      reactor_(reactor),
+      port_(port),
+      room_(room),
+      busy_(keys),
+      entry_(shared_->permits, port.core(), *this) {
   SLUICE_ASSERT(shared_->cores() == port.size());
 }
 
@@ -215,34 +218,17 @@ void Permits::arrived(const Message& message) {
 }
 
 void Permits::send(unsigned to, const Message& message) {
-  const Letter letter{to, message};
-  if (letters_.empty() && post(letter)) return;
-  letters_.push_back(letter);
-  if (!clock_.armed()) reactor_.timers().schedule(clock_, reactor_.now() + full_ring_delay);
-}
-
-void Permits::send_letters() {
-  while (!letters_.empty() && post(letters_.front())) letters_.pop_front();
-  if (!letters_.empty()) reactor_.timers().schedule(clock_, reactor_.now() + full_ring_delay);
-}
-
-bool Permits::post(const Letter& letter) {
-  if (!port_.open(letter.to)) {
-    // The core has ended, so a permit for it would never be given back.
-    const Message& message = letter.message;
-    if (message.kind == Message::Kind::answer && message.answer == Answer::granted) release(message.key);
-    return true;
-  }
-  return port_.try_post(letter.to, [shared = shared_, message = letter.message](core::MeshPort& there) {
-    const auto part = shared->part<Permits>(there.core());
-    if (part != nullptr) return part->arrived(message);
+  const bool is_sent = port_.send(to, [shared = shared_, message](core::MeshPort& there) {
+    if (Permits* const part = shared->permits.here(there)) return part->arrived(message);
     if (message.kind != Message::Kind::ask) return;
     // That core has no part, because a reload has removed the limit. The answer goes through its port.
-    (void)there.try_post(message.core, [shared, message](core::MeshPort& home) {
-      const Message gone{.key = message.key, .id = message.id, .kind = Message::Kind::answer, .answer = Answer::alone};
-      if (const auto asker = shared->part<Permits>(home.core())) asker->arrived(gone);
+    (void)shared->permits.send(there, message.core, [message](Permits& asker) {
+      asker.arrived({.key = message.key, .id = message.id, .kind = Message::Kind::answer, .answer = Answer::alone});
     });
   });
+  // The core has ended, so a permit for it would never be given back.
+  const bool is_permit = message.kind == Message::Kind::answer && message.answer == Answer::granted;
+  if (!is_sent && is_permit) release(message.key);
 }
 
 }  // namespace sluice::gateway::limits

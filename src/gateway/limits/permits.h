@@ -29,7 +29,7 @@ struct Room {
 //
 // Each permit is granted once and given back once. If a request has stopped waiting before its permit arrives, the
 // permit is given back on arrival.
-class Permits {
+class Permits : public std::enable_shared_from_this<Permits> {
  public:
   static constexpr Duration patience = std::chrono::seconds(1);
 
@@ -75,19 +75,10 @@ class Permits {
     Kind kind{};
     Answer answer{};
   };
-  struct Letter {
-    unsigned to = 0;
-    Message message;
-  };
   struct KeyHash {
     std::size_t operator()(const Key& key) const { return key.high; }
   };
   class Waiter;
-  struct Clock : core::Timer {
-    explicit Clock(Permits& of) : Timer(fire), permits(of) {}
-    static void fire(Timer& timer) noexcept { static_cast<Clock&>(timer).permits.send_letters(); }
-    Permits& permits;
-  };
   using Line = std::deque<Message>;
 
   // Returns nothing if the question waits in the queue.
@@ -100,8 +91,6 @@ class Permits {
   void arrived(const Message& message);
   [[nodiscard]] core::Task<Answer> wait(Key key, Instant until);
   void send(unsigned to, const Message& message);
-  void send_letters();
-  [[nodiscard]] bool post(const Letter& letter);
 
   const std::shared_ptr<Shared> shared_;
   core::Reactor& reactor_;
@@ -111,9 +100,8 @@ class Permits {
   std::unordered_map<Key, Line, KeyHash> lines_;        // queues of keys that this core owns; no queue is empty
   std::unordered_map<std::uint64_t, Waiter*> waiters_;  // on this core, by id
   std::uint64_t next_id_ = 1;
-  std::deque<Letter> letters_;  // messages to send when their ring has room
-  Clock clock_{*this};
   const void* user_ = nullptr;
+  const core::Sharded<Permits>::Entry entry_;
 };
 
 }  // namespace sluice::gateway::limits

@@ -12,15 +12,19 @@ std::uint64_t bit_of(unsigned core) { return std::uint64_t{1} << (core % 64); }
 
 std::shared_ptr<RateLimiter> RateLimiter::of(const std::shared_ptr<Shared>& shared, core::Reactor& reactor,
                                              core::MeshPort& port, const Rate& rate, std::uint32_t keys) {
-  if (auto part = shared->part<RateLimiter>(port.core())) return part;
-  auto part = std::make_shared<RateLimiter>(shared, reactor, port, rate, keys);
-  shared->set_part(port.core(), part);
-  return part;
+  if (RateLimiter* const part = shared->limiters.here(port)) return part->shared_from_this();
+  return std::make_shared<RateLimiter>(shared, reactor, port, rate, keys);
 }
 
 RateLimiter::RateLimiter(std::shared_ptr<Shared> shared, core::Reactor& reactor, core::MeshPort& port, const Rate& rate,
                          std::uint32_t keys)
-    : shared_(std::move(shared)), reactor_(reactor), port_(port), rate_(rate), accounts_(keys), loans_(keys) {
+    : shared_(std::move(shared)),
+      reactor_(reactor),
+      port_(port),
+      rate_(rate),
+      accounts_(keys),
+      loans_(keys),
+      entry_(shared_->limiters, port.core(), *this) {
   SLUICE_ASSERT(shared_->cores() == port.size());
 }
 
@@ -88,10 +92,8 @@ RateLimiter::Verdict RateLimiter::grant(const Key& key, const Rate& rate, unsign
   if (wanted != 0) {
     // Lend at most half of the tokens in total, however many cores ask, so that some tokens are left for the next core.
     const auto more = static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, left / (2 * port_.size())));
-    auto send = [shared = shared_, key, more](core::MeshPort& there) {
-      if (const auto part = shared->part<RateLimiter>(there.core())) part->receive(key, more);
-    };
-    if (more != 0 && port_.try_post(asker, std::move(send))) {
+    const auto lend = [key, more](RateLimiter& there) { there.receive(key, more); };
+    if (more != 0 && shared_->limiters.send(port_, asker, lend)) {
       account->full_at += more * interval;
       account->lent += more;
       account->lent_to |= bit_of(asker);
@@ -116,22 +118,21 @@ void RateLimiter::repaid(const Return& what) {
 
 core::Task<RateLimiter::Verdict> RateLimiter::serve(std::shared_ptr<Shared> shared, Key key, Rate rate, unsigned asker,
                                                     std::uint32_t wanted, core::MeshPort& here) {
-  auto self = shared->part<RateLimiter>(here.core());
+  RateLimiter* self = shared->limiters.here(here);
   if (self == nullptr) co_return Verdict{.answer = Answer::alone};
   const Verdict verdict = self->grant(key, rate, asker, wanted);
   if (verdict.answer != Answer::refused || !self->has_lent(key)) co_return verdict;
   const std::uint64_t holders = self->accounts_.find(key)->lent_to;
   const Instant deadline = self->reactor_.now() + patience;
-  self.reset();  // this object may be destroyed meanwhile
   for (unsigned core = 0; core < here.size(); ++core) {
     if (core == here.core() || (holders & bit_of(core)) == 0) continue;
     // The returned tokens arrive before the answer.
-    auto call_in = [shared, key](core::MeshPort& there) {
-      if (const auto part = shared->part<RateLimiter>(there.core())) part->repay(key);
+    auto call_in = [key](RateLimiter* there, core::MeshPort&) {
+      if (there != nullptr) there->repay(key);
     };
-    (void)co_await here.call(core, deadline, std::move(call_in));
+    (void)co_await shared->limiters.call(here, core, deadline, std::move(call_in));
   }
-  self = shared->part<RateLimiter>(here.core());
+  self = shared->limiters.here(here);  // this object may have been destroyed meanwhile
   if (self == nullptr) co_return Verdict{.answer = Answer::alone};
   co_return self->grant(key, rate, asker, 0);
 }
@@ -178,10 +179,7 @@ void RateLimiter::receive(const Key& key, std::uint32_t tokens) {
     const std::int64_t at = begin.time_since_epoch().count();
     loan = loans_.add(key, [at](const Loan& one) { return one.lent == 0 && one.refused_until <= at; });
   }
-  if (loan == nullptr) {
-    returns_.push_back({.key = key, .lent = tokens, .unused = tokens});
-    return send_returns();
-  }
+  if (loan == nullptr) return give_back({.key = key, .lent = tokens, .unused = tokens});
   if (loan->lent == 0) {
     const Instant due = begin + loan_time;
     loan->lent_at = begin.time_since_epoch().count();
@@ -193,9 +191,8 @@ void RateLimiter::receive(const Key& key, std::uint32_t tokens) {
 }
 
 void RateLimiter::repay(Loan& loan) {
-  returns_.push_back({.key = loan.key, .lent = loan.lent, .unused = loan.unused});
+  give_back({.key = loan.key, .lent = loan.lent, .unused = loan.unused});
   loan.lent = loan.unused = 0;
-  send_returns();
 }
 
 void RateLimiter::repay(const Key& key) {
@@ -203,21 +200,12 @@ void RateLimiter::repay(const Key& key) {
   if (loan != nullptr && loan->lent != 0) repay(*loan);
 }
 
-void RateLimiter::send_returns() {
-  for (; !returns_.empty(); returns_.pop_front()) {
-    const Return& what = returns_.front();
-    const unsigned owner = shared_->owner_of(what.key);
-    if (!port_.open(owner)) continue;
-    auto give = [shared = shared_, what](core::MeshPort& there) {
-      if (const auto part = shared->part<RateLimiter>(there.core())) part->repaid(what);
-    };
-    if (!port_.try_post(owner, std::move(give))) return arm(reactor_.now() + full_ring_delay);
-  }
+void RateLimiter::give_back(const Return& what) {
+  (void)shared_->limiters.send(port_, shared_->owner_of(what.key), [what](RateLimiter& owner) { owner.repaid(what); });
 }
 
 void RateLimiter::tend() {
   const std::int64_t at = reactor_.now().time_since_epoch().count();
-  send_returns();
   for (; !due_.empty() && due_.front().at <= at; due_.pop_front()) {
     Loan* const loan = loans_.find(due_.front().key);
     // The key may have a later loan, which has its own entry in due_.

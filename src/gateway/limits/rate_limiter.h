@@ -33,7 +33,7 @@ struct Rate {
 // reports its use of a loan when the loan is used up or loan_time has passed, and then returns unused tokens. If an
 // account is empty and loans are out, the owner first recalls them. Only messages decide this, not deadlines or another
 // core's clock.
-class RateLimiter {
+class RateLimiter : public std::enable_shared_from_this<RateLimiter> {
  public:
   static constexpr Duration loan_time = std::chrono::milliseconds(100);
   static constexpr std::uint32_t longest_loan = 32;  // tokens
@@ -122,7 +122,7 @@ class RateLimiter {
   void receive(const Key& key, std::uint32_t tokens);
   void repay(Loan& loan);
   void repay(const Key& key);
-  void send_returns();
+  void give_back(const Return& what);
   void tend();
   void arm(Instant when);
 
@@ -133,10 +133,10 @@ class RateLimiter {
   Table<Account> accounts_;
   std::uint64_t evicted_ = 0;
   Table<Loan> loans_;
-  std::deque<Due> due_;         // loans, in the order in which they end
-  std::deque<Return> returns_;  // messages to send when their ring has room
+  std::deque<Due> due_;  // loans, in the order in which they end
   Clock clock_{*this};
   const void* user_ = nullptr;
+  const core::Sharded<RateLimiter>::Entry entry_;
 };
 
 }  // namespace sluice::gateway::limits

@@ -1,16 +1,13 @@
 #include "gateway/proxy/proxy.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "gateway/proxy/kept_body.h"
-#include "gateway/proxy/passed_on.h"
-#include "gateway/proxy/passing.h"
+#include "gateway/proxy/forwarding.h"
 #include "gateway/proxy/tunnel.h"
 #include "http/accept.h"
 #include "http/h1/parser.h"
@@ -27,51 +24,9 @@ using http::Response;
 using http::client::Pool;
 using http::client::ResponseHead;
 using Kind = http::h1::BodyFraming::Kind;
-using Failure = PassedOn::Failure;
 
 // A request may pass this process several times on purpose, as one for another host.
 constexpr std::size_t most_passes = 3;
-
-// RFC 9110, 9.2.2. CONNECT is for a WebSocket, which is a GET to the server.
-bool is_idempotent(http::Method method) {
-  return method == http::Method::get || method == http::Method::head || method == http::Method::put ||
-         method == http::Method::delete_ || method == http::Method::options || method == http::Method::connect;
-}
-
-// The only field with that name; empty if absent or repeated.
-std::string_view find(std::span<const http::Field> fields, std::string_view name) {
-  std::string_view found;
-  int count = 0;
-  for (const http::Field& field : fields) {
-    if (!http::same_name(field.name, name)) continue;
-    found = field.value;
-    ++count;
-  }
-  return count == 1 ? found : std::string_view{};
-}
-
-std::string cause_of(const Error& error, const http::client::Connection& connection) {
-  if (!connection.tls_failure().empty()) return "TLS: " + std::string(connection.tls_failure());
-  if (connection.reason() != http::h1::Reason::none) return std::string(describe(connection.reason()));
-  return error.text();
-}
-
-bool is_invalid(const http::client::Connection& connection) {
-  return connection.tls_failure().empty() && connection.reason() != http::h1::Reason::none;
-}
-
-// The reason for the log.
-std::string describe_failure(const Error& error, const http::client::Connection& connection) {
-  return (is_invalid(connection) ? "it gave no valid response: " : "it gave no response: ") +
-         cause_of(error, connection);
-}
-
-constexpr std::string_view overdue = "a request took longer than the `timeout` of its route";
-
-Response answer_for(const Error& error) {
-  if (error.code == Errc::timed_out) return http::problem(504, "The server behind this one did not answer in time.");
-  return http::problem(502, "The server behind this one gave no answer.");
-}
 
 // The answer while all servers are removed or drained: the probes of a server need this long to bring it back.
 Response without_server(const std::optional<HealthOptions>& health) {
@@ -81,41 +36,10 @@ Response without_server(const std::optional<HealthOptions>& health) {
   return response;
 }
 
-// The answer while as many connections to the servers are busy as `connections` allows.
-Response without_connection() {
-  Response response = http::problem(503, "The servers behind this one are busy.");
-  response.fields.add_trusted("Retry-After", "1");
-  return response;
-}
-
 // An event stream may last longer than the timeout of its route.
 bool is_event_stream(const ResponseHead& head) {
-  const std::string_view type = find(head.fields, "content-type");
+  const std::string_view type = only_field(head.fields, "content-type");
   return http::same_name(type.substr(0, type.find(';')), "text/event-stream");
-}
-
-// Whether the connection failed because this system lacks resources.
-bool is_ours(const Error& error) {
-  if (error.code != Errc::system) return false;
-  switch (error.detail) {
-    case EMFILE:
-    case ENFILE:
-    case ENOBUFS:
-    case ENOMEM:
-    case EADDRNOTAVAIL:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether the server has switched to a protocol that was requested.
-bool is_agreed(const http::Request& request, const ResponseHead& head, std::string_view websocket_key) {
-  if (!http::lists_token(request.upgrade, head.upgrade)) return false;
-  if (!http::same_name(head.upgrade, "websocket")) return true;
-  // With a wrong accept value no WebSocket has begun: the client may have made another program return a 101.
-  return !websocket_key.empty() &&
-         find(head.fields, "sec-websocket-accept") == http::websocket::accept_for(websocket_key);
 }
 
 }  // namespace
@@ -148,7 +72,7 @@ class Proxy::Responding final : public http::BodySource {
   }
   void note(const Result<Progress>& progress) {
     if (!progress && progress.error().code == Errc::timed_out && lease_->is_overdue()) {
-      attempt_.server().trouble->met(overdue);
+      attempt_.server().trouble->met(overdue_text);
     } else if (!progress) {
       ++attempt_.server().failures;
       attempt_.server().trouble->met("its response broke off: " + cause_of(progress.error(), *lease_));
@@ -209,163 +133,70 @@ Response Proxy::change_protocol(const http::Exchange& exchange, const ResponseHe
   return response;
 }
 
-Task<Response> Proxy::forward(http::Exchange& exchange) {
-  http::Request& request = exchange.request;
-  Upstream& upstream = *upstream_;
-  const bool is_repeatable = is_idempotent(request.method);
-  http::BodyReader* body = request.body;
-  std::optional<KeptBody> kept;
-  if (body != nullptr && options_.buffer_request) {
-    kept.emplace(*body, 0);
-    // If the body breaks off or there is no room for it, the connection sends the answer itself.
-    if (!co_await kept->read_whole(request.field("content-length"))) co_return http::problem(400);
-    body = kept->size() != 0 ? &*kept : nullptr;
-  } else if (body != nullptr && is_repeatable && shared_->options.retries.tries != 0) {
-    const auto size = http::h1::parse_content_length(request.field("content-length"));
-    if (size && *size <= KeptBody::most_bytes) body = &kept.emplace(*body, static_cast<std::size_t>(*size));
+Response Proxy::answer(Forwarding& way, const ResponseHead& head, Pool::Lease lease) const {
+  const http::Request& request = way.request();
+  // A client over HTTP/2 would take this status as its WebSocket being open.
+  if (request.method == http::Method::connect && head.status < 300) {
+    return http::problem(502, "The server behind this one does not speak WebSocket here.");
   }
-  const bool may_repeat = is_repeatable && (body == nullptr || kept);
-  const ForwardedRequest::Options how{
-      .change = options_.change,
-      .preserve_host = options_.preserve_host,
-      .keeps_slashes = options_.keeps_slashes,
-      .upgrade = may_upgrade(request.upgrade) ? request.upgrade : std::string_view{},
-      .body_size = kept && options_.buffer_request ? std::optional(kept->size()) : std::nullopt,
-      .client_field = options_.client_field,
-      .codings = options_.codings};
-  Upstream::Tried tried;
-  auto first = upstream.begin(*shared_, exchange);
-  if (!first) co_return without_server(shared_->options.health);
-  Upstream::Attempt attempt = std::move(*first);
-  const core::Reactor& reactor = upstream.reactor();
-  const Instant begin = reactor.now();
-  const Instant until = options_.timeout > Duration{} ? begin + options_.timeout : never;
-  PassedOn& passed_on = exchange.attributes.set(PassedOn(attempt.server()));
-  PassedInterim interim(request.interim, options_.ours);
-  PassedBody passed_body(exchange, options_.client_field);
-  if (body == request.body && body != nullptr) body = &passed_body;
-  bool fresh = false;
-  Instant chosen = begin;
-  // Moves `attempt` to another server. Returns false if no server or no time is left.
-  const auto move_on = [&](bool is_free) {
-    const Instant now = reactor.now();
-    if (now >= until) return false;
-    tried.add(attempt.server().id);
-    auto next = upstream.begin_again(*shared_, exchange, tried, is_free);
-    if (!next) return false;
-    ++attempt.server().retries;
-    attempt = std::move(*next);
-    passed_on.move_to(attempt.server());
-    chosen = now;
-    fresh = false;
-    if (kept) kept->rewind();
-    return true;
-  };
-  const auto is_overdue = [&](const Error& error) { return error.code == Errc::timed_out && reactor.now() >= until; };
-  // The time that the route allows is over, which is not a failure of the server.
-  const auto give_up = [&](const Error& error) {
-    attempt.server().trouble->met(overdue);
-    passed_on.failure = Failure::timeout;
-    // The client gets its answer even if it still sends the body.
-    if (request.body != nullptr) request.body->abandon();
-    return answer_for(error);
-  };
+  const Upstream::Server& server = way.server();
+  Response response;
+  response.status = head.status;
+  response.tag_takes_suffix = true;
+  forward_fields(head.fields, response.fields);
+  restore_references({.prefix_of = options_.change,
+                      .server_host = options_.rewrite_location ? server.host : std::string_view{},
+                      .server_is_secure = server.is_secure},
+                     request, response.fields);
+  if (options_.ours != nullptr) remove_ours(*options_.ours, response.fields);
+  if (way.until() != never && is_event_stream(head)) lease->lift_deadline();
+  auto responding = std::make_unique<Responding>(std::move(way.attempt()), std::move(lease));
+  responding->set_size(head, request.method);
+  response.body = std::move(responding);
+  return response;
+}
+
+Task<Response> Proxy::forward(http::Exchange& exchange) {
+  const http::Request& request = exchange.request;
+  Forwarding way(*upstream_, *shared_, options_, exchange);
+  // If the body breaks off or there is no room for it, the connection sends the answer itself.
+  if (way.reads_body_first() && !co_await way.read_body()) co_return http::problem(400);
+  if (!way.choose()) co_return without_server(shared_->options.health);
+  const ForwardedRequest::Options how{.change = options_.change,
+                                      .preserve_host = options_.preserve_host,
+                                      .keeps_slashes = options_.keeps_slashes,
+                                      .upgrade = may_upgrade(request.upgrade) ? request.upgrade : std::string_view{},
+                                      .body_size = way.known_size(),
+                                      .client_field = options_.client_field,
+                                      .codings = options_.codings};
   for (;;) {
-    Upstream::Server& server = attempt.server();
-    if (upstream.limits_connections() && !attempt.has_entered()) [[unlikely]] {
-      const auto entry = co_await attempt.enter(until);
-      if (entry != Upstream::Attempt::Entry::granted) passed_on.failure = Failure::busy;
-      if (entry == Upstream::Attempt::Entry::queue_full && move_on(true)) continue;
-      if (reactor.now() >= until) co_return give_up({Errc::timed_out});
-      if (entry != Upstream::Attempt::Entry::granted) co_return without_connection();
-    }
-    auto lease = co_await server.pool.take(fresh ? Pool::Which::fresh : Pool::Which::any, until);
-    passed_on.to_head = reactor.now() - begin;
-    if (!lease) {
-      if (is_ours(lease.error())) co_return http::problem(503);
-      if (is_overdue(lease.error())) co_return give_up(lease.error());
-      server.trouble->attempt_failed("it cannot be reached: " + server.pool.describe(lease.error()));
-      attempt.judge(false);
-      passed_on.failure = Failure::connect;
-      if (move_on(true)) continue;
-      server.trouble->request_failed();
-      co_return answer_for(lease.error());
-    }
-    http::client::Connection& connection = **lease;
-    const http::client::RequestHead* const asked = forwarded_.make(request, server.host, how);
-    if (asked == nullptr) co_return http::problem(400, "This path is not passed on to a server.");
-    ++server.requests;
-    const std::string key(forwarded_.websocket_key());
-    const auto head = co_await connection.ask(*asked, body, until, interim.sink());
-    const Instant end = reactor.now();
-    passed_on.to_head = end - begin;
-    if (head) server.response_times.add(end - chosen);
-    if (head && (*head)->status == 101) {
-      if (!is_agreed(request, **head, key)) {
-        server.trouble->attempt_failed("it gave no valid response: it changed to a protocol that it was not asked for");
-        attempt.judge(false);
-        passed_on.failure = Failure::invalid_response;
-        if (may_repeat && move_on(false)) continue;
-        server.trouble->request_failed();
-        co_return http::problem(502, "The server behind this one gave no valid answer.");
+    std::optional<Failure> failure;
+    if (way.must_enter()) [[unlikely]]
+      failure = way.entered(co_await way.attempt().enter(way.until()));
+    if (!failure) {
+      Upstream::Server& server = way.server();
+      auto lease = co_await server.pool.take(way.which(), way.until());
+      failure = way.connected(lease);
+      const http::client::RequestHead* asked = nullptr;
+      if (!failure) {
+        asked = forwarded_.make(request, server.host, how);
+        if (asked == nullptr) failure = Failure{Fault::bad_path};
       }
-      server.trouble->got_through();
-      attempt.judge(true);
-      co_return change_protocol(exchange, **head, std::move(attempt), std::move(*lease));
-    }
-    if (head) {
-      const int status = (*head)->status;
-      server.trouble->got_through();
-      attempt.judge(!shared_->failures.contains(status));
-      if (may_repeat && shared_->retry_on.contains(status)) {
-        passed_on.failure = Failure::status;
-        if (move_on(false)) continue;
+      if (!failure) {
+        ++server.requests;
+        const std::string key(forwarded_.websocket_key());
+        const auto head = co_await (*lease)->ask(*asked, way.body(), way.until(), way.interim());
+        failure = way.asked(head, *lease, key);
+        if (!failure && (*head)->status == 101) {
+          co_return change_protocol(exchange, **head, std::move(way.attempt()), std::move(*lease));
+        }
+        if (!failure) {
+          if (way.tries_again_for((*head)->status)) continue;
+          co_return answer(way, **head, std::move(*lease));
+        }
       }
-      // A client over HTTP/2 would take this status as its WebSocket being open.
-      if (request.method == http::Method::connect && status < 300) {
-        co_return http::problem(502, "The server behind this one does not speak WebSocket here.");
-      }
-      Response response;
-      response.status = status;
-      response.tag_takes_suffix = true;
-      forward_fields((*head)->fields, response.fields);
-      restore_references({.prefix_of = options_.change,
-                          .server_host = options_.rewrite_location ? server.host : std::string_view{},
-                          .server_is_secure = server.is_secure},
-                         request, response.fields);
-      if (options_.ours != nullptr) remove_ours(*options_.ours, response.fields);
-      if (until != never && is_event_stream(**head)) connection.lift_deadline();
-      auto responding = std::make_unique<Responding>(std::move(attempt), std::move(*lease));
-      responding->set_size(**head, request.method);
-      response.body = std::move(responding);
-      co_return response;
     }
-    // If the client's body is invalid, the connection sends the answer itself.
-    if (connection.body_failed()) co_return http::problem(400);
-    // The request was invalid, so nothing was sent.
-    if (head.error().code == Errc::malformed && connection.reason() == http::h1::Reason::none &&
-        connection.tls_failure().empty()) {
-      co_return http::problem(400);
-    }
-    if (is_ours(head.error())) co_return http::problem(503);
-    if (is_overdue(head.error())) co_return give_up(head.error());
-    // The server closed an idle connection just as the request was sent, which is not a failure of the server.
-    const bool was_stale = lease->was_used() && head.error().code == Errc::closed && connection.nothing_came();
-    if (was_stale && !fresh && may_repeat) {
-      fresh = true;
-      if (kept) kept->rewind();
-      continue;
-    }
-    server.trouble->attempt_failed(describe_failure(head.error(), connection));
-    passed_on.failure = is_invalid(connection)                 ? Failure::invalid_response
-                        : head.error().code == Errc::timed_out ? Failure::timeout
-                                                               : Failure::no_response;
-    // A server that does not wait for a slow client's body is healthy.
-    const bool has_left_a_client = head.error().code == Errc::closed && connection.waited_for_body();
-    if (!was_stale && !has_left_a_client) attempt.judge(false);
-    if (may_repeat && move_on(false)) continue;
-    server.trouble->request_failed();
-    co_return answer_for(head.error());
+    if (auto settled = way.settle(*failure)) co_return std::move(*settled);
   }
 }
 

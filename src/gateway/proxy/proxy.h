@@ -14,6 +14,8 @@
 
 namespace sluice::gateway {
 
+class Forwarding;
+
 struct ProxyOptions {
   const PathChange* change = nullptr;               // null: the path is unchanged; outlives the proxy
   const http::AnswerFields* ours = nullptr;         // their configured fields replace the server's; likewise
@@ -58,6 +60,9 @@ class Proxy final : public http::Handler {
   // Whether a server may be asked for all these protocols.
   [[nodiscard]] bool may_upgrade(std::string_view protocols) const;
   [[nodiscard]] core::Task<http::Response> forward(http::Exchange& exchange);
+  // The answer with a server's response.
+  [[nodiscard]] http::Response answer(Forwarding& way, const http::client::ResponseHead& head,
+                                      http::client::Pool::Lease lease) const;
   // The answer for a server's 101.
   [[nodiscard]] http::Response change_protocol(const http::Exchange& exchange, const http::client::ResponseHead& head,
                                                Upstream::Attempt attempt, http::client::Pool::Lease connection) const;

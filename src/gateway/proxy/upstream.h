@@ -4,10 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <expected>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,90 +18,28 @@
 #include "core/mailbox.h"
 #include "core/mesh.h"
 #include "core/reactor.h"
+#include "core/sharded.h"
 #include "core/timer.h"
 #include "gateway/limits/permits.h"
 #include "gateway/proxy/balance.h"
-#include "gateway/proxy/drains.h"
 #include "gateway/proxy/health.h"
-#include "gateway/proxy/name_watch.h"
-#include "gateway/proxy/options.h"
-#include "gateway/proxy/probe.h"
 #include "gateway/proxy/retry_budget.h"
+#include "gateway/proxy/shared_upstream.h"
 #include "gateway/proxy/tunnels.h"
+#include "gateway/proxy/upstream_keeper.h"
 #include "http/client/pool.h"
 #include "http/exchange.h"
 #include "http/request.h"
-#include "net/resolver.h"
 
 namespace sluice::gateway {
 
-class Upstream;
-
-// Why TLS connections to the servers of an upstream cannot be set up.
-struct TlsProblem {
-  Position position;
-  std::string text;
-};
-
-// Reads the certificate files.
-[[nodiscard]] std::expected<std::shared_ptr<const net::tls::ClientContext>, TlsProblem> make_tls_context(
-    const UpstreamOptions& options);
-
-// The part of an [[upstream]] of one configuration that all cores share. Immutable once the cores have it.
-struct SharedUpstream {
-  // The name of a server in logs and metrics: "127.0.0.1:3000", "https://10.0.0.7:8443", "unix:/run/app.sock". It also
-  // identifies the server, and hashing uses it.
-  [[nodiscard]] static std::string name_of(const http::client::Origin& origin);
-
-  // The Upstream of each core, which sets and clears its entry. A core uses only its own entry.
-  struct Cores {
-    std::once_flag sized;
-    std::vector<Upstream*> all;
-    std::shared_ptr<limits::Shared> busy;  // of the limit of connections
-  };
-  // A server of the configuration, or one of several addresses of its host name.
-  struct Server {
-    http::client::Origin origin;
-    std::string name;   // of an address: "app.internal:3000/10.0.0.7"
-    std::string entry;  // the name of the configuration's server
-    std::string host;   // as a Host field names it
-    std::string tls_name;
-    std::uint32_t weight = 1;
-    bool is_backup = false;
-    std::shared_ptr<TroubleLog> trouble;
-
-    [[nodiscard]] bool has_host_name() const;
-    [[nodiscard]] Server at(const std::string& ip, const std::string& upstream) const;
-  };
-  // The addresses that are servers of their own, by the name of the configuration's server.
-  using Addresses = std::map<std::string, std::vector<Server>, std::less<>>;
-
-  // `before`: the previous version, which may have other servers or another balancing; may be null. Every core then
-  // keeps its Upstream and passes this to serve(). `context`: for https servers.
-  explicit SharedUpstream(const UpstreamOptions& of, const SharedUpstream* before = nullptr,
-                          std::shared_ptr<const net::tls::ClientContext> context = nullptr);
-  // Whether a server is given by a host name.
-  [[nodiscard]] bool needs_resolver() const;
-
-  const UpstreamOptions options;
-  const std::optional<HashKey> hash;
-  const StatusRange failures;  // statuses that count as failures
-  const StatusRange retry_on;
-  const std::shared_ptr<const net::tls::ClientContext> tls;  // null: no server uses TLS
-  std::vector<Server> servers;
-  std::shared_ptr<Cores> cores;
-  std::shared_ptr<Drains> drains = std::make_shared<Drains>();  // set before the cores use this
-  net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
-};
-
 // The servers of an [[upstream]] as one core uses them.
 //
-// One core owns the upstream: it probes the servers and decides with Health which of them get requests. All cores count
-// the results of their requests and report them to the owner from time to time. The owner sends changes to all cores. A
+// One core owns the upstream and has its UpstreamKeeper, which decides which servers get requests. All cores count the
+// results of their requests and report them to the owner from time to time. The owner sends changes to all cores. A
 // request uses the state that its core last received.
 //
-// The owner also looks up the host names. If a name has several addresses, each of them is a server, in place of the
-// name.
+// If a host name has several addresses, each of them is a server, in place of the name.
 class Upstream {
  public:
   struct Server;
@@ -169,46 +104,19 @@ class Upstream {
   Tunnels tunnels;
 
  private:
-  // The state of a server that the owner sends to the cores.
-  struct Told {
-    std::uint64_t id = 0;
-    std::uint32_t share = 100;
-    bool is_removed = false;
-    unsigned permit_core = 0;
-    std::uint64_t permit = 0;  // 0: none
-  };
-  struct AllTold {
-    std::vector<Told> servers;
-    std::shared_ptr<const SharedUpstream::Addresses> addresses;
-  };
-  // A core's report to the owner about a server.
-  struct Report {
-    std::uint64_t id = 0;
-    std::uint64_t permit = 0;  // the permit that `trial` is about; 0: none
-    std::uint32_t failed = 0;
-    bool has_passed = false;
-    Health::Trial trial{};
-  };
-  struct Owner;
+  using AllTold = UpstreamKeeper::AllTold;
+  using Told = UpstreamKeeper::Told;
+  using Report = UpstreamKeeper::Report;
 
   // How long a report may be delayed: if requests have failed, and if all have passed.
   static constexpr Duration report_failures_after = 5ms;
   static constexpr Duration report_passes_after = 250ms;
-  static constexpr Duration tell_again_after = 5ms;
   static constexpr Duration permit_lasts = 1s;
 
   [[nodiscard]] unsigned core() const { return mesh_ != nullptr ? mesh_->core() : 0; }
   [[nodiscard]] unsigned core_count() const { return mesh_ != nullptr ? mesh_->size() : 1; }
-  [[nodiscard]] bool is_owner() const { return owner_ != nullptr; }
+  [[nodiscard]] bool is_owner() const { return owner_core_ == core(); }
   [[nodiscard]] Server* find(std::uint64_t id) const;
-  // A server of some version, with the entry of that version's configuration.
-  struct Place {
-    const SharedUpstream::Server& server;
-    const SharedUpstream::Server& entry;
-  };
-  [[nodiscard]] std::vector<Place> places(const SharedUpstream& of) const;
-  // The same object for all cores.
-  [[nodiscard]] static std::shared_ptr<const SharedUpstream::Addresses> no_addresses();
   // Makes the list of servers anew. Servers that stay keep everything.
   void arrange();
   [[nodiscard]] bool is_drained(const Server& server) const;
@@ -227,25 +135,12 @@ class Upstream {
   void wake_at(Instant when);
   void tick();
   void send_reports();
-  // Runs `what(upstream)` on a core if it has an Upstream. Returns false if there is no room for the message now.
+  // Runs `what(upstream)` on a core if it has an Upstream.
   template <class What>
-  [[nodiscard]] bool run_on(unsigned core, What what);
+  void run_on(unsigned core, What what);
   void give_back(Server& server, std::uint64_t permit, Health::Trial result);
   void apply(const AllTold& told);
   void forget_gone();
-
-  // The following run only on the owner.
-  void hear(const std::vector<Report>& reports);
-  void hear_probe(Server& server, std::string_view fault);
-  void watch_names();
-  void hear_addresses(const std::string& entry, const net::Resolver::Answer& answer);
-  // Sends the server's state to all cores.
-  void tell_all(const Server& server);
-  // Logs the server's new state and sends it to all cores.
-  void changed(Server& server, std::string_view why);
-  [[nodiscard]] static Told told_of(const Server& server);
-  void tell(unsigned core, std::shared_ptr<const AllTold> told);
-  void tell_everything(unsigned core);
 
   core::Reactor& reactor_;
   core::Mailbox& mailbox_;
@@ -253,18 +148,17 @@ class Upstream {
   std::shared_ptr<const SharedUpstream> shared_;
   const std::shared_ptr<SharedUpstream::Cores> cores_;
   const unsigned owner_core_;
-  std::shared_ptr<const SharedUpstream::Addresses> addresses_ = no_addresses();
+  std::shared_ptr<const SharedUpstream::Addresses> addresses_ = SharedUpstream::no_addresses();
   std::vector<std::unique_ptr<Server>> servers_;  // in the configuration's order
   std::vector<Candidate*> candidates_;            // the same
   std::vector<std::unique_ptr<Server>> gone_;     // removed servers with unfinished requests
-  std::unique_ptr<Owner> owner_;                  // null: another core is the owner
+  std::unique_ptr<UpstreamKeeper> keeper_;        // null: another core is the owner
   std::shared_ptr<limits::Permits> busy_;         // counts busy connections; null: no limit until now
   std::uint64_t random_;
   RetryBudget budget_;
   std::uint64_t over_budget_ = 0;
   unsigned permits_ = 0;  // how many permits this core has
   bool reports_ = false;  // the results of requests are to be reported
-  bool asks_ = false;     // this core must ask the owner for its whole state
   Instant report_at_ = never;
   struct Tick final : core::Timer {
     explicit Tick(Upstream& upstream)
@@ -272,6 +166,7 @@ class Upstream {
     Upstream& upstream;
   };
   Tick tick_{*this};
+  const core::Sharded<Upstream>::Entry entry_;
 };
 
 struct Upstream::Server : Candidate {
@@ -300,14 +195,10 @@ struct Upstream::Server : Candidate {
   Instant permit_end{};
   std::uint64_t tried = 0;  // a permit that was used or has expired and must be reported; 0: none
   Health::Trial trial{};
-  bool is_drained = false;
   std::uint32_t named = 0;  // requests whose logs will name the server
   bool is_gone = false;
 
-  // Used by the owner only.
-  Health::Server health;
-  Health::State logged = Health::State::up;
-  std::optional<Probe> probe;
+  [[nodiscard]] Readings readings() const;
 };
 
 inline void Upstream::judged(Server& server, bool has_passed) {

@@ -34,7 +34,7 @@ class UpstreamTest : public testing::Test {
   }
   void start(unsigned count = cores) {
     shared_ = std::make_shared<SharedUpstream>(options_, shared_.get(),
-                                               options_.is_secure() ? *make_tls_context(options_) : nullptr);
+                                               options_.is_secure() ? *make_tls_context(options_) : nullptr, cores);
     for (unsigned i = 0; i < count; ++i) {
       if (upstreams_[i]) {
         upstreams_[i]->serve(shared_);
@@ -104,7 +104,7 @@ class UpstreamTest : public testing::Test {
 TEST_F(UpstreamTest, TheFirstStatesOfTheOwnerDoNotChangeTheTurn) {
   ASSERT_NE(owner(), 2U);
   list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3"});
-  shared_ = std::make_shared<SharedUpstream>(options_);
+  shared_ = std::make_shared<SharedUpstream>(options_, nullptr, nullptr, cores);
   for (unsigned i = 0; i < cores; ++i) upstreams_[i].emplace(reactor_, mailbox_, ports_[i].get(), shared_);
   const std::string first = upstreams_[2]->begin(*shared_, exchange_)->server().address;
   pass(1ms);

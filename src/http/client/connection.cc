@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace sluice::http::client {
 namespace {
@@ -15,7 +16,23 @@ using h1::Reason;
 constexpr std::size_t head_read_bytes = 16 * 1024;
 constexpr int most_interim_responses = 64;
 constexpr std::size_t body_read_bytes = 64 * 1024;
-constexpr std::size_t most_spares = 32;
+
+// The buffers of idle connections, for those with an exchange. All pools of a core share them.
+constexpr std::size_t most_spares = 256;
+thread_local std::vector<Buffer> spares;
+
+void keep_spare(Buffer& buffer) {
+  if (buffer.capacity() == 0) return;
+  if (spares.size() == most_spares || buffer.capacity() > head_read_bytes) return buffer.release();
+  buffer.clear();
+  spares.push_back(std::move(buffer));
+}
+
+void take_spare(Buffer& buffer) {
+  if (buffer.capacity() != 0 || spares.empty()) return;
+  buffer.swap(spares.back());
+  spares.pop_back();
+}
 
 }  // namespace
 
@@ -25,19 +42,6 @@ Connection::Connection(core::Reactor& reactor, const ConnectionOptions& options)
 Connection::~Connection() {
   unwatch();
   if (is_done_) stream_.say_goodbye();
-}
-
-void Connection::Keeper::give(Buffer& buffer) {
-  if (buffer.capacity() == 0) return;
-  if (spares_.size() == most_spares || buffer.capacity() > head_read_bytes) return buffer.release();
-  buffer.clear();
-  spares_.push_back(std::move(buffer));
-}
-
-void Connection::Keeper::take(Buffer& buffer) {
-  if (buffer.capacity() != 0 || spares_.empty()) return;
-  buffer.swap(spares_.back());
-  spares_.pop_back();
 }
 
 // ---- The request ----
@@ -55,10 +59,8 @@ core::Task<Result<const ResponseHead*>> Connection::ask(RequestHead head, BodyRe
   SLUICE_ASSERT(is_done_ && is_sent_ && !watching());
   input_.clear();
   output_.clear();
-  if (keeper_ != nullptr) {
-    keeper_->take(input_);
-    keeper_->take(output_);
-  }
+  take_spare(input_);
+  take_spare(output_);
   trailers_.clear();
   parser_.reset();
   reason_ = Reason::none;
@@ -293,7 +295,7 @@ bool Connection::rest(Keeper& keeper, Instant until) {
   keeper_ = &keeper;
   input_.clear();
   if (stream_.may_read() && stream_.read(input_, 1, never).attempt()) return false;
-  for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) keeper.give(*buffer);
+  for (Buffer* buffer : {&output_, &input_, &chunks_, &trailer_lines_}) keep_spare(*buffer);
   return watch(until);
 }
 

@@ -50,15 +50,8 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch {
     // destroy the connection.
     virtual void ended(Connection& idle) = 0;
 
-    // Idle connections give() their buffers, and active connections take() them.
-    void give(Buffer& buffer);
-    void take(Buffer& buffer);
-
    protected:
     ~Keeper() = default;
-
-   private:
-    std::vector<Buffer> spares_;
   };
 
   // `options` outlives the connection.

@@ -28,7 +28,7 @@ gateway::UpstreamOptions with_probed_host(gateway::UpstreamOptions upstream, con
 // null, keeps its connection pools and state. If only its servers or their balancing differ, the servers that stay keep
 // theirs.
 std::expected<void, gateway::TlsProblem> add_upstream(Plan& plan, const gateway::UpstreamOptions& upstream,
-                                                      const Plan* before) {
+                                                      unsigned cores, const Plan* before) {
   std::shared_ptr<const net::tls::ClientContext> context;
   if (upstream.is_secure()) {
     auto made = gateway::make_tls_context(upstream);
@@ -56,7 +56,7 @@ std::expected<void, gateway::TlsProblem> add_upstream(Plan& plan, const gateway:
     context = one.tls;
     break;
   }
-  auto shared = std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context));
+  auto shared = std::make_shared<gateway::SharedUpstream>(upstream, goes_on_from, std::move(context), cores);
   if (drains != nullptr) shared->drains = std::move(drains);
   plan.components.push_back(std::make_shared<UpstreamComponent>(std::move(shared)));
   return {};
@@ -66,8 +66,8 @@ std::expected<void, gateway::TlsProblem> add_upstream(Plan& plan, const gateway:
 
 std::expected<void, Away> UpstreamTables::prepare(Preparation& preparation) {
   for (const auto& upstream : preparation.options().upstreams) {
-    const auto added =
-        add_upstream(preparation.plan, with_probed_host(upstream, preparation.options()), preparation.previous);
+    const auto added = add_upstream(preparation.plan, with_probed_host(upstream, preparation.options()),
+                                    preparation.cores, preparation.previous);
     if (!added) preparation.errors.push_back({.position = added.error().position, .message = added.error().text});
   }
   return {};
