@@ -17,6 +17,7 @@
 #include "core/arena.h"
 #include "core/blocking_pool.h"
 #include "core/core.h"
+#include "core/inbox.h"
 #include "core/sleep.h"
 #include "core/task.h"
 #include "msg/payload.h"
@@ -40,7 +41,11 @@ inline constexpr bool may_be_awaited = true;
 class Context {
  public:
   Context(core::Core& core, Sessions& sessions, core::BlockingPool& threads, std::vector<Context*>& contexts)
-      : core_(core), sessions_(sessions), threads_(threads), contexts_(contexts) {}
+      : core_(core),
+        sessions_(sessions),
+        threads_(threads),
+        contexts_(contexts),
+        posted_(core.mailbox(), most_posted, Run{}) {}
   Context(const Context&) = delete;
 
   [[nodiscard]] unsigned core() const { return core_.index(); }
@@ -63,6 +68,13 @@ class Context {
     static_assert(may_be_awaited<Work>, "with g++, name the function: auto work = ...; co_await block(work)");
     return threads_.run(core_.mailbox(), std::decay_t<Work>(std::forward<Work>(work)));
   }
+
+  // Calls fn() on this core. May be called from any thread, which must end before the core does; the first call
+  // of a burst wakes the core. Returns false, and destroys `fn`, if `most_posted` wait already, or the core is ending.
+  // An exception from `fn` is logged.
+  using Posted = std::move_only_function<void()>;
+  static constexpr std::size_t most_posted = 1024;
+  [[nodiscard]] bool post_from_anywhere(Posted fn) noexcept { return posted_.try_push(std::move(fn)); }
 
   // The service of this type on this core; null if the host has none.
   template <std::derived_from<Service> T>
@@ -102,20 +114,12 @@ class Context {
     require<T>();
     return core_.mesh().call(core, deadline, at<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
-  // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room. Cores that
-  // are ending, or have no room for `longest_wait`, are left out. Returns false if another core was left out at once,
-  // because `most_waiting` messages of this core wait already.
+  // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room, except for
+  // cores that are ending. Returns false if a core is left out because `most_kept` messages already wait for it.
   template <std::derived_from<Service> T, std::copy_constructible Fn>
   bool on_every_core(Fn fn) {
-    bool sent = true;
-    for (unsigned other = 0; other < cores(); ++other) {
-      if (other == core() || try_post<T>(other, fn)) continue;
-      if (may_wait()) {
-        spawn(post_later<T>(*this, other, fn));
-      } else {
-        sent = false;
-      }
-    }
+    require<T>();
+    const bool sent = send_to_others(guarded<T>(fn));
     fn(*find<T>());
     return sent;
   }
@@ -136,22 +140,25 @@ class Context {
   [[nodiscard]] std::vector<Entry>& services() { return services_; }
 
  private:
-  // Each message that waits for room is a task, so a core that is stuck or slow may not collect them without a limit.
-  static constexpr Duration longest_wait = std::chrono::seconds(5);
-  static constexpr std::size_t most_waiting = 1024;
+  // A core that is stuck or slow may not collect messages without a limit.
+  static constexpr std::size_t most_kept = 1024;
 
-  // Counts a message that waits, until it is destroyed.
-  class Waiting {
-   public:
-    explicit Waiting(std::size_t& count) : count_(count) { ++count_; }
-    Waiting(const Waiting&) = delete;
-    ~Waiting() { --count_; }
-
-   private:
-    std::size_t& count_;
-  };
-  // Logs and returns false if too many messages wait.
-  [[nodiscard]] bool may_wait();
+  // Logs and returns false if a core gets none, because too many wait for it.
+  template <class Fn>
+  bool send_to_others(const Fn& fn) {
+    bool sent = true;
+    for (unsigned other = 0; other < cores(); ++other) {
+      if (other == core()) continue;
+      if (core_.mesh().kept(other) < most_kept) {
+        (void)core_.mesh().send(other, Fn(fn));
+      } else {
+        log_left_out(other);
+        sent = false;
+      }
+    }
+    return sent;
+  }
+  void log_left_out(unsigned core) const;
   template <class T>
   void require() {
     if (find<T>() == nullptr) throw_missing(typeid(T).name());
@@ -190,19 +197,22 @@ class Context {
       }
     }
   }
-  template <class T, class Fn>
-  static core::Task<void> post_later(Context& context, unsigned core, Fn fn) {
-    const Waiting waiting(context.waiting_);
-    (void)co_await context.post<T>(core, context.core_.reactor().now() + longest_wait, fn);
-  }
-  static core::Task<void> broadcast_later(Context& context, unsigned core, Payload payload);
 
   core::Core& core_;
   Sessions& sessions_;
   core::BlockingPool& threads_;
   std::vector<Context*>& contexts_;  // of all cores; complete when the cores run
   std::vector<Entry> services_;
-  std::size_t waiting_ = 0;  // messages of on_every_core() and broadcast()
+  struct Run {
+    void operator()(Posted&& fn) const noexcept {
+      try {
+        fn();
+      } catch (const std::exception& error) {
+        log_failure("a function from another thread", error);
+      }
+    }
+  };
+  core::Inbox<Posted, Run> posted_;
 };
 
 }  // namespace sluice::msg
