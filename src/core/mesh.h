@@ -179,7 +179,7 @@ class MeshPort {
 
   // Like try_post, but while the ring is full the message is kept, and sent in its order as soon as there is room.
   // Returns false, and drops `fn`, if that core is ending; a kept message is dropped if that core ends before it has
-  // room. What is kept has no limit of its own: whoever sends bounds it. Throws std::bad_alloc if it cannot be kept.
+  // room. The sender must limit how many are kept(). Throws std::bad_alloc if it cannot be kept.
   template <class Fn>
   bool send(unsigned core, Fn&& fn) {
     push_or_keep(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});

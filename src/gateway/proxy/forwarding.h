@@ -93,7 +93,7 @@ class Forwarding {
   // Whether the attempt must enter() its server.
   [[nodiscard]] bool must_enter() const { return upstream_.limits_connections() && !attempt_->has_entered(); }
 
-  // What came of the phases. Each returns what went wrong, if anything did.
+  // The ends of the phases. Each returns its failure, if there is one.
   [[nodiscard]] std::optional<Failure> entered(Upstream::Attempt::Entry entry) const;
   [[nodiscard]] std::optional<Failure> connected(const Result<http::client::Pool::Lease>& lease);
   [[nodiscard]] std::optional<Failure> asked(const Result<const http::client::ResponseHead*>& head,

@@ -39,7 +39,7 @@ struct SharedUpstream {
   // identifies the server, and hashing uses it.
   [[nodiscard]] static std::string name_of(const http::client::Origin& origin);
 
-  // What the versions of one upstream have in common.
+  // Shared by all versions of one upstream.
   struct Cores {
     explicit Cores(unsigned count) : all(count), busy(std::make_shared<limits::Shared>(count)) {}
 

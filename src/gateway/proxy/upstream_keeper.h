@@ -20,7 +20,7 @@
 
 namespace sluice::gateway {
 
-// What one core, the owner of an upstream, decides for all: which of its servers get requests. It hears the results of
+// Decides for all cores which servers of an upstream get requests. One core, the owner, has it. It hears the results of
 // the requests of all cores, probes the servers, looks up their names, and drains the ones that an operator names.
 class UpstreamKeeper {
  public:
