@@ -36,7 +36,7 @@ class Feed : core::TurnHook {
  public:
   // How many clients are woken in one turn of the loop. Each of them writes, and all at once would delay everything
   // else on this core. Clients that are woken later read all events up to then at once.
-  static constexpr std::size_t clients_a_turn = 32;
+  static constexpr std::size_t clients_a_turn = 8;
 
   struct Limits {
     std::size_t events = 1024;
