@@ -5,7 +5,7 @@ did.
 usage: all.py [--quick | --rounds N] [--page] NAME ...     run_NAME.py of each
   --quick   one round of one second and small tables, where they can be chosen
   --rounds  of those that have rounds (default: 3, with which a run takes an hour and a half; alone, most of them have more)
-  --page    stores the figures of those that have a page, and the ratios of bench-check
+  --page    stores the figures of those that have a page, and the counts of bench-check
 """
 import argparse
 import pathlib
@@ -18,9 +18,9 @@ import stored
 HERE = pathlib.Path(__file__).resolve().parent
 QUICK = {"--rounds": 1, "--seconds": 1, "--scale": 1, "--rows": 10_000, "--generations": 10, "--connections": 1000, "--events": 100}
 # A failing server needs its time to be ejected and to come back.
-LEAST = {("check", "--rounds"): 5, ("failing", "--seconds"): 2, ("slow", "--seconds"): 5, ("bodies", "--seconds"): 5}
+LEAST = {("check", "--rounds"): 3, ("failing", "--seconds"): 2, ("slow", "--seconds"): 5, ("bodies", "--seconds"): 5}
 
-ALONE = ("slow", "check")  # as many rounds as they have by themselves: one, and nine
+ALONE = ("slow",)  # as many rounds as it has by itself: one
 
 
 def command(name, quick, rounds, page):

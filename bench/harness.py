@@ -55,14 +55,14 @@ under = []  # the start of the command that runs programs, such as valgrind's
 class Program:
     """A program that listens on `port`, stopped at the end of the benchmark."""
     scheme = "http"
-    slowed = {}  # more environment of Sluice's programs
+    preloaded = {}  # more environment of Sluice's programs
 
     def __init__(self, name, command, port, core=None, environment=None):
         self.name, self.port = name, port
         self.log = tempfile.TemporaryFile("w+")
         pin = [] if core is None else ["taskset", "-c", str(core)]
         self.process = subprocess.Popen([*pin, *under, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
-                                        env={**os.environ, **(environment or {}), **(self.slowed if name == "sluice" else {})})
+                                        env={**os.environ, **(environment or {}), **(self.preloaded if name == "sluice" else {})})
         atexit.register(self.stop)
         end = time.monotonic() + 15
         while True:

@@ -1,8 +1,8 @@
 """What one HTTP request costs the server that answers it."""
+import pathlib
 import re
 import subprocess
 import tempfile
-import time
 
 import harness
 from harness import counters_work
@@ -51,27 +51,41 @@ def measure(program, target, connections=100, seconds=3, core=1, threads=1):
     return cost_of(program, lambda: wrk(program.port, target, connections, seconds, threads, core))
 
 
+class Counted:
+    """A program under callgrind. `start` starts it; its files lie in a folder below `where`."""
+
+    def __init__(self, start, where):
+        self.dumps = pathlib.Path(tempfile.mkdtemp(prefix="callgrind-", dir=where))
+        harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", "--collect-systime=yes",
+                         f"--callgrind-out-file={self.dumps}/out.%p"]
+        try:
+            self.program = start()
+        finally:
+            harness.under = []
+
+    def count(self, load, seconds):
+        """Instructions in user space and system calls of one request; load(program, seconds) returns its result."""
+        self._control("-z")
+        requests = load(self.program, seconds)["requests"]
+        self._control("-d")
+        instructions = calls = 0
+        for file in self.dumps.glob("out.*.*"):
+            events = re.search(r"^events: (.*)$", text := file.read_text(), re.M)[1].split()
+            values = dict(zip(events, map(int, re.search(r"^(?:totals|summary): (.*)$", text, re.M)[1].split())))
+            instructions += values["Ir"]
+            calls += values.get("sysCount", 0)
+            file.unlink()
+        return {"instructions": instructions / requests, "calls": calls / requests}
+
+    def _control(self, option):
+        for pid in self.program.pids:
+            subprocess.run(["callgrind_control", option, str(pid)], capture_output=True)
+
+
 def instructions(start, where, load):
-    """Instructions in user space of one request, by callgrind: start() returns the program, load(program, seconds) its result."""
-    dumps = where / "callgrind"
-    dumps.mkdir()
-    harness.under = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={dumps}/out.%p"]
-    program = start()
-    harness.under = []
-    load(program, 1)
-
-    def control(what):
-        for pid in program.pids:
-            subprocess.run(["callgrind_control", what, str(pid)], capture_output=True)
-
-    control("-z")
-    requests = load(program, 3)["requests"]
-    control("-d")
-    time.sleep(1)
-    program.stop()
-    counted = sum(int(number) for file in dumps.glob("out.*.1")
-                  for number in re.findall(r"^(?:totals|summary): (\d+)", file.read_text(), re.M)[:1])
-    for file in dumps.iterdir():
-        file.unlink()
-    dumps.rmdir()
-    return round(counted / requests)
+    """Instructions in user space of one request: start() returns the program, load(program, seconds) its result."""
+    counted = Counted(start, where)
+    load(counted.program, 1)
+    found = counted.count(load, 3)
+    counted.program.stop()
+    return round(found["instructions"])

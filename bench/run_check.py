@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""A short run of one case of each family: CPU time of a request of Sluice, as a ratio to a bare loop (or nginx) in the same run.
-Ends with 1, and names the families, where a ratio is worse than the stored one by more than both spreads.
+"""What one request of each family costs Sluice: instructions in user space and system calls, counted by callgrind. Ends with 1, and
+names the families, where one of the two is more than the stored one by more than both spreads. Counts do not depend on how fast the
+machine is at the moment; they do on the compiler, the libraries and the kind of CPU.
 
 usage: run_check.py [--rounds N] [--seconds S] [--cases FAMILY,FAMILY] [--slow PERCENT] [--store]
-  --slow    burns so much more CPU time in Sluice (slowdown.cc), to see that the check notices it
-  --store   stores the ratios and their spreads (results/check.json), to compare later runs with
+  --slow    makes Sluice execute so many more instructions than stored (slowdown.cc), to see that the check notices it
+  --store   stores the counts and their spreads (results/check.json), to compare later runs with
 """
 import argparse
 import json
+import mmap
 import sqlite3
 import statistics
+import struct
 import subprocess
 import sys
 
@@ -17,12 +20,11 @@ import run_gateway
 import run_http
 import stored
 from harness import BUILD, Program, folder, free_port, postgres, sluice, tell
-from http_clients import h2load, wrk
-from http_cost import cost_of
-from http_servers import floor, make_certificate, make_site, nginx, ours
+from http_clients import wrk
+from http_cost import Counted
+from http_servers import CIPHER, floor, make_certificate, make_site, ours
 
 CORE = 1
-RESIDENT = '[[resident]]\nname = "users"\nquery = "SELECT id, name, \'role\' || id % 100 AS role FROM users ORDER BY id"\nkey = "id"\nindex = ["role"]\n'
 API = '''
 [database.lite]
 url = "sqlite:{where}/check.db"
@@ -54,27 +56,23 @@ order = "id"
 path = "/write/{{id}}"
 database = "lite"
 put = "UPDATE users SET visits = visits + 1 WHERE id = :id"
+[[resident]]
+database = "lite"
+name = "users"
+query = "SELECT id, name, 'role' || id % 100 AS role FROM users ORDER BY id"
+key = "id"
+index = ["role"]
 '''
 ROWS = "SELECT value AS id, 'user ' || value AS name, 'Some words that say more about number ' || value AS about"
 
 
-class Family:
-    """`case`: its programs, with Sluice first, and a load(program, seconds)."""
-
-    def __init__(self, name, programs, load, per="cpu_us"):
-        self.name, self.programs, self.load, self.per = name, programs, load, per
-
-    def ratio(self, seconds):
-        """Sluice's cost to the other's, in one round."""
-        mine, other = (cost_of(program, lambda program=program: self.load(program, seconds))[self.per] for program in self.programs)
-        return mine / other
+LEAST_SPREAD = 0.01
+NAMES = ("static", "gateway", "guarded", "messages", "sqlite", "postgres", "list", "resident", "write", "export", "h2", "tls")
 
 
-def get(target, connections=64, script=None):
+def get(target, connections=64, **more):
     def load(program, seconds):
-        if program.name == "floor":
-            return wrk(program.port, "/", connections, seconds, core=CORE)
-        result = wrk(program.port, target, connections, seconds, core=CORE, script=script)
+        result = wrk(program.port, target, connections, seconds, core=CORE, **more)
         if result["errors"]:
             raise SystemExit(f"{target}: {result['errors']} requests failed")
         return result
@@ -82,13 +80,9 @@ def get(target, connections=64, script=None):
 
 
 def download(program, seconds):
-    """Ten answers by curl, one after the other."""
-    target = "/export.csv" if program.name == "sluice" else "/ten.html"
-    url = f"http://127.0.0.1:{program.port}{target}"
-    run = subprocess.run(["taskset", "-c", str(CORE), "curl", "-sSf", "-w", "%{stderr}%{size_download}\n", *["-o/dev/null", url] * 10],
-                         check=True, capture_output=True, text=True)
-    sizes = [int(line) for line in run.stderr.split()]
-    return {"requests": len(sizes), "megabytes": sum(sizes) / 1e6}
+    """Two answers by curl, one after the other."""
+    subprocess.run(["taskset", "-c", str(CORE), "curl", "-sSf", *["-o/dev/null", f"http://127.0.0.1:{program.port}/export.csv"] * 2], check=True)
+    return {"requests": 2}
 
 
 def echo(program, seconds):
@@ -97,24 +91,36 @@ def echo(program, seconds):
     return {"requests": json.loads(run.stdout)["messages"]}
 
 
+def over_tls(streams, *options):
+    """h2load, with as many requests as count: each of its 20 connections begins with a handshake."""
+    def load(program, seconds):
+        requests = 10_000 * seconds
+        run = subprocess.run(["taskset", "-c", str(CORE), "h2load", "-c20", f"-m{streams}", f"-n{requests}", f"--tls13-ciphers={CIPHER}", *options,
+                              f"https://127.0.0.1:{program.tls_port}/page.html"], check=True, capture_output=True, text=True)
+        if f"{requests} succeeded" not in run.stdout:
+            raise SystemExit(f"requests over TLS failed: {run.stdout}")
+        return {"requests": requests}
+    return load
+
+
 def families(where, wanted):
-    """Starts the programs of the families that are wanted."""
+    """Starts the programs of the families that are wanted; yields each family's name, program and load."""
     def want(*names):
         return any(name in wanted for name in names)
 
+    def counted(start, *arguments, **more):
+        return Counted(lambda: start(*arguments, **more), where)
+
     make_site(where, **run_http.SIZES)
     if want("static"):
-        yield Family("static", (ours(where), floor(where)), get("/page.html", 100))
+        yield "static", counted(ours, where), get("/page.html", 100)
     if want("gateway", "guarded"):
-        _, programs = run_gateway.start(where, "plain", "page", ["sluice"])
-        bare, gateway = programs
-        yield Family("gateway", (gateway, bare), get("/page.html", 100))
-        yield Family("guarded", (gateway, bare), lambda program, seconds: wrk(program.port, "/page.html", 100, seconds, core=CORE,
-                                                                             fields=run_gateway.GUARDED))
+        gateway = counted(run_gateway.ours, where, floor(where, core=CORE).port, "plain")
+        yield "gateway", gateway, get("/page.html", 100)
+        yield "guarded", gateway, get("/page.html", 100, fields=run_gateway.GUARDED)
     if want("messages"):
-        echo_port, floor_port = free_port(), free_port()
-        yield Family("messages", (Program("sluice", [BUILD / "examples/example_echo", f"127.0.0.1:{echo_port}"], echo_port, 0),
-                                  Program("floor", [BUILD / "bench/floor_frames", floor_port, "echo"], floor_port, 0)), echo)
+        port = free_port()
+        yield "messages", counted(Program, "sluice", [BUILD / "examples/example_echo", f"127.0.0.1:{port}"], port, 0), echo
     if want("sqlite", "postgres", "list", "export", "resident", "write"):
         with sqlite3.connect(where / "check.db") as database:
             database.executescript(f"""PRAGMA journal_mode = WAL; CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, about TEXT, visits INT DEFAULT 0);
@@ -123,70 +129,102 @@ def families(where, wanted):
         database.close()
         cluster = postgres()
         cluster.psql(f"CREATE TABLE users AS {ROWS} FROM generate_series(1, 100000) AS value; ALTER TABLE users ADD PRIMARY KEY (id); VACUUM ANALYZE users")
-        api = sluice(API.format(where=where, postgres=cluster.url()) + RESIDENT.replace('[[resident]]\n', '[[resident]]\ndatabase = "lite"\n'),
-                     where, cores=1, core=0)
-        bare = floor(where)
+        api = counted(sluice, API.format(where=where, postgres=cluster.url()), where, cores=1, core=0)
         put = where / "put.lua"
         put.write_text('wrk.method = "PUT"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = "{}"\n')
-        yield Family("sqlite", (api, bare), get("/lite/777"))
-        yield Family("postgres", (api, bare), get("/post/777"))
-        yield Family("list", (api, bare), get("/list?id=gte.50000&sort=id&limit=20"))
-        yield Family("resident", (api, bare), get("/users?role=role7", 16))
-        yield Family("write", (api, bare), get("/write/777", 16, put))
-        yield Family("export", (api, nginx(where)), download, "cpu_us_per_mb")
+        yield "sqlite", api, get("/lite/777")
+        yield "postgres", api, get("/post/777")
+        yield "list", api, get("/list?id=gte.50000&sort=id&limit=20")
+        yield "resident", api, get("/users?role=role7", 16)
+        yield "write", api, get("/write/777", 16, script=put)
+        yield "export", api, download
     if want("h2", "tls"):
         other = folder()
         make_site(other, **run_http.SIZES)
         make_certificate(other)
-        programs = (ours(other), nginx(other))
-        for name, streams in (("h2", 32), ("tls", None)):
-            yield Family(name, programs, lambda program, seconds, streams=streams: h2load(
-                program.tls_port, "/page.html", 100, seconds, streams=streams or 1, http1=streams is None, core=CORE))
+        program = counted(ours, other)
+        yield "h2", program, over_tls(32)
+        yield "tls", program, over_tls(1, "--h1")
 
 
-NAMES = ("static", "gateway", "guarded", "messages", "sqlite", "postgres", "list", "resident", "write", "export", "h2", "tls")
+class Slowdown:
+    """slowdown.cc in Sluice's programs: counts their sends, and makes each of them execute more instructions."""
+
+    def __init__(self, where):
+        file = where / "slowdown"
+        file.write_bytes(bytes(16))
+        with file.open("r+b") as opened:
+            self.shared = mmap.mmap(opened.fileno(), 16)
+        Program.preloaded = {"LD_PRELOAD": str(BUILD / "bench/libslowdown.so"), "SLOWDOWN": str(file)}
+
+    def set(self, wanted, counted, load, seconds):
+        """Makes a request execute so many instructions."""
+        self.shared[:] = bytes(16)
+        sends = []
+
+        def watched(program, seconds):
+            before = struct.unpack("QQ", self.shared)[0]
+            result = load(program, seconds)
+            sends.append((struct.unpack("QQ", self.shared)[0] - before) / result["requests"])
+            return result
+
+        more = (wanted - counted.count(watched, seconds)["instructions"]) / sends[0]
+        self.shared[8:] = struct.pack("Q", round(max(more, 0)))
 
 
-def spread(ratios):
-    """Half the distance between the quartiles, as a part of the median."""
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    return (high - low) / 2 / middle
+def limits(now, then):
+    """The most that each count may be."""
+    return {what: then[what] * (1 + then[f"{what}_spread"] + now[f"{what}_spread"]) for what in ("instructions", "calls")}
+
+
+def median_of(counts):
+    """Their medians; a spread is the distance between the least and the most, as a part of the median, at least a hundredth."""
+    figures = {}
+    for what in ("instructions", "calls"):
+        values = [count[what] for count in counts]
+        middle = statistics.median(values)
+        figures |= {what: round(middle, 3), f"{what}_spread": round(max((max(values) - min(values)) / middle, LEAST_SPREAD), 4)}
+    return figures
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--cases", default=",".join(NAMES))
     parser.add_argument("--slow", type=float, default=0)
     parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
+    if args.slow and args.store:
+        parser.error("--slow compares with what is stored")
     wanted = args.cases.split(",")
     if unknown := set(wanted) - set(NAMES):
         parser.error(f"no such family: {', '.join(sorted(unknown))}")
     about = stored.about() if args.store else None
-    if args.slow:
-        Program.slowed = {"LD_PRELOAD": str(BUILD / "bench/libslowdown.so"), "SLOWDOWN": str(args.slow)}
+    slowdown = Slowdown(folder()) if args.slow else None
 
     bounds = stored.load("check")["figures"] if not args.store else {}
     figures, worse = {}, []
-    for family in families(folder(), wanted):
-        if family.name not in wanted:
+    for name, counted, load in families(folder(), wanted):
+        if name not in wanted:
             continue
-        family.ratio(args.seconds)  # warms up
-        ratios = [family.ratio(args.seconds) for _ in range(args.rounds)]
-        now = figures[family.name] = {"ratio": round(statistics.median(ratios), 3), "spread": round(spread(ratios), 3)}
-        most = now["ratio"]
-        if then := bounds.get(family.name):
-            most = then["ratio"] * (1 + then["spread"] + now["spread"])
-        elif not args.store:
-            raise SystemExit(f"{family.name} has no stored ratio; store it with --store")
-        tell(bench="check", family=family.name, **now, most=round(most, 3), met=now["ratio"] <= most)
-        if now["ratio"] > most:
-            worse.append(family.name)
+        if name not in bounds and not args.store:
+            raise SystemExit(f"{name} has no stored counts; store them with --store")
+        load(counted.program, args.seconds)  # warms up
+        if slowdown:
+            slowdown.set(bounds[name]["instructions"] * (1 + args.slow / 100), counted, load, args.seconds)
+        now = figures[name] = median_of([counted.count(load, args.seconds) for _ in range(args.rounds)])
+        if args.store:
+            tell(bench="check", family=name, **now)
+            continue
+        most = limits(now, bounds[name])
+        more = [what for what, value in most.items() if now[what] > value]
+        tell(bench="check", family=name, **now, **{f"most_{what}": round(value, 3) for what, value in most.items()}, more=more)
+        if more:
+            worse.append(f"{name} ({', '.join(more)})")
     if args.store:
         stored.store("check", about, figures, rounds=args.rounds, seconds=args.seconds)
-    print("worse than the stored ratio: " + (", ".join(worse) or "none of them"))
+    print("more than stored: " + (", ".join(worse) or "none of them"))
     return 1 if worse else 0
 
 

@@ -1,32 +1,36 @@
-// Preloaded into a program, makes it SLOWDOWN percent slower: each 64th send burns that share of the CPU time that the
-// process has taken since it did so before. `make bench-check` must notice it. Sluice sends by syscall() and sendmsg().
+// Preloaded into a program, counts its sends and makes each of them execute more instructions: bench/run_check.py --slow.
+// SLOWDOWN names a file of two numbers of 64 bits, which both sides map: the sends so far, and the instructions of each.
+// Sluice sends by syscall() and sendmsg().
 #include <cstdarg>
+#include <cstdint>
 #include <cstdlib>
-#include <ctime>
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 namespace {
 
-double spent() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+struct Shared {
+  std::uint64_t sends;
+  std::uint64_t instructions;
+};
+
+volatile Shared* map() {
+  const char* const path = getenv("SLOWDOWN");
+  const int fd = path != nullptr ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  if (fd < 0) abort();
+  void* const mapped = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) abort();
+  return static_cast<volatile Shared*>(mapped);
 }
 
 void burn() {
-  static unsigned sends = 0;
-  if (++sends % 64 != 0) return;  // the clock is a system call
-  static const char* const percent = getenv("SLOWDOWN");
-  static const double share = percent != nullptr ? atof(percent) / 100 : 0;
-  static double before = spent();
-  const double now = spent();
-  const double until = now + (now - before) * share;
-  while (spent() < until) {
-  }
-  before = until;
+  static volatile Shared* const shared = map();
+  shared->sends = shared->sends + 1;
+  for (std::uint64_t left = shared->instructions / 2; left != 0; --left) asm volatile("");  // two instructions a time
 }
 
 }  // namespace
