@@ -64,6 +64,10 @@ class Program:
         self.process = subprocess.Popen([*pin, *under, *map(str, command)], stdout=self.log, stderr=subprocess.STDOUT,
                                         env={**os.environ, **(environment or {}), **(self.preloaded if name == "sluice" else {})})
         atexit.register(self.stop)
+        self.wait_for(port)
+
+    def wait_for(self, port):
+        """Returns when it listens on the port."""
         end = time.monotonic() + 15
         while True:
             try:
@@ -72,7 +76,7 @@ class Program:
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
                     self.log.seek(0)
-                    raise SystemExit(f"{name} does not listen:\n{self.log.read()}") from None
+                    raise SystemExit(f"{self.name} does not listen on port {port}:\n{self.log.read()}") from None
                 time.sleep(0.02)
 
     def stop(self):

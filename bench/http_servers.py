@@ -96,6 +96,8 @@ def ours(where, workers=1, core=0, io="auto"):
                      server=f'listen = {listen}\nidle_timeout = "5m"\nio = "{io}"\n')
     program.tls_port = tls_port
     program.h2c_port = port
+    if tls_port:
+        program.wait_for(tls_port)
     return program
 
 
