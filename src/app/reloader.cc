@@ -208,12 +208,12 @@ std::optional<std::string> Reloader::try_reload() {
   listeners_.serve_claimed(*next);
   logs_.use(std::move(*log_files));
   // This fails only if the server is ending, or if the system has withdrawn an address.
-  const auto switched = on_every_core(
-      [keys = kept->keys.keys(), listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {
-        worker.serve_next(keys);
-        worker.listen(listeners);
-        return std::nullopt;
-      });
+  kept->publish_keys();
+  const auto switched = on_every_core([listeners = listeners_.served()](Worker& worker) -> std::optional<std::string> {
+    worker.serve_next();
+    worker.listen(listeners);
+    return std::nullopt;
+  });
   if (switched) log_error(*switched);
   const auto followed = on_first_core([this, next]() -> core::Task<void> {
     changes_->leave(*next);
@@ -286,17 +286,9 @@ bool Reloader::is_running() {
   return !lock.owns_lock() || !explanation_.expired();
 }
 
-template <class Fn>
-void Reloader::post_to_every_core(Fn what) {
-  for (unsigned i = 0; i < workers_.size(); ++i) {
-    auto bring = [what, &worker = *workers_[i]] {
-      try {
-        what(worker);
-      } catch (const std::bad_alloc&) {
-        log_error("a core had no memory to take new keys or certificates; SIGHUP has it try again");
-      }
-    };
-    (void)runtime::post(cores_.core(i), std::move(bring));
+void Reloader::Kept::publish_keys() const {
+  for (std::size_t i = 0; i < plan->policies.size(); ++i) {
+    if (keys.keys()[i] != nullptr) plan->policies[i]->options.keys->publish(keys.keys()[i]);
   }
 }
 
@@ -319,14 +311,15 @@ void Reloader::tend(bool told) {
   if (const std::unique_lock lock(reloading_, std::try_to_lock); lock) forget_plans();
   const std::lock_guard lock(keeping_);
   if (listeners_.tend(told)) {
-    post_to_every_core([served = listeners_.served()](Worker& worker) { worker.set_tls(served.tls, served.tickets); });
+    for (unsigned i = 0; i < workers_.size(); ++i) {
+      (void)runtime::post(cores_.core(i), [&worker = *workers_[i], served = listeners_.served()] {
+        worker.set_tls(served.tls, served.tickets);
+      });
+    }
     watch_expiry(*kept_->plan);
   }
   expiry_.check(std::time(nullptr));
-  if (!kept_->keys.empty() && (told ? kept_->keys.reload() : kept_->keys.tend())) {
-    post_to_every_core(
-        [plan = kept_->plan, keys = kept_->keys.keys()](Worker& worker) { worker.set_keys(*plan, keys); });
-  }
+  if (!kept_->keys.empty() && (told ? kept_->keys.reload() : kept_->keys.tend())) kept_->publish_keys();
 }
 
 std::shared_ptr<const Plan> Reloader::served() {

@@ -85,6 +85,8 @@ class Reloader {
         : plan(std::move(served)), keys(plan->options.policies, plan->keys) {}
     std::shared_ptr<const Plan> plan;
     PolicyKeys keys;
+    // From now on the policies verify with them.
+    void publish_keys() const;
   };
 
   [[nodiscard]] std::optional<std::string> try_reload();
@@ -103,8 +105,6 @@ class Reloader {
   // destructor of a shared part waits for a thread.
   void forget_plans();
   void add_plan(std::shared_ptr<const Plan> plan);
-  template <class Fn>
-  void post_to_every_core(Fn what);
   // Has the certificates of the plan and of the listeners watched for their expiry.
   void watch_expiry(const Plan& plan);
   void run();

@@ -151,10 +151,4 @@ void Site::drain_endless(const Site* next) {
   }
 }
 
-void Site::set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
-  for (std::size_t i = 0; i < plan_->policies.size(); ++i) {
-    if (keys[i] != nullptr) parts_.find(plan_->policies[i].get())->set_keys(keys[i]);
-  }
-}
-
 }  // namespace sluice::app

@@ -88,8 +88,6 @@ class Site {
 
   [[nodiscard]] const std::vector<std::shared_ptr<Binding>>& bindings() const { return bindings_; }
   [[nodiscard]] const Parts& parts() const { return parts_; }
-  // `keys`: by policy of the plan, for requests from now on.
-  void set_keys(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
 
  private:
   [[nodiscard]] http::Binding::Filters everywhere() const;

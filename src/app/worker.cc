@@ -173,11 +173,13 @@ core::Task<void> Worker::finish(Instant by) {
   } catch (const std::bad_alloc&) {
     // The remaining rows of the logs are lost.
   }
-  if (drained() && wrote) co_return;
-  // A statement that is not cancelled would continue in the database after this process has ended.
-  server_.cut();
-  for (const auto& log : logs) log->writing.cancel();
-  co_await core::Sleep(core_.reactor(), core_.reactor().now() + for_cancels);
+  if (!drained() || !wrote) {
+    // A statement that is not cancelled would continue in the database after this process has ended.
+    server_.cut();
+    for (const auto& log : logs) log->writing.cancel();
+    co_await core::Sleep(core_.reactor(), core_.reactor().now() + for_cancels);
+  }
+  site_->parts().end();
 }
 
 void Worker::cut_oldest() {
@@ -240,11 +242,10 @@ void Worker::build_next(std::shared_ptr<const Plan> plan) {
   next_->build();
 }
 
-void Worker::serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
+void Worker::serve_next() {
   const Plan& plan = *next_->plan();
   earlier_.reserve(earlier_.size() + site_->bindings().size());  // so that retire() cannot fail
   retired_.reserve(retired_.size() + site_->parts().all().size());
-  next_->set_keys(keys);
   next_->serve();
   redaction_ = redaction(plan.options);
   set_server_options(*next_);

@@ -44,16 +44,11 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   void bind(std::span<const net::Listening> addresses);
   // From now on listens on these addresses. Precondition: they are bound. Throws std::system_error if it cannot listen.
   void listen(const ListenerSet& listeners);
-  // Sets the keys, by policy of the plan, for requests from now on. Does nothing if another plan is served.
-  void set_keys(const Plan& plan, const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys) {
-    if (site_->plan().get() == &plan) site_->set_keys(keys);
-  }
 
   // These switch to the next site. build_next() prepares it, and throws if it cannot be served. After that,
   // serve_next() makes it answer all new requests, or forget_next() drops it. Precondition: as for the first plan.
   void build_next(std::shared_ptr<const Plan> plan);
-  // `keys`: by policy of the next plan; may be newer than the plan's own.
-  void serve_next(const std::vector<std::shared_ptr<const gateway::jwt::KeySet>>& keys);
+  void serve_next();
   void forget_next() { next_.reset(); }
   // Replaced instances of a route that are kept for unfinished answers. Beyond this number, the answers of the oldest
   // instance are cut.

@@ -25,7 +25,6 @@ class DryRun final : public Policy {
   }
 
   [[nodiscard]] bool owns_field(std::string_view name) const override { return of_->owns_field(name); }
-  void set_keys(std::shared_ptr<const jwt::KeySet> keys) override { of_->set_keys(std::move(keys)); }
   void used_by(std::uint16_t route, const http::Pattern& pattern) override { of_->used_by(route, pattern); }
   void begin() override { of_->begin(); }
   [[nodiscard]] Readings readings() const override;

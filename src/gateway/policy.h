@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "base/reading.h"
 #include "http/filter.h"
@@ -9,16 +8,10 @@
 
 namespace sluice::gateway {
 
-namespace jwt {
-struct KeySet;
-}
-
 // A [policy.NAME] on one core. A kind of policy derives from PolicyOf.
 class Policy : public http::Filter {
  public:
   using http::Filter::Filter;
-  // Sets the keys that tokens are verified with from now on. Null: there are none.
-  virtual void set_keys(std::shared_ptr<const jwt::KeySet>) {}
   // Tells the policy that this route uses it. Called before requests arrive.
   virtual void used_by(std::uint16_t /*route*/, const http::Pattern&) {}
   // Called when requests begin to use this policy, instead of the one that a reload has replaced.

@@ -34,6 +34,7 @@ class Component {
   virtual void serve_any(void* part) const = 0;
   virtual void retire_any(void* part) const = 0;
   virtual void drain_any(void* part) const = 0;
+  virtual void end_any(void* part) const = 0;
   [[nodiscard]] virtual Readings readings_of_any(void* part) const = 0;
   [[nodiscard]] virtual core::Task<runtime::Readiness> readiness_of_any(void* part, Instant deadline) const = 0;
 };
@@ -52,6 +53,8 @@ class ComponentOf : public Component {
   virtual void retire(P& /*part*/) const {}
   // Called at shutdown: ends answers that have no end of their own.
   virtual void drain(P& /*part*/) const {}
+  // Called at shutdown, when no answer uses it any more and the loop still runs.
+  virtual void end(P& /*part*/) const {}
   [[nodiscard]] virtual Readings readings_of(P& /*part*/) const { return {}; }
   // Whether a core with this part can answer requests.
   [[nodiscard]] virtual core::Task<runtime::Readiness> readiness_of(P& /*part*/, Instant /*deadline*/) const {
@@ -69,6 +72,7 @@ class ComponentOf : public Component {
   void serve_any(void* part) const final { serve(*static_cast<P*>(part)); }
   void retire_any(void* part) const final { retire(*static_cast<P*>(part)); }
   void drain_any(void* part) const final { drain(*static_cast<P*>(part)); }
+  void end_any(void* part) const final { end(*static_cast<P*>(part)); }
   Readings readings_of_any(void* part) const final { return readings_of(*static_cast<P*>(part)); }
   core::Task<runtime::Readiness> readiness_of_any(void* part, Instant deadline) const final {
     return readiness_of(*static_cast<P*>(part), deadline);
@@ -132,6 +136,9 @@ class Parts {
   }
   void drain() const {
     for (const One& one : all_) one.component->drain_any(one.object.get());
+  }
+  void end() const {
+    for (const One& one : all_) one.component->end_any(one.object.get());
   }
   [[nodiscard]] const std::vector<One>& all() const { return all_; }
 

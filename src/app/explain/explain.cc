@@ -239,7 +239,7 @@ http::Binding::Filters Explainer::filters_of(const Candidate& candidate, const h
                                            .mailbox = loop_.mailbox,
                                            .mesh = port_,
                                            .threads = loop_.threads,
-                                           .keys = keys_[index],
+                                           .keys = std::make_shared<gateway::jwt::CurrentKeys>(keys_[index]),
                                            .source = nullptr,
                                            .limit = nullptr,
                                            .table = nullptr,

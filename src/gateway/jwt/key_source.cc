@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "core/address.h"
 #include "core/back_off.h"
-#include "gateway/policy.h"
 #include "gateway/proxy/options.h"
 
 namespace sluice::gateway::jwt {
@@ -96,23 +95,12 @@ KeySource::KeySource(std::shared_ptr<SharedKeySource> shared, core::Reactor& rea
             {.connect_timeout = shared_->options.jwks_timeout.value, .idle = 0, .tls = shared_->tls}),
       wanted_(reactor),
       answered_(reactor),
-      entry_(shared_->parts_, mesh.core(), *this) {
-  keys_ = shared_->latest_.latest();  // the owner's messages reach this core from here on
-}
-
-void KeySource::join(Policy& policy) {
-  policies_.push_back(&policy);
-  policy.set_keys(keys_);
-}
+      entry_(shared_->parts_, mesh.core(), *this) {}
 
 void KeySource::ended(Instant quiet_until) {
   quiet_until_ = quiet_until;
   asked_until_ = {};
-  if (auto latest = shared_->latest_.latest(); latest != keys_) {
-    is_stale_ = latest == nullptr;
-    keys_ = std::move(latest);
-    for (Policy* policy : policies_) policy->set_keys(keys_);
-  }
+  had_keys_ |= has_keys();
   for (core::Alarm* alarm : waiting_) alarm->ring();
 }
 
@@ -187,7 +175,7 @@ Task<void> KeySource::ask() {
     } else {
       text_ = body_.view();
       for (const std::string& warning : (*parsed)->warnings) log_error("keys of " + url().name + ": " + warning);
-      shared_->latest_.publish(std::make_shared<const KeySet>(std::move(**parsed)));
+      shared_->keys->publish(std::make_shared<const KeySet>(std::move(**parsed)));
     }
   }
   body_.release();
@@ -232,7 +220,7 @@ void KeySource::drop_stale() {
   if (text_.empty() || reactor_.now() < stale_at_) return;
   log_error("keys of " + url().name + ": " + fault_ + "; those from before are stale and no longer used");
   text_.clear();
-  shared_->latest_.publish(nullptr);
+  shared_->keys->publish(nullptr);
 }
 
 Readings KeySource::readings() const {

@@ -11,7 +11,6 @@
 #include "base/reading.h"
 #include "core/alarm.h"
 #include "core/blocking_pool.h"
-#include "core/current.h"
 #include "core/mailbox.h"
 #include "core/mesh.h"
 #include "core/reactor.h"
@@ -22,10 +21,6 @@
 #include "http/client/pool.h"
 #include "net/resolver.h"
 #include "net/tls/context.h"
-
-namespace sluice::gateway {
-class Policy;
-}
 
 namespace sluice::gateway::jwt {
 
@@ -57,6 +52,8 @@ class SharedKeySource {
   const Options options;  // of one policy that uses it
   const KeyUrl url;
   const std::shared_ptr<const net::tls::ClientContext> tls;  // null: the URL is http
+  // Null before the first successful fetch, and while the set is stale. The owner publishes.
+  const std::shared_ptr<CurrentKeys> keys = std::make_shared<CurrentKeys>();
   net::Resolver* resolver = nullptr;  // set before the cores use this, if needed; outlives this object
 
  private:
@@ -64,7 +61,6 @@ class SharedKeySource {
   SharedKeySource(const Options& policy, std::shared_ptr<const net::tls::ClientContext> context, unsigned cores);
 
   const core::Sharded<KeySource> parts_;
-  core::Current<KeySet> latest_;  // changed by the owner
 };
 
 // One core's part of a JWK set from a URL. The first core fetches the set at start, every `jwks_every`, and when a
@@ -85,14 +81,10 @@ class KeySource {
                                                        core::BlockingPool& threads);
   KeySource(const KeySource&) = delete;
 
-  // Null before the first successful fetch, and while the set is stale.
-  [[nodiscard]] const std::shared_ptr<const KeySet>& keys() const { return keys_; }
+  [[nodiscard]] bool has_keys() const { return shared_->keys->latest() != nullptr; }
   [[nodiscard]] const KeyUrl& url() const { return shared_->url; }
-  // Whether the keys are null because fetches have failed for longer than `stale_after`.
-  [[nodiscard]] bool is_stale() const { return is_stale_; }
-  // Passes the keys to the policy now, and new ones until leave().
-  void join(Policy& policy);
-  void leave(Policy& policy) { std::erase(policies_, &policy); }
+  // Whether there are none because fetches have failed for longer than `stale_after`.
+  [[nodiscard]] bool is_stale() const { return had_keys_ && !has_keys(); }
 
   // Whether a token with an unknown key may wait for a fetch.
   [[nodiscard]] bool may_fetch() const { return reactor_.now() >= quiet_until_; }
@@ -126,9 +118,7 @@ class KeySource {
   core::Mailbox& mailbox_;
   core::MeshPort& mesh_;
   core::BlockingPool& threads_;
-  std::shared_ptr<const KeySet> keys_;
-  bool is_stale_ = false;
-  std::vector<Policy*> policies_;
+  bool had_keys_ = false;
   std::vector<core::Alarm*> waiting_;
   Instant quiet_until_{};  // until then tokens cause no fetch
   Instant asked_until_{};  // until then this core waits for the owner's reply

@@ -122,7 +122,7 @@ class KeySourceTest : public testing::Test {
     for (unsigned i = 0; i < cores; ++i) {
       ports_[i] = std::make_unique<core::MeshPort>(mesh_, i, reactor_);
       sources_[i] = KeySource::make(shared, reactor_, mailbox_, *ports_[i], threads_);
-      policies_[i] = std::make_unique<JwtPolicy>(options_, nullptr, reactor_, sources_[i]);
+      policies_[i] = std::make_unique<JwtPolicy>(options_, shared->keys, reactor_, sources_[i]);
     }
   }
   void turn(Instant until) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/declare.h"
+#include "core/current.h"
 #include "gateway/jwt/options.h"
 #include "gateway/jwt/token.h"
 
@@ -101,5 +102,8 @@ enum class Provenance : std::uint8_t {
 [[nodiscard]] std::expected<KeySet, std::string> parse_jwks(std::string_view json,
                                                             const std::vector<Algorithm>& accepted = {},
                                                             Provenance provenance = Provenance::file);
+
+// The keys of a policy, which change while it is used. Null: there are none.
+using CurrentKeys = core::Current<KeySet>;
 
 }  // namespace sluice::gateway::jwt

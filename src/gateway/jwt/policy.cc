@@ -152,7 +152,7 @@ bool may_have_query_token(const http::Request& request) {
 
 }  // namespace
 
-JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
+JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const CurrentKeys> keys, const core::Reactor& reactor,
                      std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked,
                      std::shared_ptr<const Revocations> revocations)
     : reactor_(reactor),
@@ -162,7 +162,8 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys,
       pass_(options.pass),
       source_(std::move(source)),
       revoked_(std::move(revoked)),
-      keys_(std::move(keys)),
+      latest_(std::move(keys)),
+      keys_(latest_.get()),
       verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
   if (revocations) revocations_.emplace(std::move(revocations));
@@ -171,11 +172,6 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys,
   }
   for (Place& place : options.places()) sources_.push_back({.place = std::move(place), .scratch = {}});
   if (sources_.size() == 1 && sources_.front().place.is_authorization()) sources_.clear();
-  if (source_) source_->join(*this);
-}
-
-JwtPolicy::~JwtPolicy() {
-  if (source_) source_->leave(*this);
 }
 
 core::Async<std::optional<http::Response>> JwtPolicy::before(http::Exchange& exchange, http::Slot&) {
@@ -244,6 +240,7 @@ void JwtPolicy::hide_tokens(http::Exchange& exchange) {
 
 std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::string_view token) {
   if (token.size() > token_limit_) return Refusal::too_large;
+  take_keys();
 
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
   if (const Verified* known = cache_.find(token, now_s)) {
@@ -275,9 +272,11 @@ std::optional<Refusal> JwtPolicy::refusal_of_revoked(const http::Claims& claims)
   return revoked_->contains(claims.find("jti")->text) ? std::optional(Refusal::revoked) : std::nullopt;
 }
 
-void JwtPolicy::set_keys(std::shared_ptr<const KeySet> keys) {
-  if (keys == keys_) return;
-  keys_ = std::move(keys);
+void JwtPolicy::take_keys() {
+  const auto& latest = latest_.get();
+  if (latest == keys_) [[likely]]
+    return;
+  keys_ = latest;
   verifier_.set_keys(keys_ ? *keys_ : KeySet{});
   cache_.clear();
 }

@@ -31,20 +31,17 @@ namespace sluice::gateway::jwt {
 // uses.
 class JwtPolicy final : public PolicyOf<JwtPolicy> {
  public:
-  // `source`: fetches the keys, if they are at a URL; then `keys` is null. `revoked` and `revocations`: the table and
+  // `source`: fetches the keys, if they are at a URL. `revoked` and `revocations`: the table and
   // the file that the options name, else null.
-  JwtPolicy(const Options& options, std::shared_ptr<const KeySet> keys, const core::Reactor& reactor,
+  JwtPolicy(const Options& options, std::shared_ptr<const CurrentKeys> keys, const core::Reactor& reactor,
             std::shared_ptr<KeySource> source = nullptr, std::unique_ptr<KeyTable> revoked = nullptr,
             std::shared_ptr<const Revocations> revocations = nullptr);
-  ~JwtPolicy() override;
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
 
   [[nodiscard]] bool owns_field(std::string_view name) const override {
     return std::ranges::any_of(sources_, [&](const Source& source) { return source.place.is_field(name); });
   }
-  // Sets the keys for requests from now on. If they differ from the old ones, the cache is cleared.
-  void set_keys(std::shared_ptr<const KeySet> keys) override;
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] Readings readings() const override { return counters().readings(); }
 
@@ -58,6 +55,8 @@ class JwtPolicy final : public PolicyOf<JwtPolicy> {
     std::string scratch;  // the token, if it had to be decoded
   };
 
+  // New keys clear the cache.
+  void take_keys();
   // Nothing if the request may pass.
   [[nodiscard]] std::optional<Refusal> judge(http::Exchange& exchange);
   [[nodiscard]] std::optional<Refusal> judge_token(http::Exchange& exchange, std::string_view token);
@@ -81,7 +80,8 @@ class JwtPolicy final : public PolicyOf<JwtPolicy> {
   const std::shared_ptr<KeySource> source_;
   const std::unique_ptr<KeyTable> revoked_;
   std::optional<Revocations::View> revocations_;
-  std::shared_ptr<const KeySet> keys_;  // null before the first fetch, and when the set is stale
+  CurrentKeys::View latest_;
+  std::shared_ptr<const KeySet> keys_;  // those of `verifier_` and `cache_`
   Verifier verifier_;
   Cache cache_;
   Counters counters_;

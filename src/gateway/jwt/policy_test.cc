@@ -45,10 +45,14 @@ class ClockReactor final : public core::Reactor {
   void set_quiet(core::Handle&, bool) noexcept override {}
 };
 
-std::shared_ptr<const KeySet> keys_of(std::string_view key = secret) {
+std::shared_ptr<const KeySet> set_of(std::string_view key) {
   auto set = std::make_shared<KeySet>();
   set->keys.push_back(*Key::from_secret(key));
   return set;
+}
+
+std::shared_ptr<CurrentKeys> keys_of(std::string_view key = secret) {
+  return std::make_shared<CurrentKeys>(set_of(key));
 }
 
 std::optional<http::Response> judge(JwtPolicy& policy, http::Exchange& exchange) {
@@ -76,7 +80,8 @@ class JwtPolicyTest : public testing::Test {
 
   ClockReactor reactor;
   Options options;
-  JwtPolicy policy{options, keys_of(), reactor};
+  const std::shared_ptr<CurrentKeys> keys = keys_of();
+  JwtPolicy policy{options, keys, reactor};
   http::Exchange exchange;
   http::Request& request = exchange.request;
   const std::string good = token_of(R"({"sub":"ada","exp":2000})");
@@ -161,13 +166,14 @@ TEST_F(JwtPolicyTest, AClockThatIsSetBack) {
 }
 
 TEST_F(JwtPolicyTest, NewKeysForgetWhatTheOldOnesVerified) {
-  const auto keys = keys_of("fedcba9876543210fedcba9876543210");
+  const auto other = set_of("fedcba9876543210fedcba9876543210");
   EXPECT_EQ(ask("Bearer " + good), "");
-  policy.set_keys(keys);
+  keys->publish(other);
   EXPECT_EQ(ask("Bearer " + good), invalid("The token's signature is wrong."));
   const std::string fresh = token_of(R"({"exp":2000})", hs256_header, "fedcba9876543210fedcba9876543210");
   EXPECT_EQ(ask("Bearer " + fresh), "");
-  policy.set_keys(keys);  // unchanged
+  keys->publish(other);  // unchanged
+  EXPECT_EQ(ask("Bearer " + fresh), "");
   EXPECT_EQ(policy.counters().cached_tokens, 1u);
 }
 
@@ -440,9 +446,9 @@ TEST_F(JwtFromTest, Optional) {
 
 TEST_F(JwtPolicyTest, WithoutKeysAgain) {
   EXPECT_EQ(ask("Bearer " + good), "");
-  policy.set_keys(nullptr);
+  keys->publish(nullptr);
   EXPECT_EQ(ask("Bearer " + good), "503 ") << "although it was in the cache";
-  policy.set_keys(keys_of());
+  keys->publish(set_of(secret));
   EXPECT_EQ(ask("Bearer " + good), "");
 }
 

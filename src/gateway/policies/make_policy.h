@@ -27,7 +27,7 @@ struct PolicyParts {
   core::Mailbox& mailbox;
   core::MeshPort& mesh;
   core::BlockingPool& threads;
-  std::shared_ptr<const jwt::KeySet> keys;              // null for a type that has none
+  std::shared_ptr<const jwt::CurrentKeys> keys;         // null for a type that has none
   std::shared_ptr<jwt::KeySource> source;               // if the keys are fetched, else null
   std::shared_ptr<limits::Shared> limit;                // null for a type that has none
   std::unique_ptr<KeyTable> table;                      // the table that the options name, else null

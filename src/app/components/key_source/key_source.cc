@@ -15,7 +15,7 @@ Readings KeySourceComponent::readings_of(gateway::jwt::KeySource& source) const 
 }
 
 core::Task<runtime::Readiness> KeySourceComponent::readiness_of(gateway::jwt::KeySource& source, Instant) const {
-  if (source.keys() != nullptr) co_return runtime::Readiness{};
+  if (source.has_keys()) co_return runtime::Readiness{};
   const std::string_view state = source.is_stale() ? " are stale." : " have not been fetched yet.";
   co_return runtime::Readiness{false, fmt::format("The keys of {}{}", source.url().name, state)};
 }

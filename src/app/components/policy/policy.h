@@ -21,7 +21,7 @@ class PolicyComponent final : public ComponentOf<PolicyComponent, gateway::Polic
  public:
   struct Options {
     Named<gateway::PolicyOptions> options;
-    std::shared_ptr<const gateway::jwt::KeySet> keys;        // the first; null if it has none
+    std::shared_ptr<gateway::jwt::CurrentKeys> keys;         // null if it has none
     std::shared_ptr<gateway::limits::Shared> limit;          // null: it counts nothing
     std::shared_ptr<const ResidentComponent> table;          // that it reads; null: none
     std::shared_ptr<const KeySourceComponent> source;        // of its keys; null: they are not fetched

@@ -38,7 +38,7 @@ void add_policies(Plan& plan, unsigned cores, const Plan* before) {
     const auto& [name, policy] = plan.options.policies[i];
     PolicyComponent::Options made;
     made.options = plan.options.policies[i];
-    made.keys = plan.keys[i];
+    if (plan.keys[i]) made.keys = std::make_shared<gateway::jwt::CurrentKeys>(plan.keys[i]);
     if (policy.kind().is_counted) {
       const auto index = before != nullptr ? before->options.find_policy(name.value) : std::nullopt;
       const bool goes_on = index && counts_the_same(before->options.policies[*index].value, policy);
@@ -47,6 +47,7 @@ void add_policies(Plan& plan, unsigned cores, const Plan* before) {
     if (policy.is<gateway::jwt::Options>()) {
       const gateway::jwt::Options& jwt = policy.of<gateway::jwt::Options>();
       made.source = find_source(plan, jwt);
+      if (made.source) made.keys = made.source->shared->keys;
       if (jwt.revocations) made.revocations = plan.revocations_at(jwt.revocations->value);
     }
     if (policy.is<gateway::authrequest::Options>()) {
