@@ -245,6 +245,7 @@ SECTIONS = {
             "session made"),
         Row("session object of a connection, made and destroyed", msg("tcp_session_create_and_destroy")),
         *(Row(f"session begins and ends beside {count:,}", msg(f"session_begin_and_end/{count}")) for count in (0, 10_000, 100_000)),
+        *(Row(f"a message to a group of 100 among {count:,}, and its turn", msg(f"group_broadcast/{count}")) for count in (100, 9_000)),
         Row("reference to a session copied", msg("session_ref_copy"), {}, "session copied"),
         Row("std::shared_ptr copied", msg("shared_ptr_copy"), {}, "shared_ptr copied"),
     ],

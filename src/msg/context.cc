@@ -16,6 +16,14 @@ bool Context::broadcast(Payload payload) {
   return sent;
 }
 
+bool Context::broadcast(std::string_view group, Payload payload) {
+  const bool sent = send_to_others([contexts = &contexts_, group = std::string(group), payload](core::MeshPort& there) {
+    (*contexts)[there.core()]->sessions_.groups().broadcast(group, payload);
+  });
+  sessions_.groups().broadcast(group, payload);
+  return sent;
+}
+
 void Context::log_left_out(unsigned core) const {
   log_error("core " + std::to_string(this->core()) + " sends more to core " + std::to_string(core) +
             " than it takes; messages are dropped");

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <typeindex>
 #include <utility>
@@ -16,7 +17,7 @@
 #include "base/time.h"
 #include "core/arena.h"
 #include "core/blocking_pool.h"
-#include "core/core.h"
+#include "core/here.h"
 #include "core/inbox.h"
 #include "core/sleep.h"
 #include "core/task.h"
@@ -40,33 +41,34 @@ inline constexpr bool may_be_awaited = true;
 // belongs to one core.
 class Context {
  public:
-  Context(core::Core& core, Sessions& sessions, core::BlockingPool& threads, std::vector<Context*>& contexts)
-      : core_(core),
+  // `tasks`: the tasks of the services. `contexts`: of all cores, complete when the services start.
+  Context(const core::Here& here, core::TaskGroup& tasks, Sessions& sessions, std::vector<Context*>& contexts)
+      : here_(here),
+        tasks_(tasks),
         sessions_(sessions),
-        threads_(threads),
         contexts_(contexts),
-        posted_(core.mailbox(), most_posted, Run{}) {}
+        posted_(here.mailbox, most_posted, Run{}) {}
   Context(const Context&) = delete;
 
-  [[nodiscard]] unsigned core() const { return core_.index(); }
+  [[nodiscard]] unsigned core() const { return here_.mesh.core(); }
   [[nodiscard]] unsigned cores() const { return static_cast<unsigned>(contexts_.size()); }
-  [[nodiscard]] core::Reactor& reactor() { return core_.reactor(); }
+  [[nodiscard]] core::Reactor& reactor() { return here_.reactor; }
   [[nodiscard]] Sessions& sessions() { return sessions_; }
   // Memory for the rest of this turn of the loop.
   [[nodiscard]] core::Arena& arena() { return sessions_.arena(); }
 
-  // Runs a task on this core. It is cancelled when the core ends. An exception from it ends the program.
-  void spawn(core::Task<void> task) { core_.tasks().spawn(std::move(task)); }
+  // Runs a task on this core. It is cancelled after Service::stop(). An exception from it ends the program.
+  void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
   // Calls `fn` on this core again and again, for the first time after one interval. An exception from `fn` is logged.
   template <std::invocable Fn>
   void every(Duration interval, Fn fn) {
-    spawn(repeat(core_.reactor(), interval, std::move(fn)));
+    spawn(repeat(here_.reactor, interval, std::move(fn)));
   }
   // Runs work that blocks on a thread of the pool: see core::BlockingPool.
   template <class Work>
   [[nodiscard]] auto block(Work&& work) {
     static_assert(may_be_awaited<Work>, "with g++, name the function: auto work = ...; co_await block(work)");
-    return threads_.run(core_.mailbox(), std::decay_t<Work>(std::forward<Work>(work)));
+    return here_.threads.run(here_.mailbox, std::decay_t<Work>(std::forward<Work>(work)));
   }
 
   // Calls fn() on this core. May be called from any thread, which must end before the core does; the first call
@@ -94,7 +96,7 @@ class Context {
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
   [[nodiscard]] bool try_post(unsigned core, Fn fn) {
     require<T>();
-    return core_.mesh().try_post(core, guarded<T>(std::move(fn)));
+    return here_.mesh.try_post(core, guarded<T>(std::move(fn)));
   }
   // Result<void> accepted = co_await context.post<T>(core, deadline, fn): waits while the ring is full. Errors as for
   // core::MeshPort::post().
@@ -103,7 +105,7 @@ class Context {
     static_assert(may_be_awaited<Fn>,
                   "with g++, name the function: auto fn = ...; co_await post<T>(core, deadline, fn)");
     require<T>();
-    return core_.mesh().post(core, deadline, guarded<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
+    return here_.mesh.post(core, deadline, guarded<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Result<R> result = co_await context.call<T>(core, deadline, fn): returns what fn(service) returns; a Task is
   // awaited there. Errors as for core::MeshPort::call().
@@ -112,7 +114,7 @@ class Context {
     static_assert(may_be_awaited<Fn>,
                   "with g++, name the function: auto fn = ...; co_await call<T>(core, deadline, fn)");
     require<T>();
-    return core_.mesh().call(core, deadline, at<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
+    return here_.mesh.call(core, deadline, at<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room, except for
   // cores that are ending. Returns false if a core is left out because `most_kept` messages already wait for it.
@@ -127,6 +129,12 @@ class Context {
   // like it. The frame is encoded once.
   bool broadcast(const Frame& frame) { return broadcast(make_payload(frame)); }
   bool broadcast(Payload payload);
+  // Sends one frame to all sessions of all cores that have joined the group; otherwise as above.
+  bool broadcast(std::string_view group, const Frame& frame) { return broadcast(group, make_payload(frame)); }
+  bool broadcast(std::string_view group, Payload payload);
+  // A session of this core hears what is sent to the group, until it leaves or ends. It may be in several.
+  void join(Session& session, std::string_view group) { sessions_.groups().join(session, group); }
+  void leave(Session& session, std::string_view group) { sessions_.groups().leave(session, group); }
 
   // For the host: adds a service of this core.
   template <std::derived_from<Service> T>
@@ -149,8 +157,8 @@ class Context {
     bool sent = true;
     for (unsigned other = 0; other < cores(); ++other) {
       if (other == core()) continue;
-      if (core_.mesh().kept(other) < most_kept) {
-        (void)core_.mesh().send(other, Fn(fn));
+      if (here_.mesh.kept(other) < most_kept) {
+        (void)here_.mesh.send(other, Fn(fn));
       } else {
         log_left_out(other);
         sent = false;
@@ -198,10 +206,10 @@ class Context {
     }
   }
 
-  core::Core& core_;
+  const core::Here here_;
+  core::TaskGroup& tasks_;
   Sessions& sessions_;
-  core::BlockingPool& threads_;
-  std::vector<Context*>& contexts_;  // of all cores; complete when the cores run
+  std::vector<Context*>& contexts_;
   std::vector<Entry> services_;
   struct Run {
     void operator()(Posted&& fn) const noexcept {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/core.h"
 #include "core/simulated_reactor.h"
 
 namespace sluice::msg {
@@ -25,7 +26,7 @@ class ContextTest : public testing::Test {
     Half(core::Mesh& mesh, unsigned index, core::BlockingPool& threads, std::vector<Context*>& contexts)
         : core(mesh, index, std::make_unique<core::SimulatedReactor>(index + 1, core::Faults{})),
           sessions(core.reactor(), index, dispatcher, nullptr, {}),
-          context(core, sessions, threads, contexts) {
+          context({core.reactor(), core.mailbox(), core.mesh(), threads}, core.tasks(), sessions, contexts) {
       contexts[index] = &context;
       context.add(std::make_unique<Counter>());
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <coroutine>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include "core/slab.h"
 #include "core/task.h"
 #include "msg/frame.h"
+#include "msg/groups.h"
 #include "msg/outbox.h"
 #include "msg/payload.h"
 
@@ -39,12 +41,23 @@ enum class Ended : std::uint8_t {
 
 // The facts about a session that began with a WebSocket handshake.
 struct Handshake {
-  std::string peer;                                              // the client's address, without its port
-  bool secure = false;                                           // over TLS
-  std::string path;                                              // of the request, decoded
-  std::string query;                                             // as it was sent, without '?'
-  std::string protocol = {};                                     // the agreed subprotocol; empty: none
-  std::vector<std::pair<std::string, std::string>> claims = {};  // path and text of each claim about the client
+  std::string peer;                                                  // the client's address, without its port
+  bool secure = false;                                               // over TLS
+  std::string path;                                                  // of the request, decoded
+  std::string query;                                                 // as it was sent, without '?'
+  std::string protocol = {};                                         // the agreed subprotocol; empty: none
+  std::vector<std::pair<std::string, std::string>> claims = {};      // path and text of each claim about the client
+  std::vector<std::pair<std::string, std::string>> parameters = {};  // of the route's path: names and values
+
+  // Empty if there is none.
+  [[nodiscard]] std::string_view claim(std::string_view of) const { return find(claims, of); }
+  [[nodiscard]] std::string_view parameter(std::string_view of) const { return find(parameters, of); }
+
+ private:
+  static std::string_view find(const std::vector<std::pair<std::string, std::string>>& all, std::string_view name) {
+    const auto found = std::ranges::find(all, name, [](const auto& one) { return std::string_view(one.first); });
+    return found != all.end() ? std::string_view(found->second) : std::string_view{};
+  }
 };
 
 // A client's conversation on one core: frames come in through the Dispatcher and go out through the functions below.
@@ -152,6 +165,7 @@ class Session : public core::SlabAllocated {
   bool handling_ = false;  // a handler runs or waits
 
  private:
+  friend class Groups;
   friend class Sessions;
   friend class SessionRef;
 
@@ -170,6 +184,7 @@ class Session : public core::SlabAllocated {
   static constexpr std::size_t removed = SIZE_MAX;
   std::size_t index_ = removed;  // in Sessions::all_
   Session* next_marked_ = nullptr;
+  std::vector<Groups::Membership> groups_;
   std::coroutine_handle<> waits_for_room_;
   State state_ = State::opening;
   Ended why_ = Ended::lost;

@@ -71,7 +71,7 @@ bool Sessions::admits(const std::string& peer) const {
 }
 
 void Sessions::add(Session& session) {
-  all_.reserve(all_.size() + 1);  // from here on, only the maps can throw
+  if (all_.size() == all_.capacity()) all_.reserve(2 * all_.size() + 1);  // from here on, only the maps can throw
   by_id_.emplace(session.id(), &session);
   if (options_.sessions_per_address != 0) {
     try {
@@ -94,6 +94,7 @@ void Sessions::set_open(Session& session) {
 }
 
 void Sessions::remove(Session& session) {
+  groups_.leave_all(session);
   by_id_.erase(session.id());
   if (options_.sessions_per_address != 0) {
     const auto found = per_address_.find(session.peer());

@@ -7,7 +7,6 @@
 #include <exception>
 #include <expected>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <system_error>
@@ -123,11 +122,11 @@ struct Host::Shared {
 };
 
 // One core: its services, sessions and listeners.
-class Host::PerCore final : public runtime::PerCore, msg::Sessions::Observer {
+class Host::PerCore final : public runtime::PerCore {
  public:
   PerCore(core::Core& core, const HostOptions& options, Shared& shared, runtime::Process& process);
 
-  void set_up(const std::vector<std::function<void(msg::Context&)>>& make);
+  void set_up(const std::vector<MakeService>& make);
   void set_tls(const std::optional<runtime::Certificates>& frames,
                const std::optional<runtime::Certificates>& websockets) {
     if (frames) server_.set_tls(frames->context(), frames->tickets());
@@ -142,21 +141,13 @@ class Host::PerCore final : public runtime::PerCore, msg::Sessions::Observer {
   core::Task<void> finish(Instant by) override;
 
  private:
-  void opened(msg::Session& session) override {
-    for (const auto& entry : context_.services()) entry.service->opened(session);
-  }
-  void closed(msg::Session& session, msg::Ended why) override {
-    for (const auto& entry : context_.services()) entry.service->closed(session, why);
-  }
   template <class AnyServer>
   void listen(AnyServer& server, const std::vector<net::Listening>& addresses);
 
   core::Core& core_;
   const Shared& shared_;
   const std::vector<std::string> no_routes_;
-  msg::Dispatcher dispatcher_;
-  msg::Sessions sessions_;
-  msg::Context context_;
+  ServiceSet services_;
   WebSocketSite site_;
   http::Server http_;
   msg::Server server_;
@@ -165,26 +156,23 @@ class Host::PerCore final : public runtime::PerCore, msg::Sessions::Observer {
 Host::PerCore::PerCore(core::Core& core, const HostOptions& options, Shared& shared, runtime::Process& process)
     : core_(core),
       shared_(shared),
-      sessions_(core.reactor(), core.index(), dispatcher_, this, options.sessions),
-      context_(core, sessions_, process.threads(), shared.contexts),
-      site_(sessions_, options.websocket),
+      services_({core.reactor(), core.mailbox(), core.mesh(), process.threads()}, options.sessions, shared.contexts),
+      site_(services_.sessions(), options.websocket),
       http_(core.reactor(), site_,
             {.connections = options.sessions.sessions,
              .descriptors = process.descriptors().most,
              .trouble = process.descriptors().trouble}),
-      server_(sessions_, {.descriptors = process.descriptors().most, .trouble = process.descriptors().trouble}) {
-  shared.contexts[core.index()] = &context_;
+      server_(services_.sessions(),
+              {.descriptors = process.descriptors().most, .trouble = process.descriptors().trouble}) {
   shared.per_core[core.index()] = this;
   set_tls(shared.tls, shared.websocket_tls);
 }
 
-void Host::PerCore::set_up(const std::vector<std::function<void(msg::Context&)>>& make) {
-  for (const auto& make_service : make) make_service(context_);
-  for (const auto& entry : context_.services()) entry.service->configure(context_);
-  for (const auto& entry : context_.services()) entry.service->wire(dispatcher_);
+void Host::PerCore::set_up(const std::vector<MakeService>& make) {
+  services_.set_up(make);
   listen(server_, shared_.addresses);
   listen(http_, shared_.websocket_addresses);
-  for (const auto& entry : context_.services()) entry.service->start();
+  services_.start();
 }
 
 template <class AnyServer>
@@ -200,7 +188,7 @@ void Host::PerCore::listen(AnyServer& server, const std::vector<net::Listening>&
 }
 
 runtime::Snapshot Host::PerCore::snapshot() const {
-  Readings readings = sessions_.counters().readings();
+  Readings readings = services_.sessions().counters().readings();
   if (!shared_.websocket_addresses.empty()) append(readings, http_.counters().readings());
   return {.requests = {}, .readings = std::move(readings)};
 }
@@ -211,9 +199,8 @@ void Host::PerCore::drain(Duration grace) noexcept {
 }
 
 core::Task<void> Host::PerCore::finish(Instant) {
-  sessions_.cut();
   http_.drain();
-  for (auto& entry : std::views::reverse(context_.services())) entry.service->stop();
+  services_.stop();
   co_return;
 }
 

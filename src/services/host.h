@@ -14,6 +14,7 @@
 #include "msg/service.h"
 #include "msg/sessions.h"
 #include "net/tls/context.h"
+#include "services/service_set.h"
 #include "ws/options.h"
 
 namespace sluice::services {
@@ -74,7 +75,7 @@ class Host {
   void serve();
 
   HostOptions options_;
-  std::vector<std::function<void(msg::Context&)>> make_;  // the services of a core
+  std::vector<MakeService> make_;  // the services of a core
   std::unique_ptr<Shared> shared_;
 };
 

@@ -12,7 +12,8 @@ core::Task<void> WebSocketSessions::converse(ws::Channel& channel, const http::w
                            .secure = opening.secure,
                            .path = std::string(opening.path),
                            .query = std::string(opening.query),
-                           .protocol = std::string(opening.protocol)};
+                           .protocol = std::string(opening.protocol),
+                           .parameters = {opening.parameters.begin(), opening.parameters.end()}};
   if (opening.claims != nullptr) {
     for (const http::Claim& claim : opening.claims->all()) handshake.claims.emplace_back(claim.path, claim.text);
   }

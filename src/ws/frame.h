@@ -28,6 +28,7 @@ enum class CloseCode : std::uint16_t {
   internal_error = 1011,
   service_restart = 1012,
   try_again_later = 1013,
+  unauthorized = 4401,  // ours, of the range for applications: the client's token has expired or was revoked
 };
 
 // Whether a peer may send this code.

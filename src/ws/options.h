@@ -25,7 +25,8 @@ inline NameOf<ServiceKind> names_of(ServiceKind) { return {{"echo", ServiceKind:
 struct WebSocketOptions {
   Located<std::string> path;
   Located<std::string> host;
-  ServiceKind handler = ServiceKind::echo;
+  std::optional<ServiceKind> handler;
+  Located<std::string> service{};
   ByteSize max_message = 1_MiB;
   std::optional<Located<ByteSize>> max_frame;
   std::vector<std::string> origins;
@@ -67,8 +68,10 @@ struct WebSocketOptions {
     using Self = WebSocketOptions;
     v.field("path", &Self::path, "The path where clients connect.", {.required = true});
     v.field("host", &Self::host, host_meaning, {.check = check_host});
-    v.field("handler", &Self::handler, "The code that handles messages. `echo` sends every message back.",
-            {.required = true});
+    v.field("handler", &Self::handler, "A built-in handler of messages. `echo` sends every message back.");
+    v.field("service", &Self::service,
+            "The C++ service that handles messages, by the name under which the program has added it. Either this or "
+            "`handler` is required.");
     v.field("max_message", &Self::max_message,
             "The longest message, with all its frames and decompressed. A longer one closes the connection with 1009.",
             {.min = 1_B, .max = 1_GiB});

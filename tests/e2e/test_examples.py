@@ -7,15 +7,17 @@ for one database, and `<!-- example: continues -->` if it continues the block be
 """
 import json
 import os
+import pathlib
 import re
 import sqlite3
 import subprocess
 
 import pytest
 
-from conftest import ROOT, SLUICE
+from conftest import FILMS_GENERATE, ROOT, SLUICE
 from test_check import endpoint
 
+CHAT = pathlib.Path(FILMS_GENERATE).parent / "example_chat"  # has the service that docs/guide/programs.md names
 FILES = sorted(page for page in (ROOT / "docs/guide").glob("*.md") if "tutorial" not in page.name)
 SCHEMA = """
 CREATE TABLE films (id {serial}, slug text UNIQUE NOT NULL, name_en text, score {real}, year integer,
@@ -163,7 +165,8 @@ def test_there_are_examples():
 def test_a_configuration_is_taken_as_written(folders, block, kind):
     folder, url = folders(kind)
     (folder / "sluice.toml").write_text(completed(block.text, url))
-    checked = subprocess.run([SLUICE, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
+    program = CHAT if "\nservice = " in block.text else SLUICE
+    checked = subprocess.run([program, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
                              timeout=30)
     assert checked.returncode == 0, f"{block.name} on {kind}:\n{checked.stderr}"
 

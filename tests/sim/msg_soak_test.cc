@@ -113,7 +113,7 @@ class Half {
       : world_(world),
         core_(mesh, index, std::make_unique<core::SimulatedReactor>(seed, faults)),
         sessions_(core_.reactor(), index, dispatcher_, &observer_, options),
-        context_(core_, sessions_, threads, contexts) {
+        context_({core_.reactor(), core_.mailbox(), core_.mesh(), threads}, core_.tasks(), sessions_, contexts) {
     contexts[index] = &context_;
     auto room = std::make_unique<Room>();
     room_ = room.get();

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "app/components/service/tables.h"
 #include "app/components/store/tables.h"
 #include "app/components/upstream/tables.h"
 #include "app/config/tables.h"
@@ -28,7 +29,7 @@
 namespace sluice::app {
 
 // In the order of the reference, in which they are also checked and prepared.
-using ComponentKinds = std::tuple<StoreTables, UpstreamTables>;
+using ComponentKinds = std::tuple<StoreTables, UpstreamTables, ServiceTables>;
 
 using ComponentTables = TablesOf<ComponentKinds>;
 

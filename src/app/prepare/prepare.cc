@@ -50,7 +50,7 @@ core::Task<sql::Result<void>> reach(core::Reactor& reactor, sql::Database& datab
   }
 }
 
-FileId file_of(const sql::DatabaseOptions& options) {
+FileId file_id_of(const sql::DatabaseOptions& options) {
   if (!options.is_sqlite()) return {};
   return FileId::of(options.url.value.substr(std::string_view("sqlite:").size()));
 }
@@ -74,7 +74,7 @@ std::shared_ptr<Plan::Database> planned(const Plan& plan, std::size_t index, con
   const Options& options = plan.options;
   const auto& database = options.databases[index];
   auto made = std::make_shared<Plan::Database>(database);
-  made->file = file_of(database.value);
+  made->file = file_id_of(database.value);
   made->writes = database.value.is_sqlite() && options.writes_to(database.name.value);
   for (std::size_t i = 0; previous != nullptr && i < previous->databases.size(); ++i) {
     const auto& before = previous->options.databases[i];

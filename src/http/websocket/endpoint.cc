@@ -6,6 +6,7 @@
 #include "core/sleep.h"
 #include "http/body_budget.h"
 #include "http/identity.h"
+#include "http/router.h"
 
 namespace sluice::http::websocket {
 
@@ -64,6 +65,7 @@ class Endpoint::Conversation final : public Upgrade {
         protocol_(std::move(handshake.protocol)),
         path_(exchange.request.path),
         query_(exchange.request.query),
+        parameters_(endpoint_->parameters_of(exchange.request)),
         claims_(shared_claims_of(exchange)),
         secure_(exchange.request.secure),
         deflate_(handshake.deflate),
@@ -95,6 +97,7 @@ class Endpoint::Conversation final : public Upgrade {
                           .protocol = protocol_,
                           .path = path_,
                           .query = query_,
+                          .parameters = parameters_,
                           .claims = claims_.get(),
                           .secure = secure_};
     co_await endpoint_->service_.converse(channel, opening);
@@ -111,7 +114,7 @@ class Endpoint::Conversation final : public Upgrade {
   // A conversation ends when the token of its request expires.
   static core::Task<void> end_at(ws::Channel& channel, core::Reactor& reactor, Instant end) {
     co_await core::Sleep(reactor, end);
-    channel.drain(ws::CloseCode::policy_violation);
+    channel.drain(ws::CloseCode::unauthorized);
   }
 
   const std::shared_ptr<Endpoint> endpoint_;
@@ -119,6 +122,7 @@ class Endpoint::Conversation final : public Upgrade {
   std::string protocol_;
   std::string path_;
   std::string query_;
+  std::vector<std::pair<std::string, std::string>> parameters_;
   std::shared_ptr<const Claims> claims_;
   bool secure_;
   std::optional<ws::DeflateParameters> deflate_;
@@ -138,7 +142,8 @@ void Endpoint::drain() {
 }
 
 Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service, ws::ChannelPool& channels)
-    : options_{.max_frame = options.max_message,
+    : names_(Pattern::parse(options.path.value).value_or(Pattern{}).names()),
+      options_{.max_frame = options.max_message,
                .max_message = options.max_message,
                .ping_interval = options.ping_interval,
                .pong_timeout = options.pong_timeout,
@@ -153,6 +158,12 @@ Endpoint::Endpoint(const ws::WebSocketOptions& options, Service& service, ws::Ch
     policy_.deflate = DeflatePolicy{.context_takeover = options.compression == ws::Compression::connection,
                                     .window_bits = options.window_bits};
   }
+}
+
+std::vector<std::pair<std::string, std::string>> Endpoint::parameters_of(const Request& request) const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (std::size_t i = 0; i < names_.size(); ++i) all.emplace_back(names_[i], request.path_values[i]);
+  return all;
 }
 
 core::Async<Response> Endpoint::handle(Exchange& exchange) {

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/task.h"
 #include "http/claims.h"
@@ -18,8 +22,9 @@ struct Opening {
   std::string_view protocol;  // the agreed subprotocol; empty: none
   std::string_view path;      // of the handshake's request, decoded
   std::string_view query;     // of the handshake's request, as it was sent, without '?'
-  const Claims* claims;       // about the client; null if no policy has authenticated it
-  bool secure;                // over TLS
+  std::span<const std::pair<std::string, std::string>> parameters;  // of the path: names and values
+  const Claims* claims;  // about the client; null if no policy has authenticated it
+  bool secure;           // over TLS
 };
 
 // The application behind WebSocket conversations. Belongs to one core and serves any number of conversations at a time.
@@ -49,7 +54,9 @@ class Endpoint final : public Handler, public std::enable_shared_from_this<Endpo
 
  private:
   class Conversation;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> parameters_of(const Request& request) const;
 
+  const std::vector<std::string> names_;  // of the path's parameters
   HandshakePolicy policy_;
   ws::ChannelOptions options_;
   Service& service_;

@@ -10,9 +10,12 @@ bool WebSocketComponent::is_same(const WebSocketComponent& other) const {
 
 std::shared_ptr<http::websocket::Endpoint> WebSocketComponent::make(const core::Here&, const Parts& parts) const {
   const auto channels = parts.find(channels_.get());
-  // Conversations keep the endpoint, which keeps the channels.
-  return {new http::websocket::Endpoint(options, channels->echo, channels->pool),
-          [channels](const http::websocket::Endpoint* endpoint) { delete endpoint; }};
+  const auto service = parts.find(service_.get());
+  http::websocket::Service* handler = &channels->echo;
+  if (service) handler = &service->conversations;
+  // Conversations keep the endpoint, which keeps what it uses.
+  return {new http::websocket::Endpoint(options, *handler, channels->pool),
+          [channels, service](const http::websocket::Endpoint* endpoint) { delete endpoint; }};
 }
 
 }  // namespace sluice::app

@@ -5,6 +5,7 @@
 
 #include "app/components/component.h"
 #include "app/components/policies.h"
+#include "app/components/service/service.h"
 #include "http/websocket/endpoint.h"
 #include "ws/channel.h"
 #include "ws/options.h"
@@ -30,8 +31,10 @@ class WebSocketChannelsComponent final : public ComponentOf<WebSocketChannelsCom
 // [[websocket]]. Its connections go on if the options and the policies are unchanged.
 class WebSocketComponent final : public ComponentOf<WebSocketComponent, http::websocket::Endpoint> {
  public:
-  WebSocketComponent(ws::WebSocketOptions of, Policies used, std::shared_ptr<const WebSocketChannelsComponent> on)
-      : options(std::move(of)), policies(std::move(used)), channels_(std::move(on)) {}
+  // `service`: null for a built-in handler.
+  WebSocketComponent(ws::WebSocketOptions of, Policies used, std::shared_ptr<const WebSocketChannelsComponent> on,
+                     std::shared_ptr<const ServiceComponent> service)
+      : options(std::move(of)), policies(std::move(used)), channels_(std::move(on)), service_(std::move(service)) {}
 
   [[nodiscard]] bool is_same(const WebSocketComponent& other) const;
   const ws::WebSocketOptions options;
@@ -42,6 +45,7 @@ class WebSocketComponent final : public ComponentOf<WebSocketComponent, http::we
   void retire(http::websocket::Endpoint& endpoint) const override { endpoint.drain(); }
 
   const std::shared_ptr<const WebSocketChannelsComponent> channels_;
+  const std::shared_ptr<const ServiceComponent> service_;
 };
 
 }  // namespace sluice::app

@@ -22,7 +22,8 @@ class WebSocketRoute final : public Route {
     builder.add(&builder.part(*component_));
   }
   void explain(AnswerExplainer& into, const Shape&, http::Exchange&) const override {
-    into.add("websocket", "an echo of each message");
+    const std::string& service = component_->options.service.value;
+    into.add("websocket", service.empty() ? "an echo of each message" : "a session of the service \"" + service + '"');
   }
 
   bool is_same(const Route& before) const override {
@@ -44,9 +45,12 @@ std::expected<void, Away> WebSocketTables::prepare(Preparation& preparation) {
   }
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
     (void)preparation.security(options.use);
-    plan.routes.push_back(std::make_shared<WebSocketRoute>(
-        plan, plan.add(std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use), channels),
-                       preparation.previous)));
+    std::shared_ptr<const ServiceComponent> service;
+    for (const auto& one : plan.all<ServiceComponent>()) {
+      if (one->name() == options.service.value) service = one;
+    }
+    auto made = std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use), channels, service);
+    plan.routes.push_back(std::make_shared<WebSocketRoute>(plan, plan.add(std::move(made), preparation.previous)));
   }
   return {};
 }
@@ -54,6 +58,12 @@ std::expected<void, Away> WebSocketTables::prepare(Preparation& preparation) {
 void WebSocketTables::check(config::Checks& checks) {
   for (const ws::WebSocketOptions& websocket : checks.options.websockets) {
     checks.check_use(websocket.use, websocket.path.value);
+    const Located<std::string>& service = websocket.service;
+    if (websocket.handler.has_value() != service.value.empty()) {
+      checks.complain(websocket.position, "a websocket has either a \"handler\" or a \"service\"");
+    } else if (!service.value.empty() && !has_service(service.value)) {
+      checks.complain(service.position, "there is no service \"" + service.value + '"', describe_services());
+    }
     if (checks.options.uses(websocket.use, gateway::policy_type<gateway::cors::Options>)) {
       checks.complain(websocket.path.position, "a policy of type \"cors\" has no effect on a websocket",
                       "\"origins\" of [[websocket]] says whose pages may connect");

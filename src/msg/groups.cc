@@ -1,0 +1,67 @@
+#include "msg/groups.h"
+
+#include "msg/session.h"
+
+namespace sluice::msg {
+
+const Groups::Membership* Groups::find(const Session& session, std::string_view name) {
+  for (const Membership& one : session.groups_) {  // a session is in few groups
+    if (*one.group->name == name) return &one;
+  }
+  return nullptr;
+}
+
+void Groups::join(Session& session, std::string_view name) {
+  if (session.state() == Session::State::ended || find(session, name) != nullptr) return;
+  session.groups_.reserve(session.groups_.size() + 1);
+  const auto [at, is_new] = groups_.try_emplace(std::string(name));
+  Group& group = at->second;
+  try {
+    group.members.push_back({.session = &session, .index = session.groups_.size()});
+  } catch (...) {
+    if (is_new) groups_.erase(at);
+    throw;
+  }
+  group.name = &at->first;
+  session.groups_.push_back({.group = &group, .index = group.members.size() - 1});
+}
+
+void Groups::leave(Session& session, std::string_view name) {
+  const Membership* const found = find(session, name);
+  if (found != nullptr) remove(session, static_cast<std::size_t>(found - session.groups_.data()));
+}
+
+void Groups::leave_all(Session& session) {
+  while (!session.groups_.empty()) remove(session, session.groups_.size() - 1);
+}
+
+void Groups::remove(Session& session, std::size_t index) {
+  auto& of_session = session.groups_;
+  Group& group = *of_session[index].group;
+  // The last member takes the free place, and so does the session's last group.
+  const std::size_t place = of_session[index].index;
+  group.members[place] = group.members.back();
+  group.members[place].session->groups_[group.members[place].index].index = place;
+  group.members.pop_back();
+  if (index + 1 != of_session.size()) {
+    of_session[index] = of_session.back();
+    of_session[index].group->members[of_session[index].index].index = index;
+  }
+  of_session.pop_back();
+  if (group.members.empty()) groups_.erase(groups_.find(*group.name));
+}
+
+void Groups::broadcast(std::string_view name, const Payload& payload) const {
+  const auto found = groups_.find(name);
+  if (found == groups_.end()) return;
+  for (const Member& member : found->second.members) member.session->send(payload);
+}
+
+std::size_t Groups::size(std::string_view name) const {
+  const auto found = groups_.find(name);
+  return found != groups_.end() ? found->second.members.size() : 0;
+}
+
+bool Groups::has(const Session& session, std::string_view name) const { return find(session, name) != nullptr; }
+
+}  // namespace sluice::msg

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msg/payload.h"
+
+namespace sluice::msg {
+
+class Session;
+
+// The named groups of one core's sessions. Joining and leaving take constant time; a broadcast visits the members
+// alone. A group is there while it has members.
+class Groups {
+ public:
+  Groups() = default;
+  Groups(const Groups&) = delete;
+
+  // A session that is in the group already stays in it once. One that has ended joins nothing.
+  void join(Session& session, std::string_view name);
+  void leave(Session& session, std::string_view name);
+  void leave_all(Session& session);
+  // Queues the payload for every open member.
+  void broadcast(std::string_view name, const Payload& payload) const;
+  [[nodiscard]] std::size_t size(std::string_view name) const;
+  [[nodiscard]] bool has(const Session& session, std::string_view name) const;
+
+ private:
+  struct Group;
+  // A session's place in a group, and the group's place in the session's list: each finds the other.
+  struct Member {
+    Session* session;
+    std::size_t index;  // in Session::groups_
+  };
+  struct Group {
+    const std::string* name;  // the key of this group
+    std::vector<Member> members;
+  };
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  friend class Session;
+  struct Membership {
+    Group* group;
+    std::size_t index;  // in Group::members
+  };
+  [[nodiscard]] static const Membership* find(const Session& session, std::string_view name);
+  void remove(Session& session, std::size_t index);
+
+  std::unordered_map<std::string, Group, Hash, std::equal_to<>> groups_;
+};
+
+}  // namespace sluice::msg

@@ -1,0 +1,152 @@
+"""A program with C++ services behind sluice.toml: examples/chat-server, over WebSockets."""
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+
+from conftest import FILMS_GENERATE, ROOT, SLUICE, until
+from frames import decode, encode
+from test_reload import reload
+from tokens import Secret
+from websocket import BINARY, CLOSE, WebSocket
+
+CHAT = str(pathlib.Path(FILMS_GENERATE).parent / "example_chat")
+EXAMPLE = (ROOT / "examples/chat-server/sluice.toml").read_text()
+SECRET = Secret("a secret of a test, 32 bytes or more")
+SAY, WHISPER, JOINED, LEFT = 101, 102, 103, 104
+
+
+def routes(text=EXAMPLE):
+    """The example's configuration without [server] and [admin], which the test has its own of."""
+    return re.sub(r"\[(server|admin)\]\n.*\n\n", "", text)
+
+
+@pytest.fixture
+def chat(sluice, tmp_path):
+    def start(config=None, server="cores = 2"):
+        (tmp_path / "public").mkdir(exist_ok=True)
+        return sluice(config or routes(), server, env={"CHAT_SECRET": SECRET.secret}, program=CHAT)
+    return start
+
+
+class Client(WebSocket):
+    def __init__(self, server, name, room="lobby", at="chat", **claims):
+        token = SECRET.token({"sub": name, "exp": time.time() + 60, **claims})
+        super().__init__(server.port, f"/{at}/{room}", f"Authorization: Bearer {token}")
+        self.name = name
+        self.joined = []  # the names that it has heard of
+        while name not in self.joined:
+            self.hear_of_one()
+
+    def tell(self, message, text):
+        self.say(BINARY, encode(message, text.encode()))
+
+    def hear_any(self):
+        frame = self.frame()
+        assert frame.opcode == BINARY, frame
+        got = decode(frame.payload)
+        assert got.error is None, got
+        return got.message, got.body.decode()
+
+    def hear_of_one(self):
+        """A client on another core may be heard of after its successors."""
+        message, name = self.hear_any()
+        assert message == JOINED
+        self.joined.append(name)
+
+    def hear(self):
+        """The next message that is not JOINED."""
+        while (got := self.hear_any())[0] == JOINED:
+            self.joined.append(got[1])
+        return got
+
+
+def test_a_room_on_all_cores(chat):
+    server = chat()
+    ada, *others = clients = [Client(server, "ada")] + [Client(server, f"guest{n}") for n in range(8)]
+    elsewhere = Client(server, "bob", "kitchen")
+    while len(ada.joined) < len(clients):
+        ada.hear_of_one()
+    assert sorted(ada.joined) == sorted(client.name for client in clients)
+    ada.tell(SAY, "hello")
+    assert {client.hear() for client in clients} == {(SAY, "ada: hello")}
+    elsewhere.tell(SAY, "anyone?")
+    assert elsewhere.hear() == (SAY, "bob: anyone?")
+    elsewhere.tell(WHISPER, "guest3 psst")
+    assert others[3].hear() == (WHISPER, "bob: psst")
+    others[7].close()
+    assert {client.hear() for client in clients[:-1]} == {(LEFT, "guest7")}
+    until(lambda: server.sample('sluice_sessions_open{service="chat"}') == 9)
+    assert server.sample('sluice_sessions_accepted_total{service="chat"}') == 10
+
+
+def test_the_policies_of_the_route(chat):
+    server = chat(routes().replace('"60/m"', '"3/m"'))
+    stranger = WebSocket(server.port, "/chat/lobby", open=False)
+    assert stranger.handshake().status == 401
+    first = Client(server, "ada")
+    for _ in range(2):
+        Client(server, "ada").close()
+    late = WebSocket(server.port, "/chat/lobby", open=False)
+    assert late.handshake(f"Authorization: Bearer {SECRET.token({'sub': 'ada', 'exp': time.time() + 60})}").status == 429
+    assert Client(server, "bob", "kitchen")
+    first.tell(SAY, "still here")
+
+
+def test_a_session_ends_with_its_token(chat):
+    server = chat(routes().replace('type = "jwt"', 'type = "jwt"\nleeway = "0s"'))
+    client = Client(server, "ada", exp=time.time() + 2)
+    frame = client.frame()
+    assert (frame.opcode, frame.code) == (CLOSE, 4401)
+
+
+def test_an_unknown_service(tmp_path):
+    file = tmp_path / "sluice.toml"
+    file.write_text('[[websocket]]\npath = "/"\nservice = "lobby"\n')
+    for program, known in ((CHAT, 'this program has "chat"'), (SLUICE, "this program has none")):
+        run = subprocess.run([program, "check", file], capture_output=True, text=True)
+        assert run.returncode == 3
+        assert 'there is no service "lobby"' in run.stderr and known in run.stderr
+    for keys in ("", 'handler = "echo"\nservice = "chat"\n'):
+        file.write_text(f'[[websocket]]\npath = "/"\n{keys}')
+        run = subprocess.run([CHAT, "check", file], capture_output=True, text=True)
+        assert run.returncode == 3 and 'either a "handler" or a "service"' in run.stderr, run.stderr
+
+
+def test_explain(tmp_path):
+    file = tmp_path / "sluice.toml"
+    file.write_text('[[websocket]]\npath = "/chat/{room}"\nservice = "chat"\n')
+    run = subprocess.run([CHAT, "explain", "--config", file, "GET", "/chat/a", "-H", "Connection: Upgrade", "-H", "Upgrade: websocket",
+                          "-H", "Sec-WebSocket-Version: 13", "-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="],
+                         capture_output=True, text=True)
+    assert 'a session of the service "chat"' in run.stdout, run.stdout + run.stderr
+
+
+def test_services_live_on_when_the_configuration_is_read_again(chat):
+    server = chat(routes() + '[[websocket]]\npath = "/other/{room}"\nservice = "chat"\nuse = ["auth"]\n')
+    ada = Client(server, "ada")
+    eve = Client(server, "eve", at="other")
+    text = server.file.read_text()
+    server.file.write_text(text[:text.index('[[websocket]]\npath = "/other')].replace('"60/m"', '"50/m"'))
+    assert reload(server)[0] == 200
+    while (frame := eve.frame()).opcode == BINARY:
+        pass
+    assert frame.code == 1001
+    assert ada.hear() == (LEFT, "eve")
+    ada.tell(SAY, "hello")
+    assert ada.hear() == (SAY, "ada: hello")
+    Client(server, "bob").close()
+    assert ada.hear() == (LEFT, "bob")
+
+
+def test_the_end_of_the_program(chat):
+    server = chat()
+    clients = [Client(server, f"guest{n}", f"room{n}") for n in range(4)]
+    server.terminate()
+    for client in clients:
+        frame = client.frame()
+        assert (frame.opcode, frame.code) == (CLOSE, 1001)
+        client.close()
+    server.stop()
