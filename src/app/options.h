@@ -332,6 +332,8 @@ struct Options : ComponentTables, RouteTables {
   [[nodiscard]] bool writes_to(std::string_view database) const {
     if (batch && batch->database.value == database) return true;
     if (request_log && request_log->database.value == database) return true;
+    const auto has_service = [](const ws::WebSocketOptions& websocket) { return !websocket.service.value.empty(); };
+    if (std::ranges::any_of(websockets, has_service)) return true;  // a service may write to each
     return std::ranges::any_of(endpoints, [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == database && !endpoint.writing_methods().empty();
     });

@@ -18,9 +18,9 @@ bool Context::broadcast(Payload payload) {
 
 bool Context::broadcast(std::string_view group, Payload payload) {
   const bool sent = send_to_others([contexts = &contexts_, group = std::string(group), payload](core::MeshPort& there) {
-    (*contexts)[there.core()]->sessions_.groups().broadcast(group, payload);
+    (*contexts)[there.core()]->groups_.broadcast(group, payload);
   });
-  sessions_.groups().broadcast(group, payload);
+  groups_.broadcast(group, payload);
   return sent;
 }
 

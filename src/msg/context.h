@@ -21,6 +21,7 @@
 #include "core/inbox.h"
 #include "core/sleep.h"
 #include "core/task.h"
+#include "msg/groups.h"
 #include "msg/payload.h"
 #include "msg/service.h"
 #include "msg/sessions.h"
@@ -57,8 +58,8 @@ class Context {
   // Memory for the rest of this turn of the loop.
   [[nodiscard]] core::Arena& arena() { return sessions_.arena(); }
 
-  // Runs a task on this core. It is cancelled after Service::stop(). An exception from it ends the program.
-  void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
+  // Runs a task on this core. It is cancelled after Service::stop(). An exception from it is logged.
+  void spawn(core::Task<void> task) { tasks_.spawn(guarded_task(std::move(task))); }
   // Calls `fn` on this core again and again, for the first time after one interval. An exception from `fn` is logged.
   template <std::invocable Fn>
   void every(Duration interval, Fn fn) {
@@ -133,8 +134,8 @@ class Context {
   bool broadcast(std::string_view group, const Frame& frame) { return broadcast(group, make_payload(frame)); }
   bool broadcast(std::string_view group, Payload payload);
   // A session of this core hears what is sent to the group, until it leaves or ends. It may be in several.
-  void join(Session& session, std::string_view group) { sessions_.groups().join(session, group); }
-  void leave(Session& session, std::string_view group) { sessions_.groups().leave(session, group); }
+  void join(Session& session, std::string_view group) { groups_.join(session, group); }
+  void leave(Session& session, std::string_view group) { groups_.leave(session, group); }
 
   // For the host: adds a service of this core.
   template <std::derived_from<Service> T>
@@ -146,6 +147,8 @@ class Context {
     std::unique_ptr<Service> service;
   };
   [[nodiscard]] std::vector<Entry>& services() { return services_; }
+  // For the host, when a session has ended and the services know it.
+  void leave_all(Session& session) { groups_.leave_all(session); }
 
  private:
   // A core that is stuck or slow may not collect messages without a limit.
@@ -194,6 +197,13 @@ class Context {
       };
     }
   }
+  static core::Task<void> guarded_task(core::Task<void> task) {
+    try {
+      co_await std::move(task);
+    } catch (const std::exception& error) {
+      log_failure("a task", error);
+    }
+  }
   template <class Fn>
   static core::Task<void> repeat(core::Reactor& reactor, Duration interval, Fn fn) {
     for (;;) {
@@ -209,6 +219,7 @@ class Context {
   const core::Here here_;
   core::TaskGroup& tasks_;
   Sessions& sessions_;
+  Groups groups_;
   std::vector<Context*>& contexts_;
   std::vector<Entry> services_;
   struct Run {

@@ -114,5 +114,55 @@ TEST_F(ContextTest, AServiceThatTheHostLacks) {
   EXPECT_THROW((void)here_.context.call<Missing>(1, never, [](Missing&) {}), std::logic_error);
 }
 
+TEST_F(ContextTest, AnExceptionFromATaskIsLogged) {
+  bool ran = false;
+  here_.context.spawn([](bool& ran) -> core::Task<void> {
+    ran = true;
+    throw std::runtime_error("a task's fault");
+    co_return;
+  }(ran));
+  EXPECT_TRUE(ran);
+  here_.pass(1ms);
+}
+
+TEST_F(ContextTest, AGroupSpansTheCores) {
+  class Heard final : public Session {
+   public:
+    explicit Heard(Sessions& sessions) : Session(sessions, sessions.next_id()) {
+      sessions.add(*this);
+      sessions.set_open(*this);
+    }
+    [[nodiscard]] bool secure() const override { return false; }
+    std::size_t bytes = 0;
+
+   private:
+    void turn_end() override {
+      const Outbox now = std::move(outbox_);
+      bytes += now.size();
+    }
+  };
+  auto& here = *new Heard(here_.sessions);
+  auto& there = *new Heard(there_.sessions);
+  auto& other = *new Heard(there_.sessions);
+  here_.context.join(here, "room 7");
+  there_.context.join(there, "room 7");
+  EXPECT_TRUE(here_.context.broadcast("room 7", Frame{.id = 1}));
+  here_.pass(1ms);
+  there_.pass(1ms);
+  EXPECT_EQ(here.bytes, header_size);
+  EXPECT_EQ(there.bytes, header_size);
+  EXPECT_EQ(other.bytes, 0u);
+  there_.context.leave(there, "room 7");
+  EXPECT_TRUE(here_.context.broadcast("room 7", Frame{.id = 1}));
+  here_.pass(1ms);
+  there_.pass(1ms);
+  EXPECT_EQ(there.bytes, header_size);
+  here_.context.leave_all(here);
+  for (Half* half : {&here_, &there_}) {
+    half->sessions.cut();
+    half->pass(1ms);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::msg

@@ -129,7 +129,9 @@ BENCHMARK(flatbuffer_read);
 
 // Messages of a user and a text of `range` bytes: one is built, and the fields of one are found. Compare with
 // new_and_copy of base: a struct that is sent as it lies in memory.
-std::string text_of(const benchmark::State& state) { return std::string(static_cast<std::size_t>(state.range(0)), 'x'); }
+std::string text_of(const benchmark::State& state) {
+  return std::string(static_cast<std::size_t>(state.range(0)), 'x');
+}
 
 void build(flatbuffers::FlatBufferBuilder& builder, std::string_view text) {
   builder.Clear();

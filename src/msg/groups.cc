@@ -4,7 +4,7 @@
 
 namespace sluice::msg {
 
-const Groups::Membership* Groups::find(const Session& session, std::string_view name) {
+const Membership* Groups::find(const Session& session, std::string_view name) {
   for (const Membership& one : session.groups_) {  // a session is in few groups
     if (*one.group->name == name) return &one;
   }
@@ -54,7 +54,7 @@ void Groups::remove(Session& session, std::size_t index) {
 void Groups::broadcast(std::string_view name, const Payload& payload) const {
   const auto found = groups_.find(name);
   if (found == groups_.end()) return;
-  for (const Member& member : found->second.members) member.session->send(payload);
+  for (const Group::Member& member : found->second.members) member.session->send(payload);
 }
 
 std::size_t Groups::size(std::string_view name) const {

@@ -12,6 +12,17 @@
 namespace sluice::msg {
 
 class Session;
+struct Membership;
+
+// Each member knows its place in the session's list of groups, whose Membership knows the member's place here.
+struct Group {
+  struct Member {
+    Session* session;
+    std::size_t index;  // in Session::groups_
+  };
+  const std::string* name;  // the key of this group
+  std::vector<Member> members;
+};
 
 // The named groups of one core's sessions. Joining and leaving take constant time; a broadcast visits the members
 // alone. A group is there while it has members.
@@ -30,25 +41,10 @@ class Groups {
   [[nodiscard]] bool has(const Session& session, std::string_view name) const;
 
  private:
-  struct Group;
-  // A session's place in a group, and the group's place in the session's list: each finds the other.
-  struct Member {
-    Session* session;
-    std::size_t index;  // in Session::groups_
-  };
-  struct Group {
-    const std::string* name;  // the key of this group
-    std::vector<Member> members;
-  };
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
 
-  friend class Session;
-  struct Membership {
-    Group* group;
-    std::size_t index;  // in Group::members
-  };
   [[nodiscard]] static const Membership* find(const Session& session, std::string_view name);
   void remove(Session& session, std::size_t index);
 

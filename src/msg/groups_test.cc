@@ -35,16 +35,20 @@ class CountingSession final : public Session {
   }
 };
 
-class GroupsTest : public testing::Test {
+class GroupsTest : public testing::Test, Sessions::Observer {
  protected:
   CountingSession& session() { return *new CountingSession(sessions_); }
   void end_turn() { reactor_.turn(reactor_.now()); }
 
   core::SimulatedReactor reactor_{1, core::Faults{}};
   Dispatcher dispatcher_;
-  Sessions sessions_{reactor_, 0, dispatcher_, nullptr, {}};
-  Groups& groups_ = sessions_.groups();
+  Groups groups_;
+  Sessions sessions_{reactor_, 0, dispatcher_, this, {}};
   const Payload payload_ = make_payload({.id = 1});
+
+ private:
+  void opened(Session&) override {}
+  void closed(Session& session, Ended) override { groups_.leave_all(session); }
 };
 
 TEST_F(GroupsTest, OnlyMembersHear) {

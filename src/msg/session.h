@@ -16,13 +16,19 @@
 #include "core/slab.h"
 #include "core/task.h"
 #include "msg/frame.h"
-#include "msg/groups.h"
 #include "msg/outbox.h"
 #include "msg/payload.h"
 
 namespace sluice::msg {
 
 class Sessions;
+struct Group;
+
+// The place of a session in a group that it has joined: see Groups.
+struct Membership {
+  Group* group;
+  std::size_t index;  // in Group::members
+};
 
 // Message ids from first_reserved_id on belong to the protocol (docs/formats/frame.md).
 inline constexpr std::uint32_t first_reserved_id = 0xFFFFFF00;
@@ -49,7 +55,7 @@ struct Handshake {
   std::vector<std::pair<std::string, std::string>> claims = {};      // path and text of each claim about the client
   std::vector<std::pair<std::string, std::string>> parameters = {};  // of the route's path: names and values
 
-  // Empty if there is none.
+  // The text, or an empty one if the client has no such claim or the path no such parameter.
   [[nodiscard]] std::string_view claim(std::string_view of) const { return find(claims, of); }
   [[nodiscard]] std::string_view parameter(std::string_view of) const { return find(parameters, of); }
 
@@ -184,7 +190,7 @@ class Session : public core::SlabAllocated {
   static constexpr std::size_t removed = SIZE_MAX;
   std::size_t index_ = removed;  // in Sessions::all_
   Session* next_marked_ = nullptr;
-  std::vector<Groups::Membership> groups_;
+  std::vector<Membership> groups_;
   std::coroutine_handle<> waits_for_room_;
   State state_ = State::opening;
   Ended why_ = Ended::lost;

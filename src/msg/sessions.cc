@@ -94,7 +94,6 @@ void Sessions::set_open(Session& session) {
 }
 
 void Sessions::remove(Session& session) {
-  groups_.leave_all(session);
   by_id_.erase(session.id());
   if (options_.sessions_per_address != 0) {
     const auto found = per_address_.find(session.peer());

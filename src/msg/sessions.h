@@ -89,8 +89,6 @@ class Sessions {
   [[nodiscard]] Session* find(std::uint64_t id) const;
   // Queues the payload for every open session.
   void broadcast(const Payload& payload);
-  // A session leaves its groups when it ends, after Service::closed().
-  [[nodiscard]] Groups& groups() { return groups_; }
   // Memory for the rest of this turn; freed at its end.
   [[nodiscard]] core::Arena& arena() {
     reactor_.at_turn_end(hook_);
@@ -138,7 +136,6 @@ class Sessions {
   const SessionOptions options_;
   Counters counters_;
   std::uint64_t id_;
-  Groups groups_;
   std::vector<Session*> all_;
   std::unordered_map<std::uint64_t, Session*> by_id_;
   std::unordered_map<std::string, std::size_t> per_address_;  // only with a limit

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "msg/groups.h"
 #include "msg/session_for_benches.h"
 #include "msg/sessions.h"
 #include "msg/tcp_session.h"
@@ -133,12 +134,11 @@ BENCHMARK(session_begin_and_end)->Arg(0)->Arg(10'000)->Arg(100'000);
 // A message to a group of 100 of `range` sessions, and the end of the turn that writes it.
 void group_broadcast(benchmark::State& state) {
   Crowd crowd(state.range(0));
-  for (std::size_t i = 0; i < 100; ++i) {
-    crowd.core.sessions.groups().join(*crowd.core.sessions.find(crowd.ids[i]), "room 7");
-  }
+  Groups groups;
+  for (std::size_t i = 0; i < 100; ++i) groups.join(*crowd.core.sessions.find(crowd.ids[i]), "room 7");
   const Payload payload = make_payload({.id = 1, .body = bytes_of("hello")});
   for (auto _ : state) {
-    crowd.core.sessions.groups().broadcast("room 7", payload);
+    groups.broadcast("room 7", payload);
     crowd.core.end_turn();
   }
 }

@@ -41,6 +41,7 @@ class ServiceSet final : msg::Sessions::Observer {
   }
   void closed(msg::Session& session, msg::Ended why) override {
     for (const auto& entry : context_.services()) entry.service->closed(session, why);
+    context_.leave_all(session);
   }
 
   bool is_running_ = false;

@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import time
 
@@ -128,6 +129,20 @@ int main() {
 }
 """)
     run(built(tmp_path) / "login")
+
+
+def test_a_program_with_services(prefix, built, tmp_path):
+    """examples/chat-server, built outside of the tree; test_program.py runs the same program."""
+    shutil.copytree(ROOT / "examples/chat-server", tmp_path / "chat-server")
+    program = built(tmp_path / "chat-server") / "chat"
+    assert run(program, "--version").startswith("sluice ")
+    folder = tmp_path / "chat-server"
+    with sqlite3.connect(folder / "chat.db") as database:
+        database.executescript((folder / "schema.sqlite.sql").read_text())
+    database.close()
+    environment = {**os.environ, "CHAT_SECRET": "0123456789abcdef0123456789abcdef"}
+    assert run(program, "check", cwd=folder, env=environment) == "sluice.toml: ok\n"
+    run("g++", "-std=c++23", "-fsyntax-only", "-I", prefix / "include/sluice", folder / "chat.cc")
 
 
 AWAITS = """

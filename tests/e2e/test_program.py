@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import FILMS_GENERATE, ROOT, SLUICE, until
+from conftest import FILMS_GENERATE, ROOT, SLUICE, database_with, until
 from frames import decode, encode
 from test_reload import reload
 from tokens import Secret
@@ -23,11 +23,14 @@ def routes(text=EXAMPLE):
     return re.sub(r"\[(server|admin)\]\n.*\n\n", "", text)
 
 
-@pytest.fixture
-def chat(sluice, tmp_path):
+@pytest.fixture(params=["sqlite", "postgres"])
+def chat(request, sluice, tmp_path):
+    schema = (ROOT / f"examples/chat-server/schema.{request.param}.sql").read_text()
+    url = database_with(request, tmp_path, ["DROP TABLE IF EXISTS messages", *schema.split(";")])
+
     def start(config=None, server="cores = 2"):
         (tmp_path / "public").mkdir(exist_ok=True)
-        return sluice(config or routes(), server, env={"CHAT_SECRET": SECRET.secret}, program=CHAT)
+        return sluice(config or routes(), server, env={"CHAT_SECRET": SECRET.secret, "CHAT_DATABASE": url}, program=CHAT)
     return start
 
 
@@ -37,16 +40,20 @@ class Client(WebSocket):
         super().__init__(server.port, f"/{at}/{room}", f"Authorization: Bearer {token}")
         self.name = name
         self.joined = []  # the names that it has heard of
+        self.said = set()  # the numbers of messages
         while name not in self.joined:
             self.hear_of_one()
 
     def tell(self, message, text):
         self.say(BINARY, encode(message, text.encode()))
 
-    def hear_any(self):
+    def any_frame(self):
         frame = self.frame()
         assert frame.opcode == BINARY, frame
-        got = decode(frame.payload)
+        return decode(frame.payload)
+
+    def hear_any(self):
+        got = self.any_frame()
         assert got.error is None, got
         return got.message, got.body.decode()
 
@@ -57,10 +64,18 @@ class Client(WebSocket):
         self.joined.append(name)
 
     def hear(self):
-        """The next message that is not JOINED."""
-        while (got := self.hear_any())[0] == JOINED:
-            self.joined.append(got[1])
-        return got
+        """The next message that is not JOINED. One that has been said is heard once."""
+        while True:
+            message, text = self.hear_any()
+            if message == JOINED:
+                self.joined.append(text)
+            elif message != SAY:
+                return message, text
+            else:
+                number, _, text = text.partition(" ")
+                if number not in self.said:
+                    self.said.add(number)
+                    return message, text
 
 
 def test_a_room_on_all_cores(chat):
@@ -80,6 +95,20 @@ def test_a_room_on_all_cores(chat):
     assert {client.hear() for client in clients[:-1]} == {(LEFT, "guest7")}
     until(lambda: server.sample('sluice_sessions_open{service="chat"}') == 9)
     assert server.sample('sluice_sessions_accepted_total{service="chat"}') == 10
+
+
+def test_the_past(chat):
+    server = chat()
+    ada = Client(server, "ada")
+    for n in range(30):
+        ada.tell(SAY, f"text {n}, '; DROP TABLE messages")
+        assert ada.hear() == (SAY, f"ada: text {n}, '; DROP TABLE messages")
+    Client(server, "bob", "kitchen").tell(SAY, "elsewhere")
+    late = Client(server, "eve")
+    assert [late.hear() for _ in range(20)] == [(SAY, f"ada: text {n}, '; DROP TABLE messages") for n in range(10, 30)]
+    late.tell(SAY, "a byte \0 that PostgreSQL refuses")
+    got = late.any_frame()
+    assert (got.error, got.body) == (5, b"It could not be kept.") or got.body.endswith(b" eve: a byte \0 that PostgreSQL refuses")
 
 
 def test_the_policies_of_the_route(chat):

@@ -31,7 +31,7 @@ class Component {
   // Each part that is passed to these was made by this component, or by one that it adopts from.
   [[nodiscard]] virtual std::shared_ptr<void> make_any(const core::Here& here, const Parts& parts) const = 0;
   [[nodiscard]] virtual bool adopts_any(const Component& before) const = 0;
-  virtual void serve_any(void* part) const = 0;
+  virtual void serve_any(void* part, const Parts& parts) const = 0;
   virtual void retire_any(void* part) const = 0;
   virtual void drain_any(void* part) const = 0;
   virtual void end_any(void* part) const = 0;
@@ -47,8 +47,8 @@ class ComponentOf : public Component {
   [[nodiscard]] virtual std::shared_ptr<P> make(const core::Here& here, const Parts& parts) const = 0;
   // Whether the part of `before`, a component of the previous plan, becomes that of this one.
   [[nodiscard]] virtual bool adopts(const C& /*before*/) const { return false; }
-  // Called when requests begin to use this component, also if its part stays.
-  virtual void serve(P& /*part*/) const {}
+  // Called when requests begin to use this component, also if its part stays. `parts`: all that are served.
+  virtual void serve(P& /*part*/, const Parts& /*parts*/) const {}
   // Called when a reload has replaced the part, while answers may still use it.
   virtual void retire(P& /*part*/) const {}
   // Called at shutdown: ends answers that have no end of their own.
@@ -69,7 +69,7 @@ class ComponentOf : public Component {
     const auto* const other = dynamic_cast<const C*>(&before);
     return other != nullptr && adopts(*other);
   }
-  void serve_any(void* part) const final { serve(*static_cast<P*>(part)); }
+  void serve_any(void* part, const Parts& parts) const final { serve(*static_cast<P*>(part), parts); }
   void retire_any(void* part) const final { retire(*static_cast<P*>(part)); }
   void drain_any(void* part) const final { drain(*static_cast<P*>(part)); }
   void end_any(void* part) const final { end(*static_cast<P*>(part)); }
@@ -132,7 +132,7 @@ class Parts {
   }
   [[nodiscard]] bool has(const One& part) const { return contains(all_, part.object, &One::object); }
   void serve() const {
-    for (const One& one : all_) one.component->serve_any(one.object.get());
+    for (const One& one : all_) one.component->serve_any(one.object.get(), *this);
   }
   void drain() const {
     for (const One& one : all_) one.component->drain_any(one.object.get());

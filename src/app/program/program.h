@@ -8,6 +8,7 @@
 
 #include "msg/context.h"
 #include "msg/service.h"
+#include "services/databases.h"  // services::database(), for services
 #include "services/service_set.h"
 
 namespace sluice {

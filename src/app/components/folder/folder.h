@@ -26,7 +26,7 @@ class FilesComponent final : public ComponentOf<FilesComponent, files::StaticFil
  private:
   std::shared_ptr<files::StaticFiles> make(const core::Here& here, const Parts& parts) const override;
   bool adopts(const FilesComponent& before) const override;
-  void serve(files::StaticFiles& files) const override { files.set_api_paths(api_paths_); }
+  void serve(files::StaticFiles& files, const Parts& /*parts*/) const override { files.set_api_paths(api_paths_); }
   Readings readings_of(files::StaticFiles& files) const override { return files.counters().readings(); }
 
   const std::vector<std::string> api_paths_;

@@ -35,7 +35,7 @@ class PolicyComponent final : public ComponentOf<PolicyComponent, gateway::Polic
 
  private:
   std::shared_ptr<gateway::Policy> make(const core::Here& here, const Parts& parts) const override;
-  void serve(gateway::Policy& policy) const override { policy.begin(); }
+  void serve(gateway::Policy& policy, const Parts& /*parts*/) const override { policy.begin(); }
   Readings readings_of(gateway::Policy& policy) const override;
 };
 

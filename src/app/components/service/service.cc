@@ -1,7 +1,6 @@
 #include "app/components/service/service.h"
 
-#include "app/components/service/tables.h"
-#include "app/prepare/preparation.h"
+#include "app/components/database/database.h"
 #include "base/contains.h"
 
 namespace sluice::app {
@@ -23,21 +22,39 @@ std::string describe_services() {
   return text;
 }
 
-std::shared_ptr<ServicePart> ServiceComponent::make(const core::Here& here, const Parts&) const {
+namespace {
+
+std::vector<std::pair<std::string, std::shared_ptr<sql::Database>>> databases_of(const Parts& parts) {
+  std::vector<std::pair<std::string, std::shared_ptr<sql::Database>>> all;
+  for (const Parts::One& one : parts.all()) {
+    const auto* const database = dynamic_cast<const DatabaseComponent*>(one.component.get());
+    if (database != nullptr) all.emplace_back(database->options.name.value, parts.find(database));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<ServicePart> ServiceComponent::make(const core::Here& here, const Parts& parts) const {
   auto part = std::make_shared<ServicePart>(here, contexts_);
-  part->set.set_up(entry_.make);
+  std::vector<services::MakeService> make{[&](msg::Context& context) {
+    auto databases = std::make_unique<services::Databases>(here.reactor);
+    part->databases = databases.get();
+    databases->set(databases_of(parts));
+    context.add(std::move(databases));
+  }};
+  make.insert(make.end(), entry_.make.begin(), entry_.make.end());
+  part->set.set_up(make);
   return part;
+}
+
+void ServiceComponent::serve(ServicePart& part, const Parts& parts) const {
+  part.databases->set(databases_of(parts));
+  part.set.start();
 }
 
 Readings ServiceComponent::readings_of(ServicePart& part) const {
   return labelled(part.set.sessions().counters().readings(), "service", entry_.name);
-}
-
-std::expected<void, Away> ServiceTables::prepare(Preparation& preparation) {
-  for (const ServiceEntry& entry : service_entries()) {
-    (void)preparation.plan.add(std::make_shared<ServiceComponent>(entry, preparation.cores), preparation.previous);
-  }
-  return {};
 }
 
 }  // namespace sluice::app

@@ -7,6 +7,7 @@
 #include "app/components/component.h"
 #include "app/components/service/registry.h"
 #include "msg/context.h"
+#include "services/databases.h"
 #include "services/service_set.h"
 #include "services/websocket.h"
 
@@ -18,6 +19,7 @@ struct ServicePart {
       : set(here, {}, contexts), conversations(set.sessions()) {}
   services::ServiceSet set;
   services::WebSocketSessions conversations;
+  services::Databases* databases = nullptr;  // one of the set
 };
 
 // The services of one name. Every plan has one for each name, whether a route uses it or not, so a reload changes their
@@ -32,7 +34,7 @@ class ServiceComponent final : public ComponentOf<ServiceComponent, ServicePart>
 
  private:
   std::shared_ptr<ServicePart> make(const core::Here& here, const Parts& parts) const override;
-  void serve(ServicePart& part) const override { part.set.start(); }
+  void serve(ServicePart& part, const Parts& parts) const override;
   void end(ServicePart& part) const override { part.set.stop(); }
   Readings readings_of(ServicePart& part) const override;
 

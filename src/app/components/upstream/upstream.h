@@ -18,7 +18,7 @@ class UpstreamComponent final : public ComponentOf<UpstreamComponent, gateway::U
  private:
   std::shared_ptr<gateway::Upstream> make(const core::Here& here, const Parts& parts) const override;
   bool adopts(const UpstreamComponent& before) const override;
-  void serve(gateway::Upstream& upstream) const override { upstream.serve(shared); }
+  void serve(gateway::Upstream& upstream, const Parts& /*parts*/) const override { upstream.serve(shared); }
   Readings readings_of(gateway::Upstream& upstream) const override { return upstream.readings(); }
   core::Task<runtime::Readiness> readiness_of(gateway::Upstream& upstream, Instant deadline) const override;
 };

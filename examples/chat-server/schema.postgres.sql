@@ -1,0 +1,2 @@
+CREATE TABLE messages (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, room text NOT NULL, name text NOT NULL, text text NOT NULL);
+CREATE INDEX messages_of_room ON messages (room, id);
