@@ -15,7 +15,10 @@ ws::CloseCode close_code_of(Ended why) {
 }  // namespace
 
 ChannelSession::ChannelSession(Sessions& sessions, ws::Channel& channel, Handshake handshake)
-    : Session(sessions, sessions.next_id(), 0), channel_(&channel), handshake_(std::move(handshake)) {
+    : Session(sessions, sessions.next_id(), 0),
+      channel_(&channel),
+      handshake_(std::move(handshake)),
+      over_(sessions.reactor()) {
   peer_ = handshake_.peer;
 }
 
@@ -34,11 +37,24 @@ core::Task<void> run_session(Sessions& sessions, ws::Channel& channel, Handshake
     ~Detach() { session.detach(); }
   } detach{*made};
   sessions.set_open(*made);
+  made->spawn([made] { return made->run(); }, made->reading_);
+  while (made->reading_ != nullptr) (void)co_await made->over_.wait(never);
+}
+
+core::Task<void> ChannelSession::run() {
+  const SessionRef self(*this);
+  struct Running {
+    ChannelSession& session;
+    ~Running() {
+      session.reading_ = nullptr;
+      session.over_.ring();
+    }
+  } running{*this};
   try {
-    co_await made->receive();
+    co_await receive();
   } catch (const std::bad_alloc&) {
-    ++sessions.counting().out_of_memory;
-    made->cut(Ended::lost);
+    ++sessions_.counting().out_of_memory;
+    cut(Ended::lost);
   }
 }
 
@@ -90,7 +106,10 @@ core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& in
 
 void ChannelSession::turn_end() {
   if (channel_ == nullptr) return;
-  if (state() == State::ended) return channel_->cut();
+  if (state() == State::ended) {
+    if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);  // with a handler that waits
+    return channel_->cut();
+  }
   if (writing_ == nullptr && !outbox_.empty()) {
     spawn([this] { return write(); }, writing_);
   } else if (writing_ == nullptr && state() == State::ending && !handling_) {
@@ -133,6 +152,7 @@ core::Task<bool> ChannelSession::send_all(const Outbox& frames) {
 }
 
 void ChannelSession::detach() noexcept {
+  if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);
   if (writing_ != nullptr) core::TaskGroup::cancel(*writing_);
   channel_ = nullptr;
   cut(Ended::lost);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/alarm.h"
 #include "core/task.h"
 #include "msg/session.h"
 #include "ws/channel.h"
@@ -22,6 +23,8 @@ class ChannelSession final : public Session {
   ~ChannelSession() override = default;
   void turn_end() override;
 
+  // Receives until the conversation is over. A task of its own, so that the end of the session can cancel it.
+  core::Task<void> run();
   core::Task<void> receive();
   core::Task<void> handle_frames(FrameDecoder& decoder, Buffer& input);
   core::Task<void> write();
@@ -32,7 +35,9 @@ class ChannelSession final : public Session {
 
   ws::Channel* channel_;  // null after its end
   const Handshake handshake_;
+  core::TaskGroup::Member* reading_ = nullptr;
   core::TaskGroup::Member* writing_ = nullptr;
+  core::Alarm over_;  // rings when reading_ has ended
 };
 
 }  // namespace sluice::msg

@@ -61,6 +61,12 @@ class ChannelSessionTest : public testing::Test, public net::Acceptor::Owner {
     sessions_.reset();
   }
   Task<void> slow(Session& session, const Frame& frame) {
+    struct Running {
+      explicit Running(int& of) : count(of) { ++count; }
+      Running(const Running&) = delete;
+      ~Running() { --count; }
+      int& count;
+    } running(running_);
     co_await core::Sleep(reactor_, reactor_.now() + 2s);
     session.reply(frame, slow_id, frame.body);
   }
@@ -101,6 +107,7 @@ class ChannelSessionTest : public testing::Test, public net::Acceptor::Owner {
     served_.close();
   }
 
+  int running_ = 0;  // handlers that wait
   core::SimulatedReactor reactor_{5};
   Dispatcher dispatcher_;
   std::unique_ptr<Sessions> sessions_;
@@ -123,6 +130,17 @@ TEST_F(ChannelSessionTest, FramesAreMessages) {
   const std::string two = encoded({.id = echo_id, .body = bytes_of("two")});
   send(message(one + two));
   EXPECT_EQ(receive(), "\x82\x0f" + one + "\x82\x0f" + two);
+}
+
+TEST_F(ChannelSessionTest, TheEndOfASessionCancelsItsHandler) {
+  start();
+  send(message(encoded({.id = slow_id})));
+  pass(100ms);
+  EXPECT_EQ(running_, 1);
+  sessions_->all()[0]->cut(Ended::by_server);
+  pass(100ms);
+  EXPECT_EQ(running_, 0);
+  EXPECT_TRUE(sessions_->all().empty());
 }
 
 TEST_F(ChannelSessionTest, ASessionThatClosesLetsItsHandlerEnd) {
