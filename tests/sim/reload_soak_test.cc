@@ -193,7 +193,7 @@ class World {
     ++tally.switches;
     plan_ = plan(served + 1, std::to_string(served + 1));
     worker->build_next(plan_);
-    worker->serve_next({});
+    worker->serve_next();
     ++served;
     // Timers close the cut connections, and the timers' tick is some milliseconds.
     pass(5ms);
