@@ -4,9 +4,8 @@ set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 set(OPENSSL_USE_STATIC_LIBS ON)
 set(SLUICE_FMT fmt::fmt-header-only)
 
-add_library(sluice_tomlplusplus INTERFACE)
-target_compile_definitions(sluice_tomlplusplus INTERFACE TOML_HEADER_ONLY=1)
-add_library(PkgConfig::tomlplusplus ALIAS sluice_tomlplusplus)
+add_library(PkgConfig::tomlplusplus INTERFACE IMPORTED)
+target_compile_definitions(PkgConfig::tomlplusplus INTERFACE TOML_HEADER_ONLY=1)
 
 set(SIMDJSON_SOURCE "" CACHE PATH "The unpacked source package of simdjson")
 if(NOT EXISTS ${SIMDJSON_SOURCE}/src/simdjson.cpp)
