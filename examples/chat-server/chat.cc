@@ -8,6 +8,7 @@
 
 namespace msg = sluice::msg;
 namespace services = sluice::services;
+using services::Value;
 
 constexpr std::uint32_t say_id = 101;      // from a client: a text; to the room: "id name: text"
 constexpr std::uint32_t whisper_id = 102;  // from a client: "name text"; to the clients with that name: "name: text"
@@ -45,7 +46,7 @@ class Chat final : public msg::Service {
     const std::string text(msg::text_of(frame.body));
     const auto written = co_await database_->write(
         "INSERT INTO messages (room, name, text) VALUES (:room, :name, :text) RETURNING id, name, text",
-        {{"room", room_of(session)}, {"name", name_of(session)}, {"text", text}});
+        Value("room", room_of(session)), Value("name", name_of(session)), Value("text", text));
     if (!written) co_return (void) session.send_error(frame, msg::ErrorCode::overloaded, "It could not be kept.");
     send(group_of(session), say_id, line_of(*written, 0));
   }
@@ -55,7 +56,7 @@ class Chat final : public msg::Service {
     const auto rows = co_await database_->read(
         "SELECT id, name, text FROM (SELECT * FROM messages WHERE room = :room ORDER BY id DESC LIMIT 20) AS last "
         "ORDER BY id",
-        {{"room", room_of(*session)}});
+        Value("room", room_of(*session)));
     if (!rows) co_return;
     for (std::size_t row = 0; row < rows->size(); ++row) session->send(say_id, line_of(*rows, row));
   }

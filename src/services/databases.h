@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -79,12 +80,20 @@ class Database {
   Database(const Database&) = delete;
 
   using Result = std::expected<Rows, sql::Error>;
-  // auto rows = co_await database.read("SELECT ...", {{"room", room}}). The statement must not write.
-  [[nodiscard]] core::Task<Result> read(std::string_view statement, std::vector<Value> values = {},
-                                        Duration timeout = patience);
+  // auto rows = co_await database.read("SELECT ...", Value("room", room)). The statement must not write.
+  template <class... Values>
+    requires(std::same_as<Values, Value> && ...)
+  [[nodiscard]] core::Task<Result> read(std::string_view statement, Values... values) {
+    return read(statement, list(std::move(values)...), patience);
+  }
+  [[nodiscard]] core::Task<Result> read(std::string_view statement, std::vector<Value> values, Duration timeout);
   // Executes one statement in a transaction of its own. Returns the rows of RETURNING, and changes().
-  [[nodiscard]] core::Task<Result> write(std::string_view statement, std::vector<Value> values = {},
-                                         Duration timeout = patience);
+  template <class... Values>
+    requires(std::same_as<Values, Value> && ...)
+  [[nodiscard]] core::Task<Result> write(std::string_view statement, Values... values) {
+    return write(statement, list(std::move(values)...), patience);
+  }
+  [[nodiscard]] core::Task<Result> write(std::string_view statement, std::vector<Value> values, Duration timeout);
 
  private:
   friend class Databases;
@@ -98,6 +107,14 @@ class Database {
                                                       std::string_view text, bool writes,
                                                       const std::vector<Value>& values);
   void set(std::shared_ptr<sql::Database> database);
+  // g++ 12 takes no braces with several values within co_await.
+  template <class... Values>
+  static std::vector<Value> list(Values... values) {
+    std::vector<Value> all;
+    all.reserve(sizeof...(values));
+    (all.push_back(std::move(values)), ...);
+    return all;
+  }
 
   core::Reactor& reactor_;
   std::shared_ptr<sql::Database> database_;                // null: a reload has removed it

@@ -26,10 +26,10 @@ class DatabasesTest : public testing::Test {
   }
   Database& main() { return databases_.at("main"); }
   Database::Result read(std::string_view statement, std::vector<Value> values = {}) {
-    return loop_.run(main().read(statement, std::move(values)));
+    return loop_.run(main().read(statement, std::move(values), Database::patience));
   }
   Database::Result write(std::string_view statement, std::vector<Value> values = {}) {
-    return loop_.run(main().write(statement, std::move(values)));
+    return loop_.run(main().write(statement, std::move(values), Database::patience));
   }
 
   sql::sqlite::testing::TempFile file_;
