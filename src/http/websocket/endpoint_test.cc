@@ -636,7 +636,7 @@ TEST_F(ChannelTest, AMessageThatDoesNotGrowIsNotKeptByControlFrames) {
       (void)co_await client.send(frame(Opcode::ping, "here"));
       const Event event = co_await client.next();
       if (event.kind == Kind::close) {
-        EXPECT_EQ(event.code, CloseCode::unauthorized);
+        EXPECT_EQ(event.code, CloseCode::policy_violation);
         break;
       }
       EXPECT_EQ(event.kind, Kind::pong);
