@@ -43,7 +43,7 @@ def test_a_conversation_ends_with_its_token(sluice):
             client.say(TEXT, "a")
             assert client.frame().payload == b"a"
             end = client.frame()
-            assert (end.opcode, end.code) == (CLOSE, 1008)
+            assert (end.opcode, end.code) == (CLOSE, 4401)
         lasting.say(TEXT, "b")
         assert lasting.frame().payload == b"b"
 
