@@ -34,14 +34,14 @@ def until(condition, seconds=20):
 class Server:
     """One running `sluice serve`."""
 
-    def __init__(self, config, folder, environment, port, admin_port, limits=(), program=SLUICE):
+    def __init__(self, config, folder, environment, port, admin_port, limits=(), program=None):
         self.port, self.admin_port = port, admin_port
         self.terminated = False  # SIGTERM was sent; a second one may end the program without draining
         self.judged = False  # the exit status has been checked
         self.log_path = folder / f"log-{port}"
         self.log_file = open(self.log_path, "wb")
         limited = ["prlimit", *(f"--{name}={most}:{most}" for name, most in limits.items())] if limits else []
-        self.process = subprocess.Popen([*limited, program, "serve", str(config)], cwd=folder, stdout=self.log_file,
+        self.process = subprocess.Popen([*limited, program or SLUICE, "serve", str(config)], cwd=folder, stdout=self.log_file,
                                         stderr=subprocess.STDOUT, env={**os.environ, **environment})
 
     @property
@@ -111,7 +111,7 @@ def servers(folder, patience=15):
     """The function that the fixture sluice describes."""
     running = []
 
-    def start(config="", server="", file=None, env=None, ready="/readyz", limits=None, program=SLUICE):
+    def start(config="", server="", file=None, env=None, ready="/readyz", limits=None, program=None):
         port, admin_port = free_port(), free_port()
         if file is None:
             file = folder / f"sluice-{port}.toml"
@@ -136,7 +136,7 @@ def servers(folder, patience=15):
 
 @pytest.fixture
 def sluice(tmp_path):
-    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}, program=SLUICE) starts the program and waits until it
+    """sluice(config, server="", file=None, env={}, ready="/readyz", limits={}, program=None) starts the program and waits until it
     is ready.
 
     `config` follows [server] and [admin], which the fixture writes; `server` adds keys to [server]. `file` is a whole configuration
