@@ -93,6 +93,7 @@ def test_a_page_works_as_pasted(request, tmp_path, page, kind):
     url = None
     if kind == "postgres":
         cluster = request.getfixturevalue("postgres")
+        cluster.psql("DROP DATABASE IF EXISTS shop WITH (FORCE)")
         cluster.psql("CREATE DATABASE shop")
         url = cluster.url("shop")
     reader = Reader(tmp_path, url)
