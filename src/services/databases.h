@@ -128,7 +128,7 @@ class Databases final : public msg::Service {
 
   // For configure(); the object lives as long as the service. Throws std::out_of_range, which says which there are.
   [[nodiscard]] Database& at(std::string_view name);
-  // For the program: the databases of the configuration that is served from now on. Those that are missing are gone.
+  // For the program: the databases of the configuration that is served from now on. Calls to others fail from now on.
   void set(const std::vector<std::pair<std::string, std::shared_ptr<sql::Database>>>& databases);
 
  private:
