@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include "app/commands/development.h"
 #include "app/config/load.h"
@@ -227,6 +228,8 @@ std::optional<std::string> Reloader::try_reload() {
   }
   kept_ = std::move(kept);
   watch_expiry(*next);
+  // The generation before this one has freed memory in small pieces, which the allocator would keep.
+  (void)::malloc_trim(0);
   return std::nullopt;
 }
 
