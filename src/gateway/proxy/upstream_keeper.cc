@@ -232,6 +232,10 @@ bool UpstreamKeeper::drain(const std::string& name, bool is_drained) {
   for (Server* const server : meant) {
     if (!is_drained) drains.set(server->address, false);
     if (std::exchange(server->is_drained, is_drained) == is_drained) continue;
+    // The core that may try it has dropped its permit, and ignores the same one.
+    if (!is_drained) {
+      (void)health_.tried(server->health, server->health.permit, Health::Trial::unused, reactor_.now());
+    }
     log_error("upstream " + shared_->options.name.value + ", " + server->address +
               (is_drained ? ": drained" : ": enabled again"));
     tell_all(*server);

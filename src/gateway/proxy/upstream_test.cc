@@ -238,6 +238,26 @@ TEST_F(UpstreamTest, OneRequestOfOneCoreTriesIt) {
   for (unsigned i = 0; i < cores; ++i) EXPECT_EQ(used(i), both_) << i;
 }
 
+TEST_F(UpstreamTest, AServerThatIsDrainedBeforeItIsTriedIsTriedLater) {
+  start();
+  for (int i = 0; i < 3; ++i) send(0, one_, false);
+  pass(10ms);
+  pass(10s);
+  EXPECT_EQ(state(one_), "probing");
+  EXPECT_TRUE(upstreams_[owner()]->drain(one_, true));
+  pass(10ms);
+  EXPECT_TRUE(upstreams_[owner()]->drain(one_, false));
+  for (int i = 0; i < 10 && state(one_) == "probing"; ++i) {
+    pass(10ms);
+    for (auto& upstream : upstreams_) {
+      Upstream::Attempt attempt = upstream->begin(*shared_, exchange_).value();
+      if (attempt.server().address == one_) attempt.judge(true);
+    }
+  }
+  pass(10ms);
+  EXPECT_EQ(state(one_), "up");
+}
+
 TEST_F(UpstreamTest, ACoreThatHadNoRoomIsToldLater) {
   list({"http://10.0.0.1", "http://10.0.0.2", "http://10.0.0.3", "http://10.0.0.4", "http://10.0.0.5",
         "http://10.0.0.6", "http://10.0.0.7", "http://10.0.0.8"});
