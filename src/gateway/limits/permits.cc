@@ -217,18 +217,31 @@ void Permits::arrived(const Message& message) {
   }
 }
 
-void Permits::send(unsigned to, const Message& message) {
-  const bool is_sent = port_.send(to, [shared = shared_, message](core::MeshPort& there) {
-    if (Permits* const part = shared->permits.here(there)) return part->arrived(message);
+// A message on its way. It is destroyed on its sender if the other core ends before it has room. A permit in it would
+// never be given back.
+struct Permits::Parcel {
+  Parcel(std::shared_ptr<Shared> of, const Message& content) : shared(std::move(of)), message(content) {}
+  Parcel(Parcel&&) noexcept = default;
+  ~Parcel() {
+    const bool is_permit = message.kind == Message::Kind::answer && message.answer == Answer::granted;
+    if (shared == nullptr || !is_permit) return;
+    if (Permits* const owner = shared->permits.at(shared->owner_of(message.key))) owner->release(message.key);
+  }
+
+  void operator()(core::MeshPort& there) {
+    const std::shared_ptr<Shared> of = std::move(shared);
+    if (Permits* const part = of->permits.here(there)) return part->arrived(message);
     if (message.kind != Message::Kind::ask) return;
     // That core has no part, because a reload has removed the limit. The answer goes through its port.
-    (void)shared->permits.send(there, message.core, [message](Permits& asker) {
+    (void)of->permits.send(there, message.core, [message = message](Permits& asker) {
       asker.arrived({.key = message.key, .id = message.id, .kind = Message::Kind::answer, .answer = Answer::alone});
     });
-  });
-  // The core has ended, so a permit for it would never be given back.
-  const bool is_permit = message.kind == Message::Kind::answer && message.answer == Answer::granted;
-  if (!is_sent && is_permit) release(message.key);
-}
+  }
+
+  std::shared_ptr<Shared> shared;  // null: moved, or delivered
+  Message message;
+};
+
+void Permits::send(unsigned to, const Message& message) { (void)port_.send(to, Parcel(shared_, message)); }
 
 }  // namespace sluice::gateway::limits

@@ -79,6 +79,7 @@ class Permits : public std::enable_shared_from_this<Permits> {
     std::size_t operator()(const Key& key) const { return key.high; }
   };
   class Waiter;
+  struct Parcel;
   using Line = std::deque<Message>;
 
   // Returns nothing if the question waits in the queue.
