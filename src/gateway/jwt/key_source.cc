@@ -107,11 +107,6 @@ void KeySource::ended(Instant quiet_until) {
 Task<void> KeySource::fetch() {
   const Duration timeout = shared_->options.jwks_timeout;
   const Instant deadline = reactor_.now() + timeout;
-  if (reactor_.now() >= asked_until_) {
-    asked_until_ = deadline;
-    (void)shared_->parts_.send(mesh_, owner, [by = mesh_.core()](KeySource& source) { source.asked(by); });
-  }
-
   struct Place {
     Place(std::vector<core::Alarm*>& line, core::Alarm& alarm) : line(line), alarm(alarm) { line.push_back(&alarm); }
     Place(const Place&) = delete;
@@ -120,7 +115,11 @@ Task<void> KeySource::fetch() {
     core::Alarm& alarm;
   };
   core::Alarm alarm(reactor_);
-  const Place place(waiting_, alarm);
+  const Place place(waiting_, alarm);  // before the question, which the owner may answer at once
+  if (reactor_.now() >= asked_until_) {
+    asked_until_ = deadline;
+    (void)shared_->parts_.send(mesh_, owner, [by = mesh_.core()](KeySource& source) { source.asked(by); });
+  }
   (void)co_await alarm.wait(deadline);
 }
 
