@@ -91,6 +91,7 @@ void Upstream::arrange() {
     if (!is_drained(*server)) continue;
     server->share = 0;
     server->is_removed = true;
+    if (std::exchange(server->has_permit, false)) --permits_;
   }
   // Each core begins with another server.
   for (unsigned i = 0; i < core(); ++i) (void)Choice(candidates_, {}).round_robin();
