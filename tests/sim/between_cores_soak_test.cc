@@ -294,11 +294,11 @@ class World {
     }
   }
   // Steps until every request has its answer and no message waits for room.
-  void settle() {
+  void settle(Duration each = 1ms) {
     const auto keeps = [](const auto& one) { return one->port.kept(0) + one->port.kept(1) + one->port.kept(2) != 0; };
     int calm = 0;
     for (int i = 0; i < 2000 && calm < 8; ++i) {
-      rounds(1, 1ms);
+      rounds(1, each);
       calm = requests_.empty() && std::ranges::none_of(cores_, keeps) ? calm + 1 : 0;
     }
     EXPECT_EQ(calm, 8) << requests_.size() << " requests still wait";
@@ -590,11 +590,11 @@ class World {
       const unsigned core = any_core();
       begin(core, use_rate(cores_[core]->parts, core, busy_core_));
     }
-    rounds(40, 20us);
+    settle(20us);
     for (std::size_t last = 0; last != allowed.size();) {
       last = allowed.size();
       begin(busy_core_, use_rate(cores_[busy_core_]->parts, busy_core_, busy_core_));
-      rounds(10, 20us);
+      settle(20us);
     }
     EXPECT_GE(allowed.size() - before, burst);
   }
