@@ -26,28 +26,49 @@ net::Listening Listeners::claim_also(const std::string& text) {
   return *claimed;
 }
 
+std::expected<net::Listening, config::Diagnostic> Listeners::claim(const Located<std::string>& at,
+                                                                   std::string_view address, bool secure, bool is_http,
+                                                                   List& left) {
+  const std::string text(address);
+  // Port 0 may occur more than once.
+  const auto same =
+      std::ranges::find_if(left, [&](const Claimed& one) { return one.configured == text && one.is_http == is_http; });
+  if (same != left.end()) {
+    claimed_.push_back(*same);
+    left.erase(same);
+  } else {
+    const auto claimed = runtime::claim(text, passed_);
+    if (!claimed) return std::unexpected(config::Diagnostic{at.position, claimed.error()});
+    files_.add(*claimed);
+    claimed_.push_back({text, *claimed, is_http});
+  }
+  claimed_.back().listening.secure = secure;
+  return claimed_.back().listening;
+}
+
 std::expected<std::vector<net::Listening>, config::Diagnostic> Listeners::claim(const Plan& plan) {
   forget_claimed();
   List left = served_;
-  for (const auto& listen : plan.options.server.listen) {
-    const Listen parsed = Listen::parse(listen.value);
-    const std::string text(parsed.address);
-    const bool secure = parsed.secure(plan.tls != nullptr);
-    // Port 0 may occur more than once.
-    if (const auto same = std::ranges::find(left, text, &Claimed::configured); same != left.end()) {
-      claimed_.push_back({text, same->listening});
-      claimed_.back().listening.secure = secure;
-      left.erase(same);
-      continue;
+  const auto claim_all = [&]() -> std::expected<void, config::Diagnostic> {
+    for (const auto& listen : plan.options.server.listen) {
+      const Listen parsed = Listen::parse(listen.value);
+      const auto claimed = claim(listen, parsed.address, parsed.secure(plan.tls != nullptr), true, left);
+      if (!claimed) return std::unexpected(claimed.error());
     }
-    auto claimed = runtime::claim(text, passed_);
-    if (!claimed) {
-      forget_claimed();
-      return std::unexpected(config::Diagnostic{listen.position, claimed.error()});
+    for (const auto& frames : plan.all<FramesComponent>()) {
+      std::vector<net::Listening> addresses;
+      for (const auto& listen : frames->options.listen) {
+        const auto claimed = claim(listen, listen.value, frames->options.tls.value, false, left);
+        if (!claimed) return std::unexpected(claimed.error());
+        addresses.push_back(*claimed);
+      }
+      if (frames->addresses.empty()) frames->addresses = std::move(addresses);  // else the cores have it already
     }
-    files_.add(*claimed);
-    claimed->secure = secure;
-    claimed_.push_back({text, *claimed});
+    return {};
+  };
+  if (auto done = claim_all(); !done) {
+    forget_claimed();
+    return std::unexpected(std::move(done.error()));
   }
   return addresses_of(claimed_);
 }
@@ -78,14 +99,17 @@ void Listeners::serve_certificates(const Plan& plan) {
 void Listeners::serve_claimed(const ServerOptions& options) {
   remove_files(std::exchange(served_, std::exchange(claimed_, {})), served_);
   https_port_ = 443;
-  const auto first = std::ranges::find_if(served_, [](const Claimed& one) { return one.listening.secure; });
+  const auto first =
+      std::ranges::find_if(served_, [](const Claimed& one) { return one.is_http && one.listening.secure; });
   if (first != served_.end() && first->listening.address.port() != 0) https_port_ = first->listening.address.port();
   if (options.tls && options.tls->redirect_port.value != 0) https_port_ = options.tls->redirect_port.value;
 }
 
 std::vector<net::Listening> Listeners::addresses_of(const List& list) {
   std::vector<net::Listening> addresses;
-  for (const Claimed& one : list) addresses.push_back(one.listening);
+  for (const Claimed& one : list) {
+    if (one.is_http) addresses.push_back(one.listening);
+  }
   return addresses;
 }
 

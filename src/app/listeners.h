@@ -36,7 +36,8 @@ class Listeners {
   // Claims an address that is not in [server] listen.
   [[nodiscard]] net::Listening claim_also(const std::string& text);
 
-  // Claims those addresses of the plan that are not served yet. After an error, no address is claimed.
+  // Claims those addresses of the plan that are not served yet, and gives [[frames]] theirs. Returns those for HTTP.
+  // After an error, no address is claimed.
   [[nodiscard]] std::expected<std::vector<net::Listening>, config::Diagnostic> claim(const Plan& plan);
   void forget_claimed();
   // Precondition: claim() has succeeded for this plan. Reads the certificate files again, as they may be newer.
@@ -50,9 +51,15 @@ class Listeners {
   struct Claimed {
     std::string configured;
     net::Listening listening;
+    bool is_http = true;  // else of [[frames]]
   };
   using List = std::vector<Claimed>;
 
+  // Adds an address of the plan to claimed_. `left`: the served ones that the plan has not taken over yet.
+  [[nodiscard]] std::expected<net::Listening, config::Diagnostic> claim(const Located<std::string>& at,
+                                                                        std::string_view address, bool secure,
+                                                                        bool is_http, List& left);
+  // Those for HTTP.
   [[nodiscard]] static std::vector<net::Listening> addresses_of(const List& list);
   // Removes the socket files of addresses that are in `gone` and not in `stay`.
   void remove_files(const List& gone, const List& stay);

@@ -50,6 +50,12 @@ void print_banner(const Plan& plan, unsigned cores, const std::vector<net::Liste
   });
   text += fmt::format("{} {}\n", cores, cores == 1 ? "core" : "cores");
   for (const net::Listening& one : addresses) text += fmt::format("  serving  {}/\n", url_of(one.address, one.secure));
+  for (const auto& frames : plan.all<FramesComponent>()) {
+    for (const net::Listening& one : frames->addresses) {
+      text += fmt::format("  frames   {} ({}{})\n", one.address.text(), frames->options.service.value,
+                          one.secure ? ", TLS" : "");
+    }
+  }
   if (options.openapi && options.openapi->explorer) {
     const net::Listening& first = addresses.front();
     text += fmt::format("  explore  {}{}\n", url_of(first.address, first.secure), options.openapi->explorer->value);

@@ -99,6 +99,7 @@ Worker::Worker(core::Core& core, const std::shared_ptr<const Plan>& plan, core::
   tasks_.spawn(forget_when_unpinned());
   open_access_log(plan->options.server);
   site_->build();
+  serve(*site_);
 }
 
 Worker::~Worker() = default;
@@ -123,24 +124,49 @@ core::Task<void> Worker::give_memory_back() {
   }
 }
 
+void Worker::serve(Site& site) {
+  for_each_frames(site, [this](const FramesComponent&, FramesPart& part) { part.observer = this; });
+  site.serve();
+}
+
+void Worker::for_each_frames(const Site& site, std::invocable<const FramesComponent&, FramesPart&> auto fn) {
+  for (const auto& component : site.plan()->all<FramesComponent>()) fn(*component, *site.parts().find(component.get()));
+}
+
+void Worker::set_tls(const std::shared_ptr<const net::tls::ServerContext>& context,
+                     const std::shared_ptr<const net::tls::TicketKeys>& tickets) {
+  server_.set_tls(context, tickets);
+  for_each_frames(*site_, [&](const FramesComponent&, FramesPart& part) { part.server.set_tls(context, tickets); });
+}
+
 void Worker::bind(std::span<const net::Listening> addresses) {
-  for (const net::Listening& one : addresses) {
-    // Only one listener can bind the path of a unix socket.
-    if (one.address.family() == AF_UNIX && one.shared < 0 && core_.index() != 0) continue;
-    const auto bound = server_.bind(one);
-    if (bound) continue;
-    throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + one.address.text());
-  }
+  const auto bind_all = [this](auto& server, std::span<const net::Listening> wanted) {
+    for (const net::Listening& one : wanted) {
+      // Only one listener can bind the path of a unix socket.
+      if (one.address.family() == AF_UNIX && one.shared < 0 && core_.index() != 0) continue;
+      const auto bound = server.bind(one);
+      if (bound) continue;
+      throw std::system_error(bound.error().detail, std::generic_category(), "cannot listen on " + one.address.text());
+    }
+  };
+  bind_all(server_, addresses);
+  for_each_frames(next_ ? *next_ : *site_, [&](const FramesComponent& frames, FramesPart& part) {
+    part.server.set_options({.descriptors = descriptors_.most, .trouble = descriptors_.trouble});
+    bind_all(part.server, frames.addresses);
+  });
 }
 
 void Worker::listen(const ListenerSet& listeners) {
   // Without TLS the last context stays, because existing TLS connections still need it.
-  if (listeners.tls) server_.set_tls(listeners.tls, listeners.tickets);
+  if (listeners.tls) set_tls(listeners.tls, listeners.tickets);
   https_port_ = listeners.https_port;
   site_->set_https_port(https_port_);
-  if (const auto done = server_.listen_on(listeners.addresses); !done) {
-    throw std::system_error(done.error().detail, std::generic_category(), "cannot listen");
-  }
+  const auto check = [](const Result<void>& done) {
+    if (!done) throw std::system_error(done.error().detail, std::generic_category(), "cannot listen");
+  };
+  check(server_.listen_on(listeners.addresses));
+  for_each_frames(
+      *site_, [&](const FramesComponent& frames, FramesPart& part) { check(part.server.listen_on(frames.addresses)); });
 }
 
 void Worker::set_server_options(const Site& site) {
@@ -153,9 +179,16 @@ void Worker::open_access_log(const ServerOptions& options) {
   if (options.has_access_log()) access_log_.emplace(redaction_, core_.reactor(), logs_.access());
 }
 
-void Worker::drain(Duration) noexcept {
+bool Worker::drained() const {
+  bool all = server_.drained();
+  for_each_frames(*site_, [&](const FramesComponent&, FramesPart& part) { all = all && part.server.drained(); });
+  return all;
+}
+
+void Worker::drain(Duration grace) noexcept {
   try {
     server_.drain();
+    for_each_frames(*site_, [&](const FramesComponent&, FramesPart& part) { part.server.drain(grace / 2); });
     site_->drain_endless(nullptr);  // streams without an end
   } catch (const std::bad_alloc&) {
     // Streams that could not be notified are cut at the end of the grace period.
@@ -246,7 +279,7 @@ void Worker::serve_next() {
   const Plan& plan = *next_->plan();
   earlier_.reserve(earlier_.size() + site_->bindings().size());  // so that retire() cannot fail
   retired_.reserve(retired_.size() + site_->parts().all().size());
-  next_->serve();
+  serve(*next_);
   redaction_ = redaction(plan.options);
   set_server_options(*next_);
   site_->drain_endless(next_.get());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,11 +37,10 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   ~Worker() override;
 
   // For new connections.
-  void set_tls(std::shared_ptr<const net::tls::ServerContext> context,
-               std::shared_ptr<const net::tls::TicketKeys> tickets) {
-    server_.set_tls(std::move(context), std::move(tickets));
-  }
-  // Binds the addresses that are not bound yet. Throws std::system_error if it cannot.
+  void set_tls(const std::shared_ptr<const net::tls::ServerContext>& context,
+               const std::shared_ptr<const net::tls::TicketKeys>& tickets);
+  // Binds the addresses that are not bound yet, and those of [[frames]] of the next site. Throws std::system_error if
+  // it cannot.
   void bind(std::span<const net::Listening> addresses);
   // From now on listens on these addresses. Precondition: they are bound. Throws std::system_error if it cannot listen.
   void listen(const ListenerSet& listeners);
@@ -70,7 +70,7 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   void cut_answers_of(const void* owner) { server_.cut_answers_of(owner); }
 
   void drain(Duration grace) noexcept override;
-  [[nodiscard]] bool drained() const override { return server_.drained(); }
+  [[nodiscard]] bool drained() const override;
   core::Task<void> finish(Instant by) override;
 
   // This core is ready if all its components are.
@@ -83,8 +83,12 @@ class Worker final : public runtime::PerCore, http::Observer, http::Handler {
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override {
     return site_->dispatcher().handle(exchange);
   }
+  // Called when requests begin to use the site.
+  void serve(Site& site);
   void set_server_options(const Site& site);
   void open_access_log(const ServerOptions& options);
+  // The listeners for frames of a site, with what each needs to listen.
+  static void for_each_frames(const Site& site, std::invocable<const FramesComponent&, FramesPart&> auto fn);
   // Retires the bindings of a replaced site, and its parts that the current site does not have.
   void retire(const Site& site);
   // Destroys what nothing uses any more, and keeps the counts.

@@ -43,6 +43,8 @@ enum class ErrorCode : std::uint32_t {
   too_large = 4,        // the body is larger than the receiver allows; the connection ends
   overloaded = 5,       // the service is busy: the same message may succeed later
   internal = 6,
+  unauthorized = 7,  // the client has no credentials that are accepted, or not any more; the connection ends
+  forbidden = 8,     // the client may not do this; before a session, the connection ends
 };
 
 // The body of a frame with `error_flag`.
@@ -89,6 +91,8 @@ class FrameDecoder {
  public:
   // Larger bodies are refused as soon as their header has arrived.
   explicit FrameDecoder(std::uint32_t most_body) : most_body_(most_body) {}
+  // The limit of the frames after the last one that next() has returned.
+  void set_most_body(std::uint32_t most_body) { most_body_ = most_body; }
 
   // Consumes the frame that the previous call returned, and returns the next one, or nullopt if it is not complete yet.
   // Each call passes the same bytes, with those appended that have arrived since. The body is a view of `input`, valid
@@ -107,7 +111,7 @@ class FrameDecoder {
   [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
  private:
-  const std::uint32_t most_body_;
+  std::uint32_t most_body_;
   std::size_t given_ = 0;  // bytes of the returned frame, which the next call consumes
   std::size_t needed_ = header_size;
   std::uint64_t offset_ = 0;  // consumed bytes

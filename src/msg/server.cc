@@ -1,5 +1,6 @@
 #include "msg/server.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/assert.h"
@@ -12,10 +13,7 @@ constexpr Duration close_every = 10ms;
 
 }  // namespace
 
-Server::~Server() {
-  acceptor_.stop();
-  sessions_.cut();  // they refer to tls_
-}
+Server::~Server() { acceptor_.stop(); }
 
 core::Handle& Server::next_handle() {
   if (next_ == nullptr) {
@@ -35,13 +33,19 @@ void Server::accepted(const core::Address& peer, bool secure) {
     ++sessions_.counting().refused;
     return;
   }
-  session.begin(std::move(ip), secure ? tls_context_ : nullptr);
+  session.begin(std::move(ip), secure ? tls_context_ : nullptr, door_);
 }
 
 void Server::dropped(net::Acceptor::Dropped why) noexcept {
   next_ = nullptr;
   next_owner_ = {};
   ++(why == net::Acceptor::Dropped::no_memory ? sessions_.counting().out_of_memory : sessions_.counting().refused);
+}
+
+void Server::close_own() {
+  for (Session* const session : sessions_.all()) {
+    if (session->server() == tls_.get()) session->close();
+  }
 }
 
 void Server::drain(Duration over) {

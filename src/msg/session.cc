@@ -69,6 +69,14 @@ bool Session::send_error(const Frame& about, ErrorCode code, std::string_view te
   return true;
 }
 
+void Session::deny(const Frame& about, ErrorCode code, std::string_view text) {
+  SLUICE_ASSERT(state_ == State::opening);
+  ++sessions_.counting().denied;
+  set_state(State::ending, Ended::unauthorized);
+  const Handling handling(handling_);  // a session that is ending sends no more without it
+  send_error(about, code, text);
+}
+
 void Session::count(std::size_t bytes) {
   Sessions::Counters& counters = sessions_.counting();
   ++counters.frames_out;

@@ -32,25 +32,27 @@ struct Membership {
 
 // Message ids from first_reserved_id on belong to the protocol (docs/formats/frame.md).
 inline constexpr std::uint32_t first_reserved_id = 0xFFFFFF00;
-inline constexpr std::uint32_t ping_id = 0xFFFFFF00;  // answered with the same frame if it is correlated
-inline constexpr std::uint32_t gap_id = 0xFFFFFF01;   // body: how many frames were dropped before this one, as a u32
+inline constexpr std::uint32_t ping_id = 0xFFFFFF00;   // answered with the same frame if it is correlated
+inline constexpr std::uint32_t gap_id = 0xFFFFFF01;    // body: how many frames were dropped before this one, as a u32
+inline constexpr std::uint32_t token_id = 0xFFFFFF02;  // body: the client's credentials, before all other frames
 
 // Why a session has ended.
 enum class Ended : std::uint8_t {
-  by_peer,    // the peer ended its side
-  by_server,  // close(), or a drain
-  idle,       // the peer was silent for too long
-  refused,    // an invalid frame, or one that did not arrive in time
-  slow,       // the peer read too slowly
-  lost,       // the connection failed
+  by_peer,       // the peer ended its side
+  by_server,     // close(), or a drain
+  idle,          // the peer was silent for too long
+  refused,       // an invalid frame, or one that did not arrive in time
+  slow,          // the peer read too slowly
+  lost,          // the connection failed
+  unauthorized,  // the client's credentials are not accepted, or not any more
 };
 
-// The facts about a session that began with a WebSocket handshake.
+// The facts about a session that a route has admitted: by a WebSocket handshake, or through a Door.
 struct Handshake {
   std::string peer;                                                  // the client's address, without its port
   bool secure = false;                                               // over TLS
-  std::string path;                                                  // of the request, decoded
-  std::string query;                                                 // as it was sent, without '?'
+  std::string path = {};                                             // of the request, decoded; empty over TCP
+  std::string query = {};                                            // as it was sent, without '?'
   std::string protocol = {};                                         // the agreed subprotocol; empty: none
   std::vector<std::pair<std::string, std::string>> claims = {};      // path and text of each claim about the client
   std::vector<std::pair<std::string, std::string>> parameters = {};  // of the route's path: names and values
@@ -71,7 +73,7 @@ struct Handshake {
 class Session : public core::SlabAllocated {
  public:
   enum class State : std::uint8_t {
-    opening,  // accepted; the TLS handshake is not complete
+    opening,  // accepted; the TLS handshake is not complete, or the client has not been admitted
     open,
     ending,  // no frames are read any more; a waiting handler still ends, and what is queued is written
     ended,
@@ -86,8 +88,10 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] bool open() const { return state_ == State::open; }
   [[nodiscard]] const std::string& peer() const { return peer_; }  // the client's address, without its port
   [[nodiscard]] virtual bool secure() const = 0;                   // over TLS
-  // Null if the session did not begin with a WebSocket handshake.
+  // Null for a session over TCP without a Door.
   [[nodiscard]] virtual const Handshake* handshake() const { return nullptr; }
+  // The server that accepted its connection; null over a WebSocket.
+  [[nodiscard]] virtual const void* server() const { return nullptr; }
   [[nodiscard]] std::size_t queued() const { return outbox_.size() + in_flight_; }  // bytes that are not written yet
 
   // Queue a frame. All frames of one turn of the loop leave in one write. They return false, and drop the frame, if the
@@ -133,6 +137,8 @@ class Session : public core::SlabAllocated {
   void spawn(Make make, core::TaskGroup::Member*& place) noexcept;
   // Lets the handler of this frame run. Returns the rest of its work if it waits, otherwise an empty Task.
   [[nodiscard]] core::Task<void> pass(const Frame& frame);
+  // Ends a session that is not open: the client is sent this error, and the services do not learn of it.
+  void deny(const Frame& about, ErrorCode code, std::string_view text);
   // Called when what was taken from the outbox has been written: ends a gap. A reader that waits for room goes on at
   // the end of the turn.
   void written();

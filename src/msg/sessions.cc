@@ -23,6 +23,8 @@ Readings Sessions::Counters::readings() const {
       counter("sluice_sessions_accepted_total", "Sessions that clients have begun.", of(accepted)),
       counter("sluice_sessions_refused_total", "Connections beyond a limit of sessions or descriptors.", of(refused)),
       counter("sluice_sessions_failed_handshakes_total", "TLS handshakes that failed.", of(failed_handshakes)),
+      counter("sluice_sessions_denied_total", "Clients over TCP whom a policy refused, or who sent no token.",
+              of(denied)),
       counter("sluice_sessions_out_of_memory_total", "Sessions that ended because memory ran out.", of(out_of_memory)),
       counter("sluice_frames_received_total", "Frames from clients.", of(frames_in)),
       counter("sluice_frames_sent_total", "Frames to clients.", of(frames_out)),

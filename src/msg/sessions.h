@@ -34,7 +34,7 @@ struct SessionOptions {
   std::uint32_t most_body = 1024 * 1024;  // bytes of a frame's body; beyond it: ErrorCode::too_large
   std::size_t most_queued = 1024 * 1024;  // bytes that wait for one client; then its queue is full
   SlowReceiver slow_receiver = SlowReceiver::close;
-  Duration handshake_timeout = 10s;      // for TLS
+  Duration handshake_timeout = 10s;      // for TLS, and for a token after it
   Duration frame_timeout = 10s;          // from a frame's first byte to its last
   Duration heartbeat = 30s;              // a client that is silent for this long gets a ping
   Duration idle_timeout = 75s;           // a client that is silent for this long is closed
@@ -70,6 +70,7 @@ class Sessions {
     std::uint64_t failed_handlers = 0;  // that threw an exception
     std::uint64_t out_of_memory = 0;    // sessions that ended because memory ran out
     std::uint64_t failed_handshakes = 0;
+    std::uint64_t denied = 0;  // clients that a Door refused, or that sent it no token
 
     [[nodiscard]] Readings readings() const;
   };

@@ -84,7 +84,7 @@ BENCHMARK(session_iterate<InTree>)->Arg(100)->Arg(1'000)->Arg(10'000)->Arg(100'0
 // The object of a connection alone, without a socket and without a place among the sessions.
 void tcp_session_create_and_destroy(benchmark::State& state) {
   BenchCore core;
-  net::tls::CoreState tls;
+  const auto tls = std::make_shared<net::tls::CoreState>();
   for (auto _ : state) {
     const SessionRef session(*new TcpSession(core.sessions, tls));
     benchmark::DoNotOptimize(session->id());
@@ -97,7 +97,7 @@ void session_with_its_socket(benchmark::State& state) {
   const std::unique_ptr<core::Reactor> reactor = core::make_epoll_reactor();
   Dispatcher dispatcher;
   Sessions sessions(*reactor, 0, dispatcher, nullptr, {});
-  net::tls::CoreState tls;
+  const auto tls = std::make_shared<net::tls::CoreState>();
   core::Handle listener;
   const core::Address any = *core::Address::parse("127.0.0.1:0");
   if (!reactor->bind(listener, any, false) || !reactor->start_listening(listener, 16))

@@ -15,19 +15,22 @@ namespace {
 constexpr std::size_t short_rest_bytes = 16 * 1024;  // a longer rest of a frame stays in the buffer that it came in
 constexpr std::size_t turn_bytes = 256 * 1024;       // of frames of one session in a turn of the loop
 constexpr std::size_t parts_per_write = 64;
+constexpr std::uint32_t longest_token = 64 * 1024;
 constexpr Duration lingering_time = 2s;
 constexpr std::size_t lingering_bytes = 256 * 1024;
 
 }  // namespace
 
-TcpSession::TcpSession(Sessions& sessions, net::tls::CoreState& tls)
-    : Session(sessions, sessions.next_id()), Watch(stream_), tls_(tls), stream_(sessions.reactor()) {}
+TcpSession::TcpSession(Sessions& sessions, std::shared_ptr<net::tls::CoreState> tls)
+    : Session(sessions, sessions.next_id()), Watch(stream_), tls_(std::move(tls)), stream_(sessions.reactor()) {}
 
 TcpSession::~TcpSession() { SLUICE_ASSERT(!watching() && reading_ == nullptr && writing_ == nullptr); }
 
-void TcpSession::begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context) {
+void TcpSession::begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context,
+                       std::shared_ptr<Door> door) {
   peer_ = std::move(peer);
   tls_context_ = std::move(context);
+  door_ = std::move(door);
   stream_.set_slowest(sessions_.options().slowest_client);
   heard_ = sessions_.reactor().now();
   sessions_.add(*this);
@@ -42,23 +45,35 @@ void TcpSession::woken(Woken why) {
   const SessionOptions& options = sessions_.options();
   const Instant now = sessions_.reactor().now();
   if (why != Woken::late) return serve();
+  if (state() == State::opening) {
+    return deny(Frame{.id = token_id}, ErrorCode::unauthorized, "No token came in time.");
+  }
   if (now - heard_ >= options.idle_timeout) return close(Ended::idle);
   if (!std::exchange(pinged_, true)) send(Frame{.id = ping_id});
   if (!watch(heard_ + options.idle_timeout)) serve();
 }
 
+Instant TcpSession::next_look() const {
+  const SessionOptions& options = sessions_.options();
+  if (state() == State::opening) return heard_ + options.handshake_timeout;
+  return heard_ + std::min(options.heartbeat, options.idle_timeout);
+}
+
 core::Task<void> TcpSession::run() {
   const Place place{reading_};
   const SessionRef self(*this);
-  const SessionOptions& options = sessions_.options();
   try {
     if (state() == State::opening) {
       if (tls_context_ && !co_await shake_hands()) co_return;
-      if (state() == State::opening) sessions_.set_open(*this);
+      if (state() == State::opening && door_ == nullptr) {
+        sessions_.set_open(*this);
+      } else if (state() == State::opening && !door_->wants_token() && !co_await enter(nullptr)) {
+        co_return;
+      }
     }
     // Watching fails if bytes have arrived meanwhile.
     while (co_await read_frames()) {
-      if (watch(heard_ + std::min(options.heartbeat, options.idle_timeout))) co_return;
+      if (watch(next_look())) co_return;
     }
   } catch (const std::bad_alloc&) {
     ++sessions_.counting().out_of_memory;
@@ -69,14 +84,46 @@ core::Task<void> TcpSession::run() {
 
 core::Task<bool> TcpSession::shake_hands() {
   const Instant deadline = sessions_.reactor().now() + sessions_.options().handshake_timeout;
-  const auto done = co_await stream_.accept_tls(std::move(tls_context_), tls_, deadline);
+  const auto done = co_await stream_.accept_tls(std::move(tls_context_), *tls_, deadline);
   if (done) co_return true;
   if (stream_.tls()->has_received()) ++sessions_.counting().failed_handshakes;
   if (stream_.tls()->failure() == net::tls::Failure::certificate) {
-    tls_.refusals.refused(peer_, stream_.tls()->failure_text(), sessions_.reactor().now());
+    tls_->refusals.refused(peer_, stream_.tls()->failure_text(), sessions_.reactor().now());
   }
   cut(Ended::lost);
   co_return false;
+}
+
+core::Task<bool> TcpSession::enter(const Frame* first) {
+  const auto flags = static_cast<std::uint8_t>(first != nullptr ? first->flags & correlated_flag : 0);
+  const Frame about{.id = token_id, .flags = flags, .correlation = first != nullptr ? first->correlation : 0};
+  if (first != nullptr && (first->id != token_id || first->is_error())) {
+    deny(about, ErrorCode::unauthorized, "The first frame must be a token.");
+    co_return false;
+  }
+  const std::string token(first != nullptr ? text_of(first->body) : std::string_view{});
+  const net::tls::Session* const tls = stream_.tls();
+  const Caller caller{.peer = peer_,
+                      .secure = tls != nullptr,
+                      .certificate = tls != nullptr ? tls->peer_certificate() : nullptr,
+                      .token = token};
+  auto admission = co_await door_->admit(caller);
+  if (state() != State::opening) co_return false;
+  if (!admission) {
+    deny(about, admission.error().code, admission.error().text);
+    co_return false;
+  }
+  entry_ = std::make_unique<Entry>(*this, std::move(*admission));
+  sessions_.reactor().timers().schedule(*entry_, entry_->admission.until);
+  sessions_.set_open(*this);
+  if (about.is_correlated()) reply(about, token_id, std::string_view{});
+  co_return open();
+}
+
+void TcpSession::expire() {
+  if (!open()) return;
+  send_error(Frame{.id = token_id}, ErrorCode::unauthorized, "The credentials have expired.");
+  close(Ended::unauthorized);
 }
 
 core::Task<bool> TcpSession::read_frames() {
@@ -87,21 +134,30 @@ core::Task<bool> TcpSession::read_frames() {
     Buffer buffer = sessions.take_input();
     ~Input() { sessions.give_back_input(std::move(buffer)); }
   } input{sessions_};
-  FrameDecoder decoder(sessions_.options().most_body);
+  const std::uint32_t most_body = sessions_.options().most_body;
+  FrameDecoder decoder(open() ? most_body : std::min(most_body, longest_token));
   core::TurnShare turn(reactor, turn_bytes);
   Instant deadline = never;  // of an incomplete frame
-  while (open()) {
+  while (open() || state() == State::opening) {
     const auto next = decoder.next(input.buffer);
     if (!next) {
       ++counters.bad_frames;
-      const bool too_large = next.error().code == Errc::limit;
-      send_error(Frame{.id = decoder.refusal().id}, too_large ? ErrorCode::too_large : ErrorCode::bad_frame,
-                 decoder.refusal().text());
+      const ErrorCode code = next.error().code == Errc::limit ? ErrorCode::too_large : ErrorCode::bad_frame;
+      if (state() == State::opening) {
+        deny(Frame{.id = token_id}, code, decoder.refusal().text());
+        break;
+      }
+      send_error(Frame{.id = decoder.refusal().id}, code, decoder.refusal().text());
       close(Ended::refused);
       break;
     }
     if (*next) {
       deadline = never;
+      if (!open()) [[unlikely]] {
+        if (!co_await enter(&**next)) break;
+        decoder.set_most_body(most_body);
+        continue;
+      }
       const std::size_t size = header_size + (*next)->body.size();
       if (auto waits = pass(**next)) co_await std::move(waits);
       co_await Room(*this);

@@ -6,6 +6,8 @@
 #include "core/address.h"
 #include "core/reactor.h"
 #include "core/task.h"
+#include "core/timer.h"
+#include "msg/door.h"
 #include "msg/session.h"
 #include "net/stream.h"
 #include "net/tls/context.h"
@@ -15,14 +17,26 @@ namespace sluice::msg {
 // A session over TCP or a unix socket, with or without TLS. An idle session has no coroutine and no buffer.
 class TcpSession final : public Session, net::Stream::Watch {
  public:
-  TcpSession(Sessions& sessions, net::tls::CoreState& tls);
+  TcpSession(Sessions& sessions, std::shared_ptr<net::tls::CoreState> tls);
 
   [[nodiscard]] bool secure() const override { return stream_.tls() != nullptr; }
   [[nodiscard]] core::Handle& handle() { return stream_.handle(); }
-  // Called after its socket has been accepted and it was admitted. `context`: null without TLS.
-  void begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context);
+  [[nodiscard]] const Handshake* handshake() const override { return entry_ ? &entry_->admission.handshake : nullptr; }
+  [[nodiscard]] const void* server() const override { return tls_.get(); }
+  // Called after its socket has been accepted, within the limit of sessions. `context`: null without TLS. `door`: null:
+  // the session is open as soon as TLS is ready.
+  void begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context,
+             std::shared_ptr<Door> door = nullptr);
 
  private:
+  // A client that the door has let in. Its session ends when its credentials expire.
+  struct Entry : core::Timer {
+    Entry(TcpSession& of, Admission of_client) : Timer(&Entry::expired), session(of), admission(std::move(of_client)) {}
+    static void expired(Timer& timer) noexcept { static_cast<Entry&>(timer).session.expire(); }
+    TcpSession& session;
+    const Admission admission;
+  };
+
   ~TcpSession() override;
   void turn_end() override;
   void woken(Woken why) override;
@@ -31,6 +45,11 @@ class TcpSession final : public Session, net::Stream::Watch {
   void serve();
   core::Task<void> run();
   [[gnu::noinline]] core::Task<bool> shake_hands();
+  // Asks the door. Returns true if the session is open. `first`: the client's first frame; null if the door wants none.
+  [[gnu::noinline]] core::Task<bool> enter(const Frame* first);
+  void expire();
+  // When to look whether the client is still there.
+  [[nodiscard]] Instant next_look() const;
   // Returns true when the session is idle, false when it reads no more.
   core::Task<bool> read_frames();
   core::Task<void> write();
@@ -38,11 +57,13 @@ class TcpSession final : public Session, net::Stream::Watch {
   // Ends this side, and waits for the peer to end its own, so that it receives everything.
   core::Task<void> finish();
 
-  net::tls::CoreState& tls_;
+  const std::shared_ptr<net::tls::CoreState> tls_;  // of its server
   net::Stream stream_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until the handshake is complete
-  Instant heard_{};                                             // when bytes last arrived
-  bool pinged_ = false;                                         // since then
+  std::shared_ptr<Door> door_;                                  // null: everybody may come in
+  std::unique_ptr<Entry> entry_;
+  Instant heard_{};      // when bytes last arrived
+  bool pinged_ = false;  // since then
   core::TaskGroup::Member* reading_ = nullptr;
   core::TaskGroup::Member* writing_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include "app/components/database/database.h"
 #include "app/components/feed/feed.h"
 #include "app/components/folder/folder.h"
+#include "app/components/frames/frames.h"
 #include "app/components/key_source/key_source.h"
 #include "app/components/policies.h"
 #include "app/components/policy/policy.h"

@@ -42,6 +42,9 @@ void check_listeners(const Checks& checks) {
     }
   };
   for (const auto& listen : checks.options.server.listen) check(listen, Listen::parse(listen.value).address);
+  for (const FramesOptions& frames : checks.options.frames) {
+    for (const auto& listen : frames.listen) check(listen, listen.value);
+  }
   const Located<std::string>& admin = checks.options.admin.listen;
   if (admin.value.empty()) return;
   check(admin, admin.value);
@@ -96,7 +99,9 @@ void check_policies(const Checks& checks) {
 void check(Options& options, const Source& source, const Environment& environment, std::vector<Diagnostic>& errors) {
   Checks checks(options, source, environment, errors);
   check_listeners(checks);
-  check_server(options.server, source, checks.complain);
+  const bool has_secure_frames =
+      std::ranges::any_of(options.frames, [](const FramesOptions& frames) { return frames.tls.value; });
+  check_server(options.server, has_secure_frames, source, checks.complain);
   for (auto& database : options.databases) check_database(database.value, environment, checks.complain);
   check_policies(checks);
   check_errors(options.errors, checks.complain);
@@ -106,7 +111,7 @@ void check(Options& options, const Source& source, const Environment& environmen
   check_shapes(shapes, options.sources, checks.complain);
   if (auto& log = options.request_log) checks.choose_database(log->database, log->position, "[request_log]");
   const auto is_list = [](std::string_view kind) { return kind.starts_with("[["); };  // the others need one
-  if (std::ranges::any_of(shapes, is_list, &Shape::kind) || checks.has_errors()) return;
+  if (std::ranges::any_of(shapes, is_list, &Shape::kind) || !options.frames.empty() || checks.has_errors()) return;
   std::string names;
   for_each_route_kind([&]<class Kind> {
     if (is_list(Kind::name)) names += fmt::format("{}{}", names.empty() ? "" : ", ", Kind::name);

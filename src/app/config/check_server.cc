@@ -15,8 +15,8 @@
 namespace sluice::app::config {
 namespace {
 
-void check_tls(const ServerOptions& server, const Complain& complain) {
-  int secure = 0;
+void check_tls(const ServerOptions& server, bool has_secure_frames, const Complain& complain) {
+  int secure = has_secure_frames ? 1 : 0;
   int plain = 0;
   for (const auto& listen : server.listen) {
     const Listen parsed = Listen::parse(listen.value);
@@ -121,8 +121,8 @@ void check_field_value(const Located<std::string>& field, const Source& source, 
   }
 }
 
-void check_server(const ServerOptions& server, const Source& source, const Complain& complain) {
-  check_tls(server, complain);
+void check_server(const ServerOptions& server, bool has_secure_frames, const Source& source, const Complain& complain) {
+  check_tls(server, has_secure_frames, complain);
   check_field_value(server.server_header, source, complain);
   check_headers(server, source, complain);
   check_limits(server, complain);

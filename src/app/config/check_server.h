@@ -9,7 +9,7 @@
 namespace sluice::app::config {
 
 // Checks [server], except for its addresses.
-void check_server(const ServerOptions& server, const Source& source, const Complain& complain);
+void check_server(const ServerOptions& server, bool has_secure_frames, const Source& source, const Complain& complain);
 
 // Checks the value of a header field.
 void check_field_value(const Located<std::string>& field, const Source& source, const Complain& complain);

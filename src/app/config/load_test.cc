@@ -391,6 +391,7 @@ TEST(Errors, NothingToServe) {
   EXPECT_EQ(
       errors_of(""),
       "a.toml: error: there is nothing to serve\n  = add one of [[endpoint]], [[resident]], [[files]], [[websocket]], "
+      "[[frames]], "
       "[[route]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }

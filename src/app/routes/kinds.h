@@ -7,6 +7,7 @@
 #include "app/routes/batch/tables.h"
 #include "app/routes/endpoint/tables.h"
 #include "app/routes/files/tables.h"
+#include "app/routes/frames/tables.h"
 #include "app/routes/gateway/tables.h"
 #include "app/routes/openapi/tables.h"
 #include "app/routes/resident/tables.h"
@@ -16,8 +17,8 @@ namespace sluice::app {
 
 // All kinds of route, in the order of the reference, in which they are also checked and prepared. [batch] needs the
 // routes before it, and [openapi] describes them.
-using RouteKinds =
-    std::tuple<EndpointTables, ResidentTables, FilesTables, WebSocketTables, GatewayTables, BatchTable, OpenApiTable>;
+using RouteKinds = std::tuple<EndpointTables, ResidentTables, FilesTables, WebSocketTables, FramesTables, GatewayTables,
+                              BatchTable, OpenApiTable>;
 
 // Calls `fn.operator()<Kind>()` for each kind.
 template <class Fn>
