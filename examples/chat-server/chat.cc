@@ -67,7 +67,11 @@ class Chat final : public msg::Service {
 
   // The policy "auth" has checked the token, so there is a name.
   static std::string name_of(const msg::Session& session) { return std::string(session.handshake()->claim("sub")); }
-  static std::string_view room_of(const msg::Session& session) { return session.handshake()->parameter("room"); }
+  // A client over TCP has no path, and comes to the lobby.
+  static std::string_view room_of(const msg::Session& session) {
+    const std::string_view room = session.handshake()->parameter("room");
+    return room.empty() ? "lobby" : room;
+  }
   static std::string group_of(const msg::Session& session) { return "room " + std::string(room_of(session)); }
   void send(const std::string& group, std::uint32_t id, const std::string& text) {
     context_->broadcast(group, {.id = id, .body = msg::bytes_of(text)});

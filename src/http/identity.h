@@ -15,11 +15,23 @@ class Reactor;
 
 namespace sluice::http {
 
+// Where credentials can be withdrawn before they expire. Belongs to one core.
+class Withdrawals {
+ public:
+  virtual ~Withdrawals() = default;
+  [[nodiscard]] virtual bool has(const Claims& claims) = 0;
+};
+
 // The attribute of a request whose sender a policy has authenticated.
 struct Identity {
   std::shared_ptr<const Claims> claims;  // never null
   // When the credentials expire, including the policy's leeway: seconds since the Unix epoch.
   double expires_s = std::numeric_limits<double>::infinity();
+};
+
+// The attribute of a request beside its identity, if its credentials can be withdrawn.
+struct Revocable {
+  std::shared_ptr<Withdrawals> withdrawals;  // never null
 };
 
 // The attribute of a request that a policy has let pass without credentials.
@@ -53,7 +65,7 @@ struct Challenge {
   return identity != nullptr ? identity->expires_s : std::numeric_limits<double>::infinity();
 }
 
-// That time on the reactor's clock; `never` for infinity. Streams and connections that outlive the request end then.
+// That time on the reactor's clock; `never` for infinity. See Standing.
 [[nodiscard]] Instant expiry(double expires_s, const core::Reactor& reactor);
 
 }  // namespace sluice::http

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/time.h"
 #include "core/task.h"
 #include "msg/frame.h"
 #include "msg/session.h"
@@ -27,7 +26,7 @@ struct Caller {
 // A client that may come in.
 struct Admission {
   Handshake handshake;
-  Instant until = never;                 // its credentials expire
+  core::Task<void> standing = {};        // returns when its credentials have ended; empty: they last
   std::shared_ptr<void> held = nullptr;  // released when its session has ended
 };
 

@@ -202,7 +202,8 @@ class Session : public core::SlabAllocated {
   Ended why_ = Ended::lost;
   bool marked_ = false;
   bool was_open_ = false;
-  bool is_full_ = false;  // SlowReceiver::mark_gaps: nothing is queued until everything has been written
+  bool is_counted_ = false;  // in Sessions::per_address_
+  bool is_full_ = false;     // SlowReceiver::mark_gaps: nothing is queued until everything has been written
 };
 
 // A counted reference to a session. Only the session's core may use it.

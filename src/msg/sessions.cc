@@ -78,6 +78,7 @@ void Sessions::add(Session& session) {
   if (options_.sessions_per_address != 0) {
     try {
       ++per_address_[session.peer()];
+      session.is_counted_ = true;
     } catch (...) {
       by_id_.erase(session.id());
       throw;
@@ -97,7 +98,7 @@ void Sessions::set_open(Session& session) {
 
 void Sessions::remove(Session& session) {
   by_id_.erase(session.id());
-  if (options_.sessions_per_address != 0) {
+  if (session.is_counted_) {
     const auto found = per_address_.find(session.peer());
     if (--found->second == 0) per_address_.erase(found);
   }

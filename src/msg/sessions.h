@@ -83,6 +83,8 @@ class Sessions {
 
   [[nodiscard]] core::Reactor& reactor() { return reactor_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
+  // Sessions that are open keep what depends on their number, and otherwise get the new limits.
+  void set_options(const SessionOptions& options) { options_ = options; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   // All sessions that are not ended. The span is valid until a session begins, or the turn ends.
   [[nodiscard]] std::span<Session* const> all() const { return all_; }
@@ -134,7 +136,7 @@ class Sessions {
   core::Reactor& reactor_;
   Dispatcher& dispatcher_;
   Observer* const observer_;
-  const SessionOptions options_;
+  SessionOptions options_;
   Counters counters_;
   std::uint64_t id_;
   std::vector<Session*> all_;

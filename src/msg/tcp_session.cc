@@ -113,16 +113,19 @@ core::Task<bool> TcpSession::enter(const Frame* first) {
     deny(about, admission.error().code, admission.error().text);
     co_return false;
   }
-  entry_ = std::make_unique<Entry>(*this, std::move(*admission));
-  sessions_.reactor().timers().schedule(*entry_, entry_->admission.until);
+  admission_ = std::make_unique<Admission>(std::move(*admission));
   sessions_.set_open(*this);
+  if (admission_->standing) spawn([this] { return watch_credentials(); }, watching_credentials_);
   if (about.is_correlated()) reply(about, token_id, std::string_view{});
   co_return open();
 }
 
-void TcpSession::expire() {
-  if (!open()) return;
-  send_error(Frame{.id = token_id}, ErrorCode::unauthorized, "The credentials have expired.");
+core::Task<void> TcpSession::watch_credentials() {
+  const Place place{watching_credentials_};
+  const SessionRef self(*this);
+  co_await std::move(admission_->standing);
+  if (!open()) co_return;
+  send_error(Frame{.id = token_id}, ErrorCode::unauthorized, "The credentials have expired, or were revoked.");
   close(Ended::unauthorized);
 }
 
@@ -203,6 +206,7 @@ void TcpSession::turn_end() {
   if (state() == State::ended || (state() == State::ending && !handling_)) {
     unwatch();
     if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);
+    if (watching_credentials_ != nullptr) core::TaskGroup::cancel(*watching_credentials_);
   }
   if (state() == State::ended) {
     if (writing_ != nullptr) core::TaskGroup::cancel(*writing_);

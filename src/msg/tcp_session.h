@@ -6,7 +6,6 @@
 #include "core/address.h"
 #include "core/reactor.h"
 #include "core/task.h"
-#include "core/timer.h"
 #include "msg/door.h"
 #include "msg/session.h"
 #include "net/stream.h"
@@ -21,7 +20,7 @@ class TcpSession final : public Session, net::Stream::Watch {
 
   [[nodiscard]] bool secure() const override { return stream_.tls() != nullptr; }
   [[nodiscard]] core::Handle& handle() { return stream_.handle(); }
-  [[nodiscard]] const Handshake* handshake() const override { return entry_ ? &entry_->admission.handshake : nullptr; }
+  [[nodiscard]] const Handshake* handshake() const override { return admission_ ? &admission_->handshake : nullptr; }
   [[nodiscard]] const void* server() const override { return tls_.get(); }
   // Called after its socket has been accepted, within the limit of sessions. `context`: null without TLS. `door`: null:
   // the session is open as soon as TLS is ready.
@@ -29,14 +28,6 @@ class TcpSession final : public Session, net::Stream::Watch {
              std::shared_ptr<Door> door = nullptr);
 
  private:
-  // A client that the door has let in. Its session ends when its credentials expire.
-  struct Entry : core::Timer {
-    Entry(TcpSession& of, Admission of_client) : Timer(&Entry::expired), session(of), admission(std::move(of_client)) {}
-    static void expired(Timer& timer) noexcept { static_cast<Entry&>(timer).session.expire(); }
-    TcpSession& session;
-    const Admission admission;
-  };
-
   ~TcpSession() override;
   void turn_end() override;
   void woken(Woken why) override;
@@ -47,7 +38,8 @@ class TcpSession final : public Session, net::Stream::Watch {
   [[gnu::noinline]] core::Task<bool> shake_hands();
   // Asks the door. Returns true if the session is open. `first`: the client's first frame; null if the door wants none.
   [[gnu::noinline]] core::Task<bool> enter(const Frame* first);
-  void expire();
+  // Closes the session when its client's credentials have ended.
+  core::Task<void> watch_credentials();
   // When to look whether the client is still there.
   [[nodiscard]] Instant next_look() const;
   // Returns true when the session is idle, false when it reads no more.
@@ -61,11 +53,12 @@ class TcpSession final : public Session, net::Stream::Watch {
   net::Stream stream_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;  // until the handshake is complete
   std::shared_ptr<Door> door_;                                  // null: everybody may come in
-  std::unique_ptr<Entry> entry_;
-  Instant heard_{};      // when bytes last arrived
-  bool pinged_ = false;  // since then
+  std::unique_ptr<Admission> admission_;                        // by the door
+  Instant heard_{};                                             // when bytes last arrived
+  bool pinged_ = false;                                         // since then
   core::TaskGroup::Member* reading_ = nullptr;
   core::TaskGroup::Member* writing_ = nullptr;
+  core::TaskGroup::Member* watching_credentials_ = nullptr;
 };
 
 }  // namespace sluice::msg

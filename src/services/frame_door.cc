@@ -10,6 +10,7 @@
 #include "http/exchange.h"
 #include "http/identity.h"
 #include "http/response.h"
+#include "http/standing.h"
 
 namespace sluice::services {
 namespace {
@@ -39,6 +40,8 @@ msg::Denial denial_of(const http::Response& response) {
   }
   return denial;
 }
+
+core::Task<void> end_of(http::Standing standing, core::Reactor& reactor) { co_await standing.end(reactor); }
 
 // The rest of an exchange whose client has a session.
 std::shared_ptr<void> rest_of(http::Exchange& exchange) {
@@ -83,7 +86,8 @@ core::Task<std::expected<msg::Admission, msg::Denial>> FrameDoor::admit(const ms
     if (const auto claims = http::shared_claims_of(exchange)) {
       for (const http::Claim& claim : claims->all()) answer->handshake.claims.emplace_back(claim.path, claim.text);
     }
-    answer->until = http::expiry(http::expires_s_of(exchange), reactor_);
+    const http::Standing standing(exchange);
+    if (standing.next_look(reactor_) != never) answer->standing = end_of(standing, reactor_);
     answer->held = rest_of(exchange);
   }
   if (observer_ != nullptr) {

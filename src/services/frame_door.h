@@ -24,9 +24,9 @@ class FrameDoor final : public msg::Door {
     bool wants_token = false;
     bool is_logged = true;  // in the access log
   };
-  // `observer`: is told of each client that was let in (with status 101) or refused; may be null. It and `reactor`
+  // `observer`: learns of each client that was let in (with status 101) or refused; may be null. It and `reactor`
   // outlive the door.
-  FrameDoor(const core::Reactor& reactor, http::Binding::Filters filters, Route route, http::Observer* observer)
+  FrameDoor(core::Reactor& reactor, http::Binding::Filters filters, Route route, http::Observer* observer)
       : reactor_(reactor),
         filters_(std::move(filters)),
         route_(std::move(route)),
@@ -42,7 +42,7 @@ class FrameDoor final : public msg::Door {
     void unpinned() override {}
   };
 
-  const core::Reactor& reactor_;
+  core::Reactor& reactor_;
   const http::Binding::Filters filters_;
   const Route route_;
   http::Observer* const observer_;

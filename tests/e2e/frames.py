@@ -4,7 +4,7 @@ import socket
 import struct
 
 CORRELATED, ERROR = 1, 2
-PING = 0xFFFFFF00
+PING, TOKEN = 0xFFFFFF00, 0xFFFFFF02
 
 
 def encode(message, body=b"", correlation=None, flags=0, version=1, size=None):

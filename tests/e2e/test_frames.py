@@ -11,15 +11,15 @@ import pytest
 from certificates import Authority
 from cluster import free_port
 from conftest import FILMS_GENERATE, until
-from frames import ERROR, PING, Client, Frame, decode, encode
+from frames import ERROR, PING, TOKEN, Client, Frame, decode, encode
 from test_reload import reload
+from test_revoke import revoke
 from tokens import Secret
 from websocket import BINARY, CLOSE, WebSocket
 
 PROGRAM = str(pathlib.Path(FILMS_GENERATE).parent / "echo_program")
 SECRET = Secret("a secret of a test, 32 bytes or more")
 WHO, THROWS, WAITS, UNKNOWN = 200, 201, 202, 203
-TOKEN = 0xFFFFFF02
 BAD_FRAME, UNKNOWN_MESSAGE, TOO_LARGE, OVERLOADED, INTERNAL, UNAUTHORIZED, FORBIDDEN = 1, 2, 4, 5, 6, 7, 8
 AUTH = '[policy.auth]\ntype = "jwt"\nsecret = "${SECRET}"\nleeway = "0s"\n'
 
@@ -261,7 +261,21 @@ def test_a_session_ends_with_its_token(guarded):
     with enter(server, exp=time.time() + 2) as client:
         client.send(WAITS)
         got = client.receive()
-        assert (got.message, got.error, got.body) == (TOKEN, UNAUTHORIZED, b"The credentials have expired.")
+        assert (got.message, got.error, got.body) == (TOKEN, UNAUTHORIZED, b"The credentials have expired, or were revoked.")
+
+
+def test_a_session_ends_when_its_token_is_revoked(guarded):
+    server = guarded(policies=AUTH + 'revocations = "revoked.jsonl"\n')
+    with enter(server, jti="a") as ada, enter(server, jti="b", sub="bob") as bob, enter(server, sub="eve", iat=1) as eve:
+        assert revoke(server, "?jti=a").status == 200
+        got = ada.receive()
+        assert (got.message, got.error) == (TOKEN, UNAUTHORIZED)
+        assert ada.receive() is None
+        assert denied(server, encode(TOKEN, token(jti="a"), 1)).error == UNAUTHORIZED
+        eve.send(WAITS)
+        assert revoke(server, "?sub=eve").status == 200
+        assert eve.receive().error == UNAUTHORIZED
+        assert bob.call(7, b"hello") == Frame(7, b"hello")
 
 
 def test_policies_of_other_types(guarded):
@@ -348,6 +362,26 @@ def test_a_reload(guarded):
         socket.create_connection(server.frames, 1)
 
 
+def test_limits_of_sessions(guarded):
+    server = guarded("[service.echo]\nmost_body = 1000\nsessions = 2\n", server="cores = 1")
+    first, second = enter(server), enter(server)
+    assert first.call(7, b"x" * 1000) == Frame(7, b"x" * 1000)
+    first.send(7, b"x" * 1001)
+    assert first.receive().error == TOO_LARGE
+    assert first.receive() is None
+    until(lambda: server.sample('sluice_sessions_open{service="echo"}') == 1)
+    third = enter(server)
+    with OverSocket(server.frames) as refused:
+        assert refused.receive() is None
+    change(server, "sessions = 2", "sessions = 3\nsessions_per_address = 3")
+    with enter(server):
+        assert second.call(7, b"still") == third.call(7, b"still") == Frame(7, b"still")
+        with OverSocket(server.frames) as refused:
+            assert refused.receive() is None
+    assert server.sample('sluice_sessions_refused_total{service="echo"}') == 2
+    assert server.log.count("echo has started") == 1
+
+
 def test_a_refused_reload_changes_nothing(guarded):
     server = guarded()
     client = enter(server)
@@ -382,7 +416,10 @@ def test_the_end(guarded):
     ('listen = ["127.0.0.1:0", "127.0.0.1:0"]\nservice = "echo"', "stands twice"),
     ('listen = ["127.0.0.1:9000"]\nservice = "echo"\ntls = true', "add [server.tls]"),
     ('listen = ["127.0.0.1:9000"]\nservice = "echo"\nuse = ["auth"]', "add token = true"),
-    ('listen = ["127.0.0.1:9000"]', "service")])
+    ('listen = ["127.0.0.1:9000"]', "service"),
+    ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.ecco]', 'there is no service "ecco"'),
+    ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nidle_timeout = "20s"', "longer than"),
+    ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nmost_body = "17MiB"', "most_body")])
 def test_errors_of_the_configuration(tmp_path, config, text):
     file = tmp_path / "sluice.toml"
     file.write_text(f"[[frames]]\n{config}\n{AUTH.replace('${SECRET}', 'x' * 32)}")

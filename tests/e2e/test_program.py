@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import frames
 from conftest import FILMS_GENERATE, ROOT, SLUICE, database_with, until
 from frames import decode, encode
 from test_reload import reload
@@ -20,7 +21,7 @@ SAY, WHISPER, JOINED, LEFT = 101, 102, 103, 104
 
 def routes(text=EXAMPLE):
     """The example's configuration without [server] and [admin], which the test has its own of."""
-    return re.sub(r"\[(server|admin)\]\n.*\n\n", "", text)
+    return re.sub(r"\[(server|admin)\]\n.*\n\n", "", text).replace("127.0.0.1:9000", "127.0.0.1:0")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -95,6 +96,25 @@ def test_a_room_on_all_cores(chat):
     assert {client.hear() for client in clients[:-1]} == {(LEFT, "guest7")}
     until(lambda: server.sample('sluice_sessions_open{service="chat"}') == 9)
     assert server.sample('sluice_sessions_accepted_total{service="chat"}') == 10
+
+
+def test_over_tcp(chat):
+    server = chat()
+    ada = Client(server, "ada")
+    port = int(re.search(r"frames   127\.0\.0\.1:(\d+) \(chat\)", server.log)[1])
+    with frames.Client(("127.0.0.1", port)) as bob:
+        bob.send(frames.TOKEN, SECRET.token({"sub": "bob", "exp": time.time() + 60}).encode())
+        assert ada.hear_any() == (JOINED, "bob")
+        bob.send(SAY, b"hello")
+        assert ada.hear() == (SAY, "bob: hello")
+        ada.tell(WHISPER, "bob psst")
+        while (heard := bob.receive()).message != WHISPER:  # a message may come twice, as one of the last too
+            assert heard.message == JOINED or heard.body.endswith(b" bob: hello")
+        assert heard.body == b"ada: psst"
+        server.terminate()
+        while (heard := bob.receive()) is not None:
+            assert heard.message in (SAY, LEFT)
+    ada.close()
 
 
 def test_the_past(chat):

@@ -1,5 +1,6 @@
 """POST /jwt/revoke on the admin listener: tokens are revoked at once, and stay so whatever happens to the program."""
 import random
+import sqlite3
 import subprocess
 import threading
 import time
@@ -10,6 +11,7 @@ import http1
 from conftest import SLUICE
 from test_gateway import wait_until
 from tokens import Secret, soon
+from websocket import TEXT, WebSocket
 
 SIGNER = Secret()
 ROUTE = """
@@ -58,6 +60,50 @@ def test_a_revoked_token_is_refused_by_every_core_at_once(sluice, tmp_path):
     assert (tmp_path / "revoked.jsonl").stat().st_mode & 0o777 == 0o600
     for client in clients:
         client.close()
+
+
+@pytest.mark.parametrize("how", ["file", "table"])
+def test_streams_websockets_and_tunnels_end(sluice, tmp_path, how):
+    with sqlite3.connect(tmp_path / "main.db") as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE revoked (jti text PRIMARY KEY)")
+        database.execute("CREATE TABLE notes (n int)")
+    behind = sluice('[[websocket]]\npath = "/tunnel"\nhandler = "echo"\n')
+    use = 'use = ["auth"]\n'
+    server = sluice(
+        policy(file="revoked.jsonl" if how == "file" else None, more='revoked = "revoked"\n' if how == "table" else "") +
+        f'[database.main]\nurl = "sqlite:{tmp_path}/main.db"\n'
+        f'[[resident]]\nname = "revoked"\nquery = "SELECT jti FROM revoked"\nkey = "jti"\nserve = {"true" if how == "file" else "false"}\n'
+        'refresh = { every = "100ms" }\n'
+        f'[[websocket]]\npath = "/echo"\nhandler = "echo"\n{use}'
+        f'[[endpoint]]\npath = "/notes"\nget = "SELECT n FROM notes"\npost = "INSERT INTO notes (n) VALUES (:n)"\nchanges = {{ tables = ["notes"] }}\n{use}'
+        f'[[route]]\npath = "/tunnel"\nupstream = "behind"\nupgrade = ["websocket"]\n{use}'
+        f'[[upstream]]\nname = "behind"\nservers = ["http://127.0.0.1:{behind.port}"]\n')
+
+    def opened(jti):
+        field = "Authorization: Bearer " + SIGNER.token({"exp": FAR, "sub": "ada", "jti": jti})
+        stream = server.connect()
+        stream.send(f"GET /notes/changes HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n")
+        assert b" 200 " in stream._until(b"\r\n\r\n")
+        return WebSocket(server.port, "/echo", field), WebSocket(server.port, "/tunnel", field), stream
+
+    ended, others = opened("a"), opened("b")
+    if how == "file":
+        assert revoke(server, "?jti=a").status == 200
+    else:
+        with sqlite3.connect(tmp_path / "main.db") as database:
+            database.execute("INSERT INTO revoked VALUES ('a')")
+    echo, tunnel, stream = ended
+    assert echo.frame().code == 4401
+    with pytest.raises(http1.Broken):
+        tunnel.frame()
+    while int(stream._until(b"\r\n"), 16):  # until the last chunk
+        stream._until(b"\n\n\r\n")
+    for talk in others[:2]:
+        talk.say(TEXT, b"still here")
+        assert talk.frame().payload == b"still here"
+    for one in (*ended, *others):
+        one.close()
 
 
 def test_all_tokens_of_a_subject(sluice):

@@ -6,6 +6,7 @@
 
 #include "api/refusals.h"
 #include "http/identity.h"
+#include "http/standing.h"
 
 namespace sluice::api::changes {
 namespace {
@@ -23,12 +24,12 @@ std::string permission_statement(std::string_view get) {
 
 class Handler::Stream final : public http::BodySource {
  public:
-  Stream(std::shared_ptr<const Plan> plan, Feed& feed, const http::Request& request, Duration retry, Instant end)
-      : plan_(std::move(plan)), feed_(feed), end_(end) {
+  Stream(std::shared_ptr<const Plan> plan, Feed& feed, const http::Exchange& exchange, Duration retry)
+      : plan_(std::move(plan)), feed_(feed), standing_(exchange) {
     ++feed_.counters.clients;
     const auto retry_ms = std::chrono::duration_cast<std::chrono::milliseconds>(retry).count();
     greeting_.append("retry: " + std::to_string(retry_ms) + "\n");
-    const std::string_view last = request.field("last-event-id");
+    const std::string_view last = exchange.request.field("last-event-id");
     if (last.empty()) {
       // A client that is disconnected before the first event can resume from here.
       seen_ = feed_.last();
@@ -49,7 +50,7 @@ class Handler::Stream final : public http::BodySource {
   }
 
  private:
-  [[nodiscard]] bool over() const { return feed_.draining() || feed_.reactor().now() >= end_; }
+  [[nodiscard]] bool over() const { return feed_.draining() || standing_.is_over(feed_.reactor()); }
 
   bool take(Buffer& out) {
     const std::size_t before = out.size();
@@ -64,7 +65,7 @@ class Handler::Stream final : public http::BodySource {
   core::Task<Result<Progress>> wait(Buffer& out) {
     const Instant beat = feed_.reactor().now() + plan_->options.heartbeat;
     for (;;) {
-      Feed::Wait news(feed_, std::min(beat, end_));
+      Feed::Wait news(feed_, std::min(beat, standing_.next_look(feed_.reactor())));
       co_await news;
       if (over()) co_return Progress::done;
       if (take(out)) co_return Progress::more;
@@ -76,7 +77,7 @@ class Handler::Stream final : public http::BodySource {
 
   const std::shared_ptr<const Plan> plan_;
   Feed& feed_;
-  const Instant end_;
+  const http::Standing standing_;  // of the client's credentials
   std::uint64_t seen_ = 0;
   Buffer greeting_;
 };
@@ -149,8 +150,7 @@ http::Response Handler::answer(const http::Exchange& exchange) {
   // no-transform: a compressor would delay events and need a window for each client.
   response.fields.add_trusted("Cache-Control", "no-store, no-transform");
   response.fields.add_trusted("X-Accel-Buffering", "no");  // tells nginx not to buffer events
-  response.body =
-      std::make_unique<Stream>(plan_, feed_, request, retry(), http::expiry(http::expires_s_of(exchange), reactor_));
+  response.body = std::make_unique<Stream>(plan_, feed_, exchange, retry());
   return response;
 }
 

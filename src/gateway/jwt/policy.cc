@@ -161,12 +161,12 @@ JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const CurrentKeys> 
       origins_(options.origins),
       pass_(options.pass),
       source_(std::move(source)),
-      revoked_(std::move(revoked)),
+      revoked_(revoked || revocations ? std::make_shared<RevokedTokens>(std::move(revoked), std::move(revocations))
+                                      : nullptr),
       latest_(std::move(keys)),
       keys_(latest_.get()),
       verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
       cache_(options.cache_tokens, options.cache_memory) {
-  if (revocations) revocations_.emplace(std::move(revocations));
   for (std::size_t i = 0; i < refusal_count; ++i) {
     challenges_[i] = challenge(options, static_cast<Refusal>(i));
   }
@@ -245,10 +245,9 @@ std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::str
   const double now_s = static_cast<double>(reactor_.wall_clock_ns()) / 1e9;
   if (const Verified* known = cache_.find(token, now_s)) {
     if (const auto refused = refusal_at(*known, now_s)) return *refused;  // possible if the clock was set back
-    if (const auto refused = refusal_of_revoked(*known->claims)) return *refused;
-    ++counters_.hits;
-    exchange.attributes.set(http::Identity{.claims = known->claims, .expires_s = known->ends_s});
-    return std::nullopt;
+    const auto refused = let_pass(exchange, known->claims, known->ends_s);
+    counters_.hits += refused ? 0 : 1;
+    return refused;
   }
   if (keys_ == nullptr) return Refusal::no_keys;
   auto verified = verifier_.verify(token, now_s);
@@ -259,17 +258,17 @@ std::optional<Refusal> JwtPolicy::judge_token(http::Exchange& exchange, std::str
   }
   ++counters_.verifications;
   cache_.add(token, *verified);
-  if (const auto refused = refusal_of_revoked(*verified->claims)) return *refused;
-  exchange.attributes.set(http::Identity{.claims = std::move(verified->claims), .expires_s = verified->ends_s});
-  return std::nullopt;
+  return let_pass(exchange, std::move(verified->claims), verified->ends_s);
 }
 
-std::optional<Refusal> JwtPolicy::refusal_of_revoked(const http::Claims& claims) {
-  if (revocations_ && revocations_->has(claims)) return Refusal::revoked;
-  if (revoked_ == nullptr) return std::nullopt;
-  if (!revoked_->is_fresh()) return Refusal::away;
-  // The verifier has required the claim.
-  return revoked_->contains(claims.find("jti")->text) ? std::optional(Refusal::revoked) : std::nullopt;
+std::optional<Refusal> JwtPolicy::let_pass(http::Exchange& exchange, std::shared_ptr<const http::Claims> claims,
+                                           double ends_s) const {
+  if (revoked_ != nullptr) {
+    if (const auto refused = revoked_->refusal_of(*claims)) return refused;
+  }
+  exchange.attributes.set(http::Identity{.claims = std::move(claims), .expires_s = ends_s});
+  if (revoked_ != nullptr) exchange.attributes.set(http::Revocable{revoked_});
+  return std::nullopt;
 }
 
 void JwtPolicy::take_keys() {

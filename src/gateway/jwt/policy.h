@@ -18,6 +18,7 @@
 #include "gateway/jwt/keys.h"
 #include "gateway/jwt/options.h"
 #include "gateway/jwt/revocations.h"
+#include "gateway/jwt/revoked_tokens.h"
 #include "gateway/jwt/verifier.h"
 #include "gateway/key_table.h"
 #include "gateway/place.h"
@@ -67,8 +68,9 @@ class JwtPolicy final : public PolicyOf<JwtPolicy> {
   // Whether new keys may be fetched for a token that was refused for this reason.
   [[nodiscard]] bool may_fetch_after(Refusal refusal) const;
   [[nodiscard]] core::Task<Answer> judge_after_fetch(http::Exchange& exchange);
-  // Whether a verified token with these claims is refused because it was revoked.
-  [[nodiscard]] std::optional<Refusal> refusal_of_revoked(const http::Claims& claims);
+  // Lets the request pass unless the token was revoked.
+  [[nodiscard]] std::optional<Refusal> let_pass(http::Exchange& exchange, std::shared_ptr<const http::Claims> claims,
+                                                double ends_s) const;
   [[nodiscard]] http::Response refuse(Refusal why);
 
   const core::Reactor& reactor_;
@@ -78,8 +80,7 @@ class JwtPolicy final : public PolicyOf<JwtPolicy> {
   const std::vector<Located<std::string>> origins_;
   const bool pass_;
   const std::shared_ptr<KeySource> source_;
-  const std::unique_ptr<KeyTable> revoked_;
-  std::optional<Revocations::View> revocations_;
+  const std::shared_ptr<RevokedTokens> revoked_;  // null: none can be revoked
   CurrentKeys::View latest_;
   std::shared_ptr<const KeySet> keys_;  // those of `verifier_` and `cache_`
   Verifier verifier_;

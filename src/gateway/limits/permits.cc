@@ -231,8 +231,13 @@ struct Permits::Parcel {
   void operator()(core::MeshPort& there) {
     const std::shared_ptr<Shared> of = std::move(shared);
     if (Permits* const part = of->permits.here(there)) return part->arrived(message);
+    // That core has no part, because a reload has removed the limit. The answer, or a permit that nobody waits for,
+    // goes through its port.
+    if (message.kind == Message::Kind::answer && message.answer == Answer::granted) {
+      (void)of->permits.send(there, of->owner_of(message.key),
+                             [key = message.key](Permits& owner) { owner.release(key); });
+    }
     if (message.kind != Message::Kind::ask) return;
-    // That core has no part, because a reload has removed the limit. The answer goes through its port.
     (void)of->permits.send(there, message.core, [message = message](Permits& asker) {
       asker.arrived({.key = message.key, .id = message.id, .kind = Message::Kind::answer, .answer = Answer::alone});
     });

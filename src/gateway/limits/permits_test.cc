@@ -197,6 +197,18 @@ TEST(Permits, APartThatHasEndedSaysSo) {
   EXPECT_EQ(bound.take(0, key), Answer::alone);
 }
 
+TEST(Permits, APermitForAPartThatHasEndedGoesBack) {
+  Bound bound(2, {.requests = 1});
+  const Key key = bound.key_of(1);
+  bound.begin(0, key);
+  bound.cores.step(1);  // grants it
+  EXPECT_EQ(bound.parts[1]->running(key), 1u);
+  bound.requests.clear();
+  bound.parts[0].reset();
+  bound.cores.settle();
+  EXPECT_EQ(bound.parts[1]->running(key), 0u);
+}
+
 // With any interleaving of requests, ends and cancellations, there are never too many permits, and in the end all
 // permits have been given back.
 void interleave(std::uint64_t seed) {

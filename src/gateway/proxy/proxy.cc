@@ -129,7 +129,7 @@ Response Proxy::change_protocol(const http::Exchange& exchange, const ResponseHe
       std::make_unique<Tunnel>(upstream_, std::move(attempt), std::move(connection), route_,
                                Tunnel::Timeouts{.silence = options.tunnel_timeout,
                                                 .half_closed = std::min(options.tunnel_timeout, options.idle_timeout)},
-                               http::expires_s_of(exchange));
+                               http::Standing(exchange));
   return response;
 }
 

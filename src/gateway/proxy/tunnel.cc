@@ -24,13 +24,13 @@ void Tunnels::cut(Instant until, const std::function<bool(const Tunnel&)>& wante
 }
 
 Tunnel::Tunnel(std::shared_ptr<Upstream> upstream, Upstream::Attempt attempt, http::client::Pool::Lease connection,
-               std::shared_ptr<const void> route, Timeouts timeouts, double expires_s)
+               std::shared_ptr<const void> route, Timeouts timeouts, http::Standing standing)
     : upstream_(std::move(upstream)),
       attempt_(std::move(attempt)),
       connection_(std::move(connection)),
       route_(std::move(route)),
       timeouts_(timeouts),
-      expires_s_(expires_s),
+      standing_(std::move(standing)),
       next_(upstream_->tunnels.newest_) {
   if (next_ != nullptr) next_->previous_ = this;
   upstream_->tunnels.newest_ = this;
@@ -54,15 +54,14 @@ core::Task<void> Tunnel::run(net::Duplex& client, http::BodyBudget&, std::uint64
     ~Place() { tunnel.running_ = nullptr; }
   } place{*this};
   running_ = &running;
-  const Instant expiry = http::expiry(expires_s_, reactor);
   core::TaskGroup ways;
   ways.spawn(carry(client, server, running));
   ways.spawn(carry(server, client, running));
   while (running.ended < 2 && !running.broken) {
     const Duration silence = running.ended == 0 ? timeouts_.silence : timeouts_.half_closed;
-    const Instant until = std::min({running.active + silence, expiry, cut_at_});
-    if (reactor.now() >= until) break;
-    (void)co_await running.wake.wait(until);
+    const Instant until = std::min(running.active + silence, cut_at_);
+    if (reactor.now() >= until || standing_.is_over(reactor)) break;
+    (void)co_await running.wake.wait(std::min(until, standing_.next_look(reactor)));
   }
   ways.cancel();
   if (running.ended == 2) co_return;

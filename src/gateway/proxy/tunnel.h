@@ -11,6 +11,7 @@
 #include "http/client/pool.h"
 #include "http/request.h"
 #include "http/response.h"
+#include "http/standing.h"
 
 namespace sluice::gateway {
 
@@ -19,8 +20,8 @@ namespace sluice::gateway {
 // fast as the other side takes it. When one side ends its stream, the tunnel ends the stream to the other side, and
 // still forwards bytes in the other direction. If a connection is lost, both are cut.
 //
-// The tunnel ends when both sides have ended, after a time without data, when the client's token expires, and when its
-// route, its server or its upstream is removed.
+// The tunnel ends when both sides have ended, after a time without data, when the client's credentials end, and when
+// its route, its server or its upstream is removed.
 class Tunnel final : public http::Upgrade {
  public:
   static constexpr std::size_t most_bytes = 32 * 1024;
@@ -32,7 +33,7 @@ class Tunnel final : public http::Upgrade {
   // `connection` has received a 101. `attempt`: the request that led to it. It keeps the server, and the tunnel counts
   // as one of the server's requests as long as it lasts. `route`: the route that the tunnel belongs to.
   Tunnel(std::shared_ptr<Upstream> upstream, Upstream::Attempt attempt, http::client::Pool::Lease connection,
-         std::shared_ptr<const void> route, Timeouts timeouts, double expires_s);
+         std::shared_ptr<const void> route, Timeouts timeouts, http::Standing standing);
   ~Tunnel() override;
 
   [[nodiscard]] core::Task<void> run(net::Duplex& client, http::BodyBudget& bodies, std::uint64_t& held) override;
@@ -61,7 +62,7 @@ class Tunnel final : public http::Upgrade {
   http::client::Pool::Lease connection_;
   const std::shared_ptr<const void> route_;
   const Timeouts timeouts_;
-  const double expires_s_;  // when the client's credentials expire
+  const http::Standing standing_;  // of the client's credentials
   Instant cut_at_ = never;
   Running* running_ = nullptr;
   Tunnel* next_;  // in the upstream's list of tunnels

@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
-#include "core/sleep.h"
 #include "http/body_budget.h"
 #include "http/identity.h"
 #include "http/router.h"
+#include "http/standing.h"
 
 namespace sluice::http::websocket {
 
@@ -69,7 +69,7 @@ class Endpoint::Conversation final : public Upgrade {
         claims_(shared_claims_of(exchange)),
         secure_(exchange.request.secure),
         deflate_(handshake.deflate),
-        expires_s_(expires_s_of(exchange)),
+        standing_(exchange),
         next_(endpoint_->newest_) {
     if (next_ != nullptr) next_->previous_ = this;
     endpoint_->newest_ = this;
@@ -91,8 +91,7 @@ class Endpoint::Conversation final : public Upgrade {
     channel_ = &channel;
     if (draining_) channel.drain();
     core::TaskGroup ending;
-    const Instant end = expiry(expires_s_, duplex.reactor());
-    if (end != never) ending.spawn(end_at(channel, duplex.reactor(), end));
+    if (standing_.next_look(duplex.reactor()) != never) ending.spawn(end(channel, duplex.reactor()));
     const Opening opening{.peer = peer_,
                           .protocol = protocol_,
                           .path = path_,
@@ -111,9 +110,9 @@ class Endpoint::Conversation final : public Upgrade {
   }
 
  private:
-  // A conversation ends when the token of its request expires.
-  static core::Task<void> end_at(ws::Channel& channel, core::Reactor& reactor, Instant end) {
-    co_await core::Sleep(reactor, end);
+  // A conversation ends when the credentials of its request do.
+  core::Task<void> end(ws::Channel& channel, core::Reactor& reactor) {
+    co_await standing_.end(reactor);
     channel.drain(ws::CloseCode::unauthorized);
   }
 
@@ -126,7 +125,7 @@ class Endpoint::Conversation final : public Upgrade {
   std::shared_ptr<const Claims> claims_;
   bool secure_;
   std::optional<ws::DeflateParameters> deflate_;
-  const double expires_s_;  // of the client's credentials
+  const Standing standing_;  // of the client's credentials
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;
   Conversation* next_;  // in the endpoint's list

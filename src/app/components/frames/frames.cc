@@ -30,7 +30,8 @@ bool FramesComponent::is_same(const FramesComponent& other) const {
 }
 
 bool FramesComponent::adopts(const FramesComponent& before) const {
-  return service_ == before.service_ && options.listen.front().value == before.options.listen.front().value;
+  return service_->name() == before.service_->name() &&
+         options.listen.front().value == before.options.listen.front().value;
 }
 
 std::shared_ptr<FramesPart> FramesComponent::make(const core::Here& here, const Parts& parts) const {

@@ -22,7 +22,7 @@ struct FramesPart {
 
   core::Reactor& reactor;
   const std::shared_ptr<ServicePart> service;
-  http::Observer* observer = nullptr;  // of the core: is told of its clients
+  http::Observer* observer = nullptr;  // of the core; learns of its clients
   Policies policies;                   // that its sessions have passed
   msg::Server server;
 };

@@ -1,6 +1,7 @@
 #include "app/components/service/service.h"
 
 #include "app/components/database/database.h"
+#include "app/config/difference.h"
 #include "base/contains.h"
 
 namespace sluice::app {
@@ -35,8 +36,12 @@ std::vector<std::pair<std::string, std::shared_ptr<sql::Database>>> databases_of
 
 }  // namespace
 
+bool ServiceComponent::is_same(const ServiceComponent& other) const {
+  return &entry_ == &other.entry_ && config::same(options_, other.options_);
+}
+
 std::shared_ptr<ServicePart> ServiceComponent::make(const core::Here& here, const Parts& parts) const {
-  auto part = std::make_shared<ServicePart>(here, contexts_);
+  auto part = std::make_shared<ServicePart>(here, options_.session_options(), contexts_);
   std::vector<services::MakeService> make{[&](msg::Context& context) {
     auto databases = std::make_unique<services::Databases>(here.reactor);
     part->databases = databases.get();
@@ -50,6 +55,7 @@ std::shared_ptr<ServicePart> ServiceComponent::make(const core::Here& here, cons
 
 void ServiceComponent::serve(ServicePart& part, const Parts& parts) const {
   part.databases->set(databases_of(parts));
+  part.set.sessions().set_options(options_.session_options());
   part.set.start();
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "gateway/jwt/revocations.h"
+#include "gateway/jwt/verifier.h"
+#include "gateway/key_table.h"
+#include "http/identity.h"
+
+namespace sluice::gateway::jwt {
+
+// The tokens that a policy does not accept any more, on one core: in a table, in a file, or in both. What outlives a
+// request keeps it, and asks it about the request's token.
+class RevokedTokens final : public http::Withdrawals {
+ public:
+  // Each may be null.
+  RevokedTokens(std::unique_ptr<KeyTable> table, std::shared_ptr<const Revocations> file) : table_(std::move(table)) {
+    if (file) file_.emplace(std::move(file));
+  }
+
+  // Whether a verified token with these claims is refused: as revoked, or because nobody knows.
+  [[nodiscard]] std::optional<Refusal> refusal_of(const http::Claims& claims);
+  // Whether it is known to be revoked.
+  [[nodiscard]] bool has(const http::Claims& claims) override { return refusal_of(claims) == Refusal::revoked; }
+
+ private:
+  const std::unique_ptr<KeyTable> table_;
+  std::optional<Revocations::View> file_;
+};
+
+}  // namespace sluice::gateway::jwt
