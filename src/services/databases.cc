@@ -90,22 +90,42 @@ core::Task<Database::Result> Database::read(std::string_view statement, std::vec
 }
 
 core::Task<Database::Result> Database::write(std::string_view statement, std::vector<Value> values, Duration timeout) {
+  std::vector<Step> steps(1);
+  steps.front() = {.statement = statement, .values = std::move(values)};
+  auto written = co_await write_all(std::move(steps), timeout);
+  if (!written) co_return std::unexpected(std::move(written.error()));
+  co_return std::move(written->front());
+}
+
+core::Task<Database::Results> Database::write_all(std::vector<Step> steps, Duration timeout) {
   const std::shared_ptr<sql::Database> database = database_;
-  const Instant deadline = reactor_.now() + timeout;
+  const sql::TransactionOptions options{.deadline = reactor_.now() + timeout, .result_bytes = most_bytes};
   sql::Retries retries(0);
   for (;;) {
-    const auto call = co_await prepare(database, statement, true, values);
-    if (!call) co_return std::unexpected(call.error());
-    const sql::TransactionOptions options{.deadline = deadline, .result_bytes = most_bytes};
-    const auto transaction = database->begin(options);
-    const auto written = co_await transaction->finish(*call->statement, call->arguments, SIZE_MAX);
-    if (written) {
-      Rows rows;
-      rows.add(written->rows);
-      rows.changes_ = written->changes;
-      co_return rows;
+    std::vector<Call> calls;  // outlive the transaction
+    for (const Step& step : steps) {
+      auto call = co_await prepare(database, step.statement, true, step.values);
+      if (!call) co_return std::unexpected(std::move(call.error()));
+      calls.push_back(std::move(*call));
     }
-    if (!retries.again(written.error())) co_return std::unexpected(written.error());
+    std::vector<Rows> rows;
+    if (calls.empty()) co_return rows;
+    std::optional<sql::Error> wrong;
+    const auto transaction = database->begin(options);
+    for (const Call& call : calls) {
+      const auto written =
+          co_await (&call == &calls.back() ? transaction->finish(*call.statement, call.arguments, SIZE_MAX)
+                                           : transaction->execute(*call.statement, call.arguments));
+      if (!written) {
+        wrong = written.error();
+        break;
+      }
+      rows.emplace_back();
+      rows.back().add(written->rows);
+      rows.back().changes_ = written->changes;
+    }
+    if (!wrong) co_return rows;
+    if (!retries.again(*wrong)) co_return std::unexpected(std::move(*wrong));
   }
 }
 

@@ -94,6 +94,14 @@ class Database {
     return write(statement, list(std::move(values)...), patience);
   }
   [[nodiscard]] core::Task<Result> write(std::string_view statement, std::vector<Value> values, Duration timeout);
+  // Executes the statements one after the other in one transaction: all of them take effect, or none. Returns the rows
+  // of each.
+  struct Step {
+    std::string_view statement;  // valid until the call ends
+    std::vector<Value> values = {};
+  };
+  using Results = std::expected<std::vector<Rows>, sql::Error>;
+  [[nodiscard]] core::Task<Results> write_all(std::vector<Step> steps, Duration timeout = patience);
 
  private:
   friend class Databases;

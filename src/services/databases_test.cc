@@ -75,6 +75,27 @@ TEST_F(DatabasesTest, WrongCallsSayWhy) {
   EXPECT_EQ(large.error().failure, sql::Failure::too_large);
 }
 
+TEST_F(DatabasesTest, SeveralStatementsTakeEffectTogetherOrNotAtAll) {
+  const auto write_all = [&](const char* second) {
+    std::vector<Database::Step> steps(2);
+    steps[0] = {.statement = "INSERT INTO messages (room) VALUES (:room), ('b') RETURNING id",
+                .values = {{"room", "a"}}};
+    steps[1] = {.statement = second, .values = {{"text", "hello"}}};
+    return loop_.run(main().write_all(std::move(steps)));
+  };
+  const auto both = write_all("UPDATE messages SET text = :text");
+  ASSERT_TRUE(both) << both.error().message;
+  ASSERT_EQ(both->size(), 2u);
+  EXPECT_EQ(both->at(0).at(1, "id"), "2");
+  EXPECT_EQ(both->at(1).changes(), 2u);
+  for (const char* second : {"UPDATE messages SET text = :text, room = NULL", "UPDATE nothing SET text = :text",
+                             "UPDATE messages SET text = :other"}) {
+    EXPECT_FALSE(write_all(second)) << second;
+    EXPECT_EQ(read("SELECT count(*) AS n FROM messages")->at(0, "n"), "2") << second;
+  }
+  EXPECT_TRUE(loop_.run(main().write_all({}))->empty());
+}
+
 TEST_F(DatabasesTest, ADatabaseThatAReloadReplacesOrRemoves) {
   Database& main = this->main();
   EXPECT_TRUE(read("SELECT 1"));

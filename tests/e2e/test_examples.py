@@ -152,6 +152,8 @@ def completed(text, url, before=""):
         text += '\n[policy.auth]\ntype = "jwt"\nsecret = "${JWT_SECRET}"\n'
     if "claim." in text and "role = " in text:
         before += endpoint("SELECT 1 AS a", "/example", 'use = ["auth"]\n') + '[policy.auth]\ntype = "jwt"\nsecret = "${JWT_SECRET}"\n'
+    if "tls = true" in text and "[server.tls]" not in text:
+        before += '[server.tls]\ncert = "example.org.pem"\nkey = "example.org.key"\n'
     if not re.search(r"^\[\[(endpoint|files|resident|websocket)\]\]", text + before, re.M):
         before += endpoint("SELECT 1 AS a", "/example")
     return text + before
@@ -165,7 +167,7 @@ def test_there_are_examples():
 def test_a_configuration_is_taken_as_written(folders, block, kind):
     folder, url = folders(kind)
     (folder / "sluice.toml").write_text(completed(block.text, url))
-    program = CHAT if "\nservice = " in block.text else SLUICE
+    program = CHAT if re.search(r"^service = |^\[service\.", block.text, re.M) else SLUICE
     checked = subprocess.run([program, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
                              timeout=30)
     assert checked.returncode == 0, f"{block.name} on {kind}:\n{checked.stderr}"
