@@ -16,7 +16,7 @@ class Standing {
   explicit Standing(const Exchange& exchange);
 
   [[nodiscard]] bool is_over(const core::Reactor& reactor) const;
-  // When to ask again; `never`: it lasts for ever.
+  // When to ask again; `never`: it does not end.
   [[nodiscard]] Instant next_look(const core::Reactor& reactor) const;
   // Returns when it is over.
   [[nodiscard]] core::Task<void> end(core::Reactor& reactor) const;

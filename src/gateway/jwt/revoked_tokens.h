@@ -12,7 +12,7 @@
 namespace sluice::gateway::jwt {
 
 // The tokens that a policy does not accept any more, on one core: in a table, in a file, or in both. What outlives a
-// request keeps it, and asks it about the request's token.
+
 class RevokedTokens final : public http::Withdrawals {
  public:
   // Each may be null.
