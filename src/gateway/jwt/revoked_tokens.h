@@ -11,8 +11,8 @@
 
 namespace sluice::gateway::jwt {
 
-// The tokens that a policy does not accept any more, on one core: in a table, in a file, or in both. What outlives a
-
+// The tokens that a policy does not accept any more, on one core: in a table, in a file, or in both.
+// Streams and sessions keep it, and ask it about the token of their request.
 class RevokedTokens final : public http::Withdrawals {
  public:
   // Each may be null.
