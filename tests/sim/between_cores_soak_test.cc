@@ -582,7 +582,10 @@ class World {
   void examine_rates() {
     if (!all_run()) return;
     const auto& rate = generations_.back()->versions.back().rate;
-    rounds(20, Duration(rate.interval_ns * rate.burst / 20) + 20ms);
+    // An account fills at the rate of its last request.
+    std::int64_t slowest = 0;
+    for (const Version& version : generations_.back()->versions) slowest = std::max(slowest, version.rate.interval_ns);
+    rounds(20, Duration(slowest * rate.burst / 20) + 20ms);
     const auto& allowed = generations_.back()->lines[busy_core_].allowed;
     const std::size_t before = allowed.size();
     const auto burst = static_cast<std::size_t>(rate.burst);
