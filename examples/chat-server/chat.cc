@@ -44,6 +44,8 @@ class Chat final : public msg::Service {
   // The session's next message waits for the end of this, so its messages keep their order.
   sluice::core::Task<void> say(msg::Session& session, const msg::Frame& frame) {
     const std::string text(msg::text_of(frame.body));
+    // A new client gets the last twenty at once.
+    if (text.size() > 4096) co_return (void) session.send_error(frame, msg::ErrorCode{1001}, "At most 4,096 bytes.");
     const auto written = co_await database_->write(
         "INSERT INTO messages (room, name, text) VALUES (:room, :name, :text) RETURNING id, name, text",
         Value("room", room_of(session)), Value("name", name_of(session)), Value("text", text));
@@ -65,7 +67,7 @@ class Chat final : public msg::Service {
     return text("id") + " " + text("name") + ": " + text("text");
   }
 
-  // The policy "auth" has checked the token, so there is a name.
+  // The policy "auth" has checked the token; one without a subject has an empty name.
   static std::string name_of(const msg::Session& session) { return std::string(session.handshake()->claim("sub")); }
   // A client over TCP has no path, and comes to the lobby.
   static std::string_view room_of(const msg::Session& session) {

@@ -133,8 +133,9 @@ class Context {
   // Sends one frame to all sessions of all cores that have joined the group; otherwise as above.
   bool broadcast(std::string_view group, const Frame& frame) { return broadcast(group, make_payload(frame)); }
   bool broadcast(std::string_view group, Payload payload);
-  // A session of this core hears what is sent to the group, until it leaves or ends. It may be in several.
-  void join(Session& session, std::string_view group) { groups_.join(session, group); }
+  // A session of this core hears what is sent to the group, until it leaves or ends. It may be in a thousand; join()
+  // returns false beyond that.
+  bool join(Session& session, std::string_view group) { return groups_.join(session, group); }
   void leave(Session& session, std::string_view group) { groups_.leave(session, group); }
 
   // For the host: adds a service of this core.

@@ -11,19 +11,23 @@ const Membership* Groups::find(const Session& session, std::string_view name) {
   return nullptr;
 }
 
-void Groups::join(Session& session, std::string_view name) {
-  if (session.state() == Session::State::ended || find(session, name) != nullptr) return;
-  session.groups_.reserve(session.groups_.size() + 1);
+bool Groups::join(Session& session, std::string_view name) {
+  auto& of_session = session.groups_;
+  if (session.state() == Session::State::ended) return false;
+  if (find(session, name) != nullptr) return true;
+  if (of_session.size() >= most_of_session) return false;
+  if (of_session.size() == of_session.capacity()) of_session.reserve(2 * of_session.size() + 1);
   const auto [at, is_new] = groups_.try_emplace(std::string(name));
   Group& group = at->second;
   try {
-    group.members.push_back({.session = &session, .index = session.groups_.size()});
+    group.members.push_back({.session = &session, .index = of_session.size()});
   } catch (...) {
     if (is_new) groups_.erase(at);
     throw;
   }
   group.name = &at->first;
-  session.groups_.push_back({.group = &group, .index = group.members.size() - 1});
+  of_session.push_back({.group = &group, .index = group.members.size() - 1});
+  return true;
 }
 
 void Groups::leave(Session& session, std::string_view name) {

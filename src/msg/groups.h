@@ -31,8 +31,10 @@ class Groups {
   Groups() = default;
   Groups(const Groups&) = delete;
 
-  // A session that is in the group already stays in it once. One that has ended joins nothing.
-  void join(Session& session, std::string_view name);
+  // A session that is in the group already stays in it once. Returns false if the session has ended, or is in
+  // `most_of_session` others.
+  static constexpr std::size_t most_of_session = 1000;
+  bool join(Session& session, std::string_view name);
   void leave(Session& session, std::string_view name);
   void leave_all(Session& session);
   // Queues the payload for every open member.

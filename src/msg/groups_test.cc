@@ -83,6 +83,15 @@ TEST_F(GroupsTest, ASessionLeavesWhenItEnds) {
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(groups_.size(name), 0u) << name;
 }
 
+TEST_F(GroupsTest, ASessionIsInAThousandAtMost) {
+  CountingSession& one = session();
+  for (std::size_t i = 0; i < Groups::most_of_session; ++i) EXPECT_TRUE(groups_.join(one, std::to_string(i)));
+  EXPECT_FALSE(groups_.join(one, "another"));
+  EXPECT_TRUE(groups_.join(one, "7"));
+  groups_.leave(one, "7");
+  EXPECT_TRUE(groups_.join(one, "another"));
+}
+
 // Against a model: joins, leaves and ends in any order.
 TEST_F(GroupsTest, EachMemberHearsEachMessageOnce) {
   std::mt19937 source(1);

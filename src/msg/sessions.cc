@@ -90,9 +90,10 @@ void Sessions::add(Session& session) {
   counters_.open = all_.size();
 }
 
-void Sessions::set_open(Session& session) {
+void Sessions::set_open(Session& session, const Frame* greeting) {
   session.set_state(Session::State::open, Ended::lost);
   session.was_open_ = true;
+  if (greeting != nullptr) session.send(*greeting);
   if (observer_ != nullptr) observer_->opened(session);
 }
 

@@ -104,7 +104,8 @@ class Sessions {
   [[nodiscard]] bool admits(const std::string& peer) const;
   void add(Session& session);
   // The session begins to read frames.
-  void set_open(Session& session);
+  // `greeting`: the session's first frame; may be null.
+  void set_open(Session& session, const Frame* greeting = nullptr);
   [[nodiscard]] core::Task<void> dispatch(Session& session, const Frame& frame);
   // The payload as a message for WebSockets; the same one for all sessions that write it in this turn. Valid until the
   // turn ends.

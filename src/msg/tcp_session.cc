@@ -114,9 +114,9 @@ core::Task<bool> TcpSession::enter(const Frame* first) {
     co_return false;
   }
   admission_ = std::make_unique<Admission>(std::move(*admission));
-  sessions_.set_open(*this);
+  door_.reset();  // and with it the policies, which a reload may replace
+  sessions_.set_open(*this, about.is_correlated() ? &about : nullptr);
   if (admission_->standing) spawn([this] { return watch_credentials(); }, watching_credentials_);
-  if (about.is_correlated()) reply(about, token_id, std::string_view{});
   co_return open();
 }
 
@@ -127,6 +127,7 @@ core::Task<void> TcpSession::watch_credentials() {
   if (!open()) co_return;
   send_error(Frame{.id = token_id}, ErrorCode::unauthorized, "The credentials have expired, or were revoked.");
   close(Ended::unauthorized);
+  if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);  // with a handler that waits
 }
 
 core::Task<bool> TcpSession::read_frames() {
@@ -210,6 +211,7 @@ void TcpSession::turn_end() {
   }
   if (state() == State::ended) {
     if (writing_ != nullptr) core::TaskGroup::cancel(*writing_);
+    if (admission_ != nullptr) admission_->held.reset();
     stream_.close();
     return;
   }

@@ -262,6 +262,7 @@ def test_a_session_ends_with_its_token(guarded):
         client.send(WAITS)
         got = client.receive()
         assert (got.message, got.error, got.body) == (TOKEN, UNAUTHORIZED, b"The credentials have expired, or were revoked.")
+        assert client.receive() is None, "its handler would wait for an hour"
 
 
 def test_a_session_ends_when_its_token_is_revoked(guarded):

@@ -103,7 +103,7 @@ def test_over_tcp(chat):
     ada = Client(server, "ada")
     port = int(re.search(r"frames   127\.0\.0\.1:(\d+) \(chat\)", server.log)[1])
     with frames.Client(("127.0.0.1", port)) as bob:
-        bob.send(frames.TOKEN, SECRET.token({"sub": "bob", "exp": time.time() + 60}).encode())
+        assert bob.call(frames.TOKEN, SECRET.token({"sub": "bob", "exp": time.time() + 60}).encode(), 1) == frames.Frame(frames.TOKEN, b"", 1)
         assert ada.hear_any() == (JOINED, "bob")
         bob.send(SAY, b"hello")
         assert ada.hear() == (SAY, "bob: hello")
