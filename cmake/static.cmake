@@ -12,6 +12,8 @@ if(NOT EXISTS ${SIMDJSON_SOURCE}/src/simdjson.cpp)
   message(FATAL_ERROR "SIMDJSON_SOURCE names no source of simdjson: run scripts/simdjson-source FOLDER, or `make package`")
 endif()
 add_library(sluice_simdjson STATIC ${SIMDJSON_SOURCE}/src/simdjson.cpp)
+# Of its copies for instruction sets, those for AVX2 and for any CPU are enough.
+target_compile_definitions(sluice_simdjson PRIVATE SIMDJSON_IMPLEMENTATION_ICELAKE=0 SIMDJSON_IMPLEMENTATION_WESTMERE=0)
 target_include_directories(sluice_simdjson PRIVATE ${SIMDJSON_SOURCE}/src PUBLIC $<BUILD_INTERFACE:${SIMDJSON_SOURCE}/include>)
 add_library(simdjson::simdjson INTERFACE IMPORTED)
 target_link_libraries(simdjson::simdjson INTERFACE sluice_simdjson)

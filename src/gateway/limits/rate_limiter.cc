@@ -59,11 +59,9 @@ core::Async<RateLimiter::Verdict> RateLimiter::take(const Key& key, const Rate& 
 
 void RateLimiter::change_rate(Account& account, const Rate& rate, std::int64_t at) {
   if (account.full_at > at) {
-    // The used share of the burst stays, so clients gain nothing by changing back and forth.
-    const double used =
-        static_cast<double>(account.full_at - at) / static_cast<double>(account.rate.burst * account.rate.interval_ns);
-    account.full_at = at + static_cast<std::int64_t>(std::min(used, 1.0) * static_cast<double>(rate.burst) *
-                                                     static_cast<double>(rate.interval_ns));
+    const double used = static_cast<double>(account.full_at - at) / static_cast<double>(account.rate.interval_ns);
+    const double bounded = std::min(used, static_cast<double>(rate.burst));
+    account.full_at = at + static_cast<std::int64_t>(bounded * static_cast<double>(rate.interval_ns));
   }
   account.rate = rate;
 }

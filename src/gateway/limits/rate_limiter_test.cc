@@ -184,33 +184,17 @@ TEST(RateLimiter, AFullTableForgetsTheKeyThatIsNearestToItsWholeBurst) {
   EXPECT_EQ(limit.parts[0]->evicted(), 1u) << "the account of key 5000 was full again";
 }
 
-TEST(RateLimiter, ANewRateKeepsTheShareThatHasBeenUsed) {
+TEST(RateLimiter, ANewRateKeepsWhatHasBeenUsed) {
   Limit limit(1, ten_per_s);
   const Key key = limit.key_of(0);
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(limit.allows(0, key));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(limit.allows(0, key));
   limit.parts[0]->serve({.interval_ns = 1'000'000'000, .burst = 20}, nullptr);
-  EXPECT_EQ(limit.take(0, key).left, 9u);
-  for (int i = 0; i < 9; ++i) EXPECT_TRUE(limit.allows(0, key));
+  EXPECT_EQ(limit.take(0, key).left, 15u);
   limit.parts[0]->serve({.interval_ns = 1'000'000'000, .burst = 3}, nullptr);
   EXPECT_FALSE(limit.allows(0, key));
   limit.cores.pass(1s);
   EXPECT_TRUE(limit.allows(0, key));
   EXPECT_FALSE(limit.allows(0, key));
-}
-
-// The rates of two tokens of one client.
-TEST(RateLimiter, ChangingBackAndForthGainsNothing) {
-  Limit limit(1, ten_per_s);
-  const Key key = limit.key_of(0);
-  const Rate small{.interval_ns = 1'000'000'000, .burst = 1};
-  int allowed = 0;
-  for (int i = 0; i < 100; ++i) {
-    limit.parts[0]->serve(ten_per_s, nullptr);
-    if (limit.allows(0, key)) ++allowed;
-    limit.parts[0]->serve(small, nullptr);
-    (void)limit.allows(0, key);
-  }
-  EXPECT_LE(allowed, 10);
 }
 
 TEST(RateLimiter, AnOwnerThatIsSilentIsNotWaitedForForLong) {
