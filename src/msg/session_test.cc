@@ -154,6 +154,31 @@ class SessionTest : public testing::Test, public Sessions::Observer {
   std::vector<std::unique_ptr<Client>> clients_;
 };
 
+// Its policies take so long that the credentials have ended when they let a client in.
+class LateDoor final : public Door {
+ public:
+  [[nodiscard]] bool wants_token() const override { return true; }
+  [[nodiscard]] Task<std::expected<Admission, Denial>> admit(const Caller& caller) override {
+    Admission admission{.handshake = {.peer = std::string(caller.peer)}};
+    admission.standing = []() -> Task<void> { co_return; }();
+    co_return admission;
+  }
+};
+
+TEST_F(SessionTest, CredentialsThatEndWhileTheDoorDecides) {
+  start();
+  server_->set_door(std::make_shared<LateDoor>());
+  Client& client = connect();
+  client.send(Client::encoded({.id = token_id, .flags = correlated_flag, .correlation = 1}) +
+              Client::encoded({.id = echo_id, .body = bytes_of("no")}));
+  pass(5s);
+  ASSERT_EQ(client.received.size(), 2u);
+  EXPECT_EQ(client.received[0].correlation, 1u);
+  EXPECT_TRUE(client.received[1].is_error);
+  EXPECT_EQ(client.received[1].id, token_id);
+  EXPECT_TRUE(client.ended);
+}
+
 TEST_F(SessionTest, Echo) {
   start();
   Client& client = connect();

@@ -126,8 +126,8 @@ core::Task<void> TcpSession::watch_credentials() {
   co_await std::move(admission_->standing);
   if (!open()) co_return;
   send_error(Frame{.id = token_id}, ErrorCode::unauthorized, "The credentials have expired, or were revoked.");
+  drops_handler_ = true;  // one that waits; not here, because this may run within reading_
   close(Ended::unauthorized);
-  if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);  // with a handler that waits
 }
 
 core::Task<bool> TcpSession::read_frames() {
@@ -204,7 +204,7 @@ core::Task<bool> TcpSession::read_frames() {
 }
 
 void TcpSession::turn_end() {
-  if (state() == State::ended || (state() == State::ending && !handling_)) {
+  if (state() == State::ended || (state() == State::ending && (!handling_ || drops_handler_))) {
     unwatch();
     if (reading_ != nullptr) core::TaskGroup::cancel(*reading_);
     if (watching_credentials_ != nullptr) core::TaskGroup::cancel(*watching_credentials_);

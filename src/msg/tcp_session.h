@@ -55,6 +55,7 @@ class TcpSession final : public Session, net::Stream::Watch {
   std::shared_ptr<Door> door_;                                  // null: everybody may come in
   std::unique_ptr<Admission> admission_;                        // by the door
   Instant heard_{};                                             // when bytes last arrived
+  bool drops_handler_ = false;                                  // the session ends without waiting for its handler
   bool pinged_ = false;                                         // since then
   core::TaskGroup::Member* reading_ = nullptr;
   core::TaskGroup::Member* writing_ = nullptr;
