@@ -10,6 +10,9 @@
 // The first connection speaks, and all connections hear each frame. The speaker sends IN_FLIGHT frames, and the next
 // ones when it has heard these itself.
 //
+// With the environment variable WEBSOCKET, a path such as /echo, frames go over WebSockets, one in each message. TOKEN
+// is then the handshake's bearer token.
+//
 // Prints JSON: messages (answers, or deliveries to all), seconds, latencies in microseconds.
 #include <algorithm>
 #include <array>
@@ -81,10 +84,24 @@ struct Connection {
   std::string out;
   std::size_t body_left = 0;  // of the frame being received
   std::string head;
+  std::string message_head;  // of the WebSocket message
   std::uint32_t sent = 0;
   std::uint32_t answered = 0;
   std::deque<Clock::time_point> began;  // of the frames without an answer
 };
+
+// The frame as a client's binary message, masked with zeros.
+std::string message(std::string_view frame) {
+  std::string bytes = "\x82";
+  if (frame.size() < 126) {
+    bytes += static_cast<char>(0x80 | frame.size());
+  } else {
+    bytes += static_cast<char>(0x80 | 126);
+    bytes += static_cast<char>(frame.size() >> 8);
+    bytes += static_cast<char>(frame.size());
+  }
+  return bytes.append(4, '\0').append(frame);
+}
 
 std::string frame(std::uint32_t id, std::string_view body, const std::uint32_t* correlation) {
   std::string bytes(12, '\0');
@@ -118,6 +135,7 @@ class Load {
       Connection& one = connections_[i];
       one.fd = socket(AF_INET, SOCK_STREAM, 0);
       if (connect(one.fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) give_up("nobody listens");
+      if (websocket_ != nullptr) open_websocket(one);
       const int on = 1;
       setsockopt(one.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
@@ -167,6 +185,20 @@ class Load {
   }
 
  private:
+  void open_websocket(Connection& one) {
+    std::string head = std::string("GET ") + websocket_ + " HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\n" +
+                       "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n" +
+                       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    if (const char* const token = std::getenv("TOKEN")) head += std::string("Authorization: Bearer ") + token + "\r\n";
+    send_all(one, head + "\r\n");
+    std::string answer;
+    while (!answer.ends_with("\r\n\r\n")) {
+      char byte = 0;
+      if (recv(one.fd, &byte, 1, 0) != 1) give_up("no handshake");
+      answer += byte;
+    }
+    if (!answer.starts_with("HTTP/1.1 101")) give_up(answer.c_str());
+  }
   void send_all(Connection& one, std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(one.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -179,7 +211,8 @@ class Load {
     one.out.clear();
     while (one.sent - one.answered < in_flight_ && (rate_ == 0 || one.sent - one.answered < one.began.size())) {
       if (rate_ == 0) one.began.push_back(now);
-      one.out += frame(7, body_, &one.sent);
+      const std::string next = frame(7, body_, &one.sent);
+      one.out += websocket_ != nullptr ? message(next) : next;
       ++one.sent;
     }
     if (!one.out.empty()) send_all(one, one.out);
@@ -202,6 +235,14 @@ class Load {
     std::string_view bytes(input.data(), static_cast<std::size_t>(got));
     while (!bytes.empty()) {
       if (one.body_left == 0) {
+        // The header of a message: 2 bytes, and 2 more for a longer one.
+        if (websocket_ != nullptr && one.message_head.size() < 4 &&
+            (one.message_head.size() < 2 || one.message_head[1] == 126)) {
+          one.message_head += bytes[0];
+          bytes.remove_prefix(1);
+          if (static_cast<unsigned char>(one.message_head[0]) != 0x82) give_up("not a binary message");
+          continue;
+        }
         const std::size_t wanted = one.head.size() >= 12 && (one.head[1] & 1) != 0 ? 16 : 12;
         const std::size_t taken = std::min(wanted - one.head.size(), bytes.size());
         one.head.append(bytes.substr(0, taken));
@@ -222,6 +263,7 @@ class Load {
       bytes.remove_prefix(taken);
       if (one.body_left != 0) break;
       one.head.clear();
+      one.message_head.clear();
       ++one.answered;
       ++messages_;
       if (!one.began.empty()) {
@@ -233,6 +275,7 @@ class Load {
     if (&one == &connections_[0] && one.answered >= one.sent) speak(now);
   }
 
+  const char* const websocket_ = std::getenv("WEBSOCKET");  // the path; null: without WebSockets
   const bool hears_;
   const std::size_t in_flight_;
   const double rate_;

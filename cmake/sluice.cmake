@@ -141,8 +141,10 @@ function(sluice_module name)
     target_link_libraries(sluice_${name} PRIVATE $<BUILD_INTERFACE:sluice_options>)
     target_link_libraries(sluice_${name} ${ARGN})
     sluice_embed_pages(${name})
-    if(SLUICE_STATIC AND name MATCHES "^(app|services|runtime)$")
-      target_compile_options(sluice_${name} PRIVATE -Os)  # a third of the program, and little of it runs for a request
+    if(SLUICE_STATIC AND name STREQUAL "app")
+      target_compile_options(sluice_${name} PRIVATE -Oz)  # a third of the program, and little of it runs for a request
+    elseif(SLUICE_STATIC AND name MATCHES "^(services|runtime)$")
+      target_compile_options(sluice_${name} PRIVATE -Os)
     endif()
     # Not optimised, a module compiles in half the time: those that do little for each request, and all where threads are
     # looked for.

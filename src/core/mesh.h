@@ -185,6 +185,8 @@ class MeshPort {
     push_or_keep(core, Posted<std::remove_cvref_t<Fn>>{std::forward<Fn>(fn)});
     return open(core);
   }
+  // Whether a message to any core waits for room.
+  [[nodiscard]] bool waits() const { return waiting_ != 0; }
   // How many messages to that core wait for room.
   [[nodiscard]] std::size_t kept(unsigned core) const { return peers_[core].kept; }
 

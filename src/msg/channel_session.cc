@@ -9,6 +9,7 @@ namespace sluice::msg {
 namespace {
 
 ws::CloseCode close_code_of(Ended why) {
+  if (why == Ended::limited) return ws::CloseCode::too_many_messages;
   return why == Ended::by_server ? ws::CloseCode::going_away : ws::CloseCode::protocol_error;
 }
 
@@ -101,7 +102,14 @@ core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& in
     if (!*next) co_return;
     if (auto waits = pass(**next)) co_await std::move(waits);
     co_await Room(*this);
+    if (sessions_.sends_wait()) [[unlikely]]
+      co_await sessions_.sent();
   }
+}
+
+core::Task<void> ChannelSession::watch_client() {
+  co_await channel_->ended();
+  cut(Ended::lost);
 }
 
 void ChannelSession::turn_end() {
@@ -121,10 +129,8 @@ core::Task<void> ChannelSession::write() {
   const Place place{writing_};
   const SessionRef self(*this);
   while (!outbox_.empty()) {
-    Outbox now = std::move(outbox_);
-    in_flight_ = now.size();
+    Outbox now = take_outbox();
     const bool sent = co_await send_all(now);
-    in_flight_ = 0;
     if (!sent) {
       cut(Ended::lost);
       co_return;

@@ -22,6 +22,7 @@ class ChannelSession final : public Session {
   friend core::Task<void> run_session(Sessions& sessions, ws::Channel& channel, Handshake handshake);
   ~ChannelSession() override = default;
   void turn_end() override;
+  core::Task<void> watch_client() override;
 
   // Receives until the conversation is over. A task of its own, so that the end of the session can cancel it.
   core::Task<void> run();

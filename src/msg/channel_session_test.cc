@@ -208,16 +208,33 @@ TEST_P(ClientThatLeaves, WhileTheReaderWaitsForRoom) {
 
 INSTANTIATE_TEST_SUITE_P(Thousands, ClientThatLeaves, testing::Range(0, 60));
 
-TEST_F(ChannelSessionTest, TheClientLeaves) {
+class ClientThatIsGone : public ChannelSessionTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(ClientThatIsGone, WhileItsHandlerWaits) {
   start();
   send(message(encoded({.id = slow_id})));
   pass(100ms);
+  EXPECT_EQ(running_, 1);
   tasks_.cancel();
-  reactor_.reset_on_close(client_.handle());
+  if (GetParam()) reactor_.reset_on_close(client_.handle());
   client_.close();
+  pass(100ms);
+  EXPECT_EQ(running_, 0);
   pass(10s);
   EXPECT_TRUE(sessions_->all().empty());
   EXPECT_TRUE(conversation_.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Reset, ClientThatIsGone, testing::Bool());
+
+TEST_F(ChannelSessionTest, MoreMessagesThanOneClientMaySend) {
+  start({.message_interval = 1s, .message_burst = 2});
+  const std::string one = encoded({.id = echo_id, .body = bytes_of("one")});
+  send(message(one + one) + message(one + one));
+  const std::string got = receive();
+  const std::string echoes = "\x82\x0f" + one + "\x82\x0f" + one;
+  EXPECT_TRUE(got.starts_with(echoes));
+  EXPECT_TRUE(got.ends_with(std::string("\x88\x02\x11\x4d", 4))) << "4429";
 }
 
 }  // namespace

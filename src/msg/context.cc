@@ -24,6 +24,8 @@ bool Context::broadcast(std::string_view group, Payload payload) {
   return sent;
 }
 
+void Context::log(std::string_view line) const { log_error(line); }
+
 void Context::log_left_out(unsigned core) const {
   log_error("core " + std::to_string(this->core()) + " sends more to core " + std::to_string(core) +
             " than it takes; messages are dropped");

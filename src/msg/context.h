@@ -2,10 +2,13 @@
 
 #include <chrono>
 #include <concepts>
+#include <coroutine>
 #include <cstddef>
 #include <exception>
+#include <expected>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <type_traits>
 #include <typeindex>
@@ -48,7 +51,9 @@ class Context {
         tasks_(tasks),
         sessions_(sessions),
         contexts_(contexts),
-        posted_(here.mailbox, most_posted, Run{}) {}
+        posted_(here.mailbox, most_posted, Run{}) {
+    sessions.set_mesh(&here.mesh);
+  }
   Context(const Context&) = delete;
 
   [[nodiscard]] unsigned core() const { return here_.mesh.core(); }
@@ -58,6 +63,8 @@ class Context {
   // Memory for the rest of this turn of the loop.
   [[nodiscard]] core::Arena& arena() { return sessions_.arena(); }
 
+  // Writes a line to the program's log: at most 20 a second of each core, with the number of those left out.
+  void log(std::string_view line) const;
   // Runs a task on this core. It is cancelled after Service::stop(). An exception from it is logged.
   void spawn(core::Task<void> task) { tasks_.spawn(guarded_task(std::move(task))); }
   // Calls `fn` on this core again and again, for the first time after one interval. An exception from `fn` is logged.
@@ -90,8 +97,7 @@ class Context {
 
   // Each of these reaches the service of type T on another core, or on this one, in a later step of its loop. The host
   // must have this service; otherwise they throw std::logic_error. `fn` must not own memory of this core's slab, such
-  // as a SessionRef. An exception from `fn` is logged; an exception from a Task that `fn` returns, or from a `fn` that
-  // is passed to call(), ends the program.
+  // as a SessionRef. An exception from `fn`, or from a Task that it returns, is logged; call() passes it on.
 
   // Calls fn(service) there, and drops its result. Returns false if the ring to that core is full, or it is ending.
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
@@ -109,13 +115,13 @@ class Context {
     return here_.mesh.post(core, deadline, guarded<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Result<R> result = co_await context.call<T>(core, deadline, fn): returns what fn(service) returns; a Task is
-  // awaited there. Errors as for core::MeshPort::call().
+  // awaited there. Throws an exception that `fn` has thrown. Errors as for core::MeshPort::call().
   template <std::derived_from<Service> T, std::invocable<T&> Fn>
   [[nodiscard]] auto call(unsigned core, Instant deadline, Fn&& fn) {
     static_assert(may_be_awaited<Fn>,
                   "with g++, name the function: auto fn = ...; co_await call<T>(core, deadline, fn)");
     require<T>();
-    return here_.mesh.call(core, deadline, at<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
+    return CallAwaiter(here_.mesh, core, deadline, caught<T>(std::decay_t<Fn>(std::forward<Fn>(fn))));
   }
   // Calls a copy of fn(service) on every core, and here at once. The others get it when their ring has room, except for
   // cores that are ending. Returns false if a core is left out because `most_kept` messages already wait for it.
@@ -153,7 +159,7 @@ class Context {
 
  private:
   // A core that is stuck or slow may not collect messages without a limit.
-  static constexpr std::size_t most_kept = 1024;
+  static constexpr std::size_t most_kept = 16 * 1024;
 
   // Logs and returns false if a core gets none, because too many wait for it.
   template <class Fn>
@@ -187,7 +193,7 @@ class Context {
   template <class T, class Fn>
   auto guarded(Fn fn) {
     if constexpr (std::is_same_v<std::invoke_result_t<Fn&, T&>, core::Task<void>>) {
-      return at<T>(std::move(fn));
+      return [call = at<T>(std::move(fn))](core::MeshPort& there) mutable { return guarded_task(call(there)); };
     } else {
       return [call = at<T>(std::move(fn))](core::MeshPort& there) mutable {
         try {
@@ -198,6 +204,68 @@ class Context {
       };
     }
   }
+  // Returns the result of fn(service), or its exception.
+  template <class T, class Fn>
+  auto caught(Fn fn) {
+    using Returned = std::invoke_result_t<Fn&, T&>;
+    using Caught = std::expected<typename core::detail::Awaited<Returned>::Value, std::exception_ptr>;
+    return [call = at<T>(std::move(fn))](core::MeshPort& there) mutable {
+      if constexpr (core::detail::Awaited<Returned>::waits) {
+        return caught_task<Caught>(call(there));
+      } else {
+        try {
+          if constexpr (std::is_void_v<Returned>) {
+            call(there);
+            return Caught{};
+          } else {
+            return Caught(call(there));
+          }
+        } catch (const std::bad_alloc&) {
+          throw;
+        } catch (...) {
+          return Caught(std::unexpect, std::current_exception());
+        }
+      }
+    };
+  }
+  template <class Caught, class Awaitable>
+  static core::Task<Caught> caught_task(Awaitable task) {
+    try {
+      if constexpr (std::is_void_v<typename Caught::value_type>) {
+        co_await std::move(task);
+        co_return Caught{};
+      } else {
+        co_return Caught(co_await std::move(task));
+      }
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (...) {
+      co_return Caught(std::unexpect, std::current_exception());
+    }
+  }
+  // Awaits a call of a function that caught() has made, and throws its exception.
+  template <class Fn>
+  class CallAwaiter {
+   public:
+    CallAwaiter(core::MeshPort& mesh, unsigned core, Instant deadline, Fn fn)
+        : call_(mesh.call(core, deadline, std::move(fn))) {}
+    bool await_ready() { return call_.await_ready(); }
+    void await_suspend(std::coroutine_handle<> caller) { call_.await_suspend(caller); }
+    auto await_resume() {
+      auto result = call_.await_resume();
+      using Value = typename decltype(result)::value_type::value_type;
+      if (!result) return Result<Value>(std::unexpected(result.error()));
+      if (!*result) std::rethrow_exception(std::move(result->error()));
+      if constexpr (std::is_void_v<Value>) {
+        return Result<Value>{};
+      } else {
+        return Result<Value>(std::move(**result));
+      }
+    }
+
+   private:
+    decltype(std::declval<core::MeshPort&>().call(0u, Instant{}, std::declval<Fn>())) call_;
+  };
   static core::Task<void> guarded_task(core::Task<void> task) {
     try {
       co_await std::move(task);

@@ -1,7 +1,9 @@
 #include "msg/context.h"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -9,6 +11,7 @@
 
 #include "core/core.h"
 #include "core/simulated_reactor.h"
+#include "core/sleep.h"
 
 namespace sluice::msg {
 namespace {
@@ -51,13 +54,13 @@ class ContextTest : public testing::Test {
 TEST_F(ContextTest, MessagesThatWaitForACoreAreLimited) {
   int sent = 0;
   int dropped = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     ++(here_.context.on_every_core<Counter>([](Counter& counter) { ++counter.calls; }) ? sent : dropped);
   }
   EXPECT_GT(dropped, 3000);
-  EXPECT_EQ(here_.calls(), 5000);
+  EXPECT_EQ(here_.calls(), 20'000);
   EXPECT_FALSE(here_.context.broadcast({.id = 1}));
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     there_.pass(1ms);
     here_.pass(1ms);
   }
@@ -106,6 +109,69 @@ TEST_F(ContextTest, ExceptionsAreLogged) {
   });
   here_.pass(35ms);
   EXPECT_EQ(ticks, 3);
+}
+
+TEST_F(ContextTest, TheCallerGetsTheException) {
+  const auto throws = [](Counter& counter) -> int {
+    ++counter.calls;
+    throw std::runtime_error("of a function");
+  };
+  const auto throws_later = [this](Counter& counter) -> core::Task<int> {
+    ++counter.calls;
+    co_await core::Sleep(there_.core.reactor(), there_.core.reactor().now() + 1ms);
+    throw std::runtime_error("of a task");
+  };
+  const auto adds = [](Counter& counter) { counter.calls += 10; };
+  std::vector<std::string> caught;
+  const auto ask = [&](auto fn) -> core::Task<void> {
+    try {
+      const auto result = co_await here_.context.call<Counter>(1, never, fn);
+      caught.emplace_back(result ? "none" : "an error");
+    } catch (const std::runtime_error& error) {
+      caught.emplace_back(error.what());
+    }
+  };
+  core::TaskGroup tasks;
+  tasks.spawn(ask(throws));
+  tasks.spawn(ask(throws_later));
+  tasks.spawn(ask(adds));
+  for (int i = 0; i < 5; ++i) {
+    there_.pass(5ms);
+    here_.pass(5ms);
+  }
+  std::ranges::sort(caught);
+  EXPECT_EQ(caught, (std::vector<std::string>{"none", "of a function", "of a task"}));
+  EXPECT_EQ(there_.calls(), 12);
+}
+
+TEST_F(ContextTest, ATaskOnAnotherCoreFails) {
+  const auto throws_later = [this](Counter& counter) -> core::Task<void> {
+    ++counter.calls;
+    co_await core::Sleep(there_.core.reactor(), there_.core.reactor().now() + 1ms);
+    throw std::runtime_error("of a task");
+  };
+  EXPECT_TRUE(here_.context.try_post<Counter>(1, throws_later));
+  there_.pass(1s);
+  EXPECT_EQ(there_.calls(), 1);
+}
+
+TEST_F(ContextTest, SessionsWaitUntilTheirMessagesAreSent) {
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(here_.context.broadcast("a", Frame{.id = 1}));
+  EXPECT_FALSE(here_.sessions.sends_wait()) << "the ring has room for them";
+  EXPECT_TRUE(here_.context.broadcast("a", Frame{.id = 1}));
+  ASSERT_TRUE(here_.sessions.sends_wait());
+  bool sent = false;
+  core::TaskGroup tasks;
+  tasks.spawn([](Sessions& sessions, bool& done) -> core::Task<void> {
+    co_await sessions.sent();
+    done = true;
+  }(here_.sessions, sent));
+  here_.pass(1s);
+  EXPECT_FALSE(sent);
+  there_.pass(1ms);
+  here_.pass(1ms);
+  EXPECT_TRUE(sent);
+  EXPECT_FALSE(here_.sessions.sends_wait());
 }
 
 TEST_F(ContextTest, AServiceThatTheHostLacks) {

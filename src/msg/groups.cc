@@ -3,6 +3,11 @@
 #include "msg/session.h"
 
 namespace sluice::msg {
+namespace {
+
+constexpr std::size_t ahead = 4;  // of the session that a frame is queued for, others are on their way into the cache
+
+}  // namespace
 
 const Membership* Groups::find(const Session& session, std::string_view name) {
   for (const Membership& one : session.groups_) {  // a session is in few groups
@@ -58,7 +63,11 @@ void Groups::remove(Session& session, std::size_t index) {
 void Groups::broadcast(std::string_view name, const Payload& payload) const {
   const auto found = groups_.find(name);
   if (found == groups_.end()) return;
-  for (const Group::Member& member : found->second.members) member.session->send(payload);
+  const auto& members = found->second.members;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (i + ahead < members.size()) members[i + ahead].session->prefetch();
+    members[i].session->send(payload);
+  }
 }
 
 std::size_t Groups::size(std::string_view name) const {

@@ -43,6 +43,7 @@ class Outbox {
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }  // in bytes
+  [[nodiscard]] std::size_t memory() const { return bytes_.size() + shared_.size() * sizeof(Shared); }
   // The memory of the copied frames. An owner may give an empty outbox a buffer with capacity, and take it back.
   [[nodiscard]] Buffer& bytes() { return bytes_; }
 

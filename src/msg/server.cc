@@ -31,6 +31,7 @@ void Server::accepted(const core::Address& peer, bool secure) {
   std::string ip = peer.ip();
   if (!sessions_.admits(ip)) {
     ++sessions_.counting().refused;
+    if (!secure) session.refuse();
     return;
   }
   session.begin(std::move(ip), secure ? tls_context_ : nullptr, door_);

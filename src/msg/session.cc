@@ -1,5 +1,6 @@
 #include "msg/session.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <utility>
@@ -27,7 +28,7 @@ Session::Session(Sessions& sessions, std::uint64_t id, std::size_t most_copied)
 
 bool Session::admits() {
   if (state_ != State::open && !(state_ == State::ending && handling_)) return false;
-  if (queued() < sessions_.options().most_queued && !is_full_) [[likely]]
+  if (queued() < sessions_.options().most_queued && !is_full_ && !holds_too_much()) [[likely]]
     return true;
   ++sessions_.counting().dropped;
   if (sessions_.options().slow_receiver == SlowReceiver::close) {
@@ -81,12 +82,55 @@ void Session::count(std::size_t bytes) {
   Sessions::Counters& counters = sessions_.counting();
   ++counters.frames_out;
   counters.bytes_out += bytes;
+  account();
   mark();
+}
+
+void Session::account() noexcept {
+  const std::size_t now = outbox_.memory() + in_flight_memory_ + input_memory_;
+  sessions_.held_ += now - held_;
+  held_ = now;
+}
+
+bool Session::holds_too_much() const noexcept {
+  const std::size_t most = sessions_.options().memory;
+  return sessions_.held_ >= most && held_ > most / std::max<std::size_t>(sessions_.all().size(), 1);
+}
+
+Outbox Session::take_outbox() {
+  in_flight_ = outbox_.size();
+  in_flight_memory_ = outbox_.memory();
+  return std::move(outbox_);
+}
+
+bool Session::hold_input(std::size_t bytes) {
+  input_memory_ = bytes;
+  account();
+  if (bytes == 0 || !holds_too_much()) return true;
+  ++sessions_.counting().out_of_memory;
+  cut(Ended::lost);
+  return false;
+}
+
+core::Task<void> Session::watch_client() { co_return; }
+
+bool Session::may_send_message() noexcept {
+  const SessionOptions& options = sessions_.options();
+  if (options.message_interval == Duration::zero()) [[likely]]
+    return true;
+  const Instant now = sessions_.reactor().now();
+  const Duration most = options.message_interval * options.message_burst;
+  const Instant full_again = std::clamp(full_again_, now, now + most) + options.message_interval;  // limits may change
+  if (full_again - now > most) return false;
+  full_again_ = full_again;
+  return true;
 }
 
 bool Session::has_room() const noexcept { return queued() <= sessions_.options().most_queued / 2 || !open(); }
 
 void Session::written() {
+  in_flight_ = in_flight_memory_ = 0;
+  account();
   if (std::exchange(is_full_, false)) mark_gap();
   mark();
 }
@@ -99,6 +143,12 @@ void Session::mark_gap() {
 }
 
 core::Task<void> Session::pass(const Frame& frame) {
+  if (!may_send_message()) [[unlikely]] {
+    ++sessions_.counting().limited;
+    send_error(frame, ErrorCode::overloaded, "The session ends: these are more messages than one client may send.");
+    close(Ended::limited);
+    return {};
+  }
   try {
     const Handling handling(handling_);
     core::Task<void> task = sessions_.dispatch(*this, frame);
@@ -114,6 +164,8 @@ core::Task<void> Session::pass(const Frame& frame) {
 core::Task<void> Session::wait_for(core::Task<void> handler, Frame frame) {
   try {
     const Handling handling(handling_);
+    core::TaskGroup watching;  // ends with the handler
+    watching.spawn(watch_client());
     co_await std::move(handler);
   } catch (const std::bad_alloc&) {
     throw;
@@ -144,6 +196,9 @@ void Session::set_state(State state, Ended why) {
   mark();
 }
 
-void Session::mark() { sessions_.mark(*this); }
+void Session::mark() {
+  SLUICE_ASSERT(sessions_.is_here());  // a session belongs to one core
+  sessions_.mark(*this);
+}
 
 }  // namespace sluice::msg

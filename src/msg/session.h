@@ -45,6 +45,7 @@ enum class Ended : std::uint8_t {
   slow,          // the peer read too slowly
   lost,          // the connection failed
   unauthorized,  // the client's credentials are not accepted, or not any more
+  limited,       // the client sent more messages than it may
 };
 
 // The facts about a session that a route has admitted: by a WebSocket handshake, or through a Door.
@@ -139,6 +140,12 @@ class Session : public core::SlabAllocated {
   [[nodiscard]] core::Task<void> pass(const Frame& frame);
   // Ends a session that is not open: the client is sent this error, and the services do not learn of it.
   void deny(const Frame& about, ErrorCode code, std::string_view text);
+  // Ends the session when its client has left. Runs while a handler waits, when nobody reads.
+  [[nodiscard]] virtual core::Task<void> watch_client();
+  // Takes what is queued, to write it; written() follows.
+  [[nodiscard]] Outbox take_outbox();
+  // This many bytes of an incomplete frame have arrived. Returns false, and the session ends, if there is no memory.
+  bool hold_input(std::size_t bytes);
   // Called when what was taken from the outbox has been written: ends a gap. A reader that waits for room goes on at
   // the end of the turn.
   void written();
@@ -181,14 +188,25 @@ class Session : public core::SlabAllocated {
   friend class Sessions;
   friend class SessionRef;
 
+  // Loads what send() touches into the cache.
+  void prefetch() const {
+    const auto* const bytes = reinterpret_cast<const char*>(this);
+    for (std::size_t at = 0; at < sizeof(Session); at += 64) __builtin_prefetch(bytes + at, 1);
+  }
   // Whether a frame may be queued now. If the queue is full, does what SessionOptions::slow_receiver says.
   [[nodiscard]] bool admits();
+  // Brings Sessions::held_ up to date.
+  void account() noexcept;
+  // Whether the sessions of the core hold too much together, and this one more than its share.
+  [[nodiscard]] bool holds_too_much() const noexcept;
   // Called after a frame of this size was queued.
   void count(std::size_t bytes);
   [[nodiscard]] bool has_room() const noexcept;
   void mark_gap();
   core::Task<void> wait_for(core::Task<void> handler, Frame frame);
   void handler_failed(const Frame& frame, const std::exception& error);
+  // Whether the client may send one more message now. GCRA: the account is full again at full_again_.
+  [[nodiscard]] bool may_send_message() noexcept;
 
   const std::uint64_t id_;
   std::uint32_t references_ = 0;
@@ -197,6 +215,10 @@ class Session : public core::SlabAllocated {
   std::size_t index_ = removed;  // in Sessions::all_
   Session* next_marked_ = nullptr;
   std::vector<Membership> groups_;
+  Instant full_again_{};
+  std::size_t in_flight_memory_ = 0;
+  std::size_t input_memory_ = 0;
+  std::size_t held_ = 0;  // bytes of memory that are counted in Sessions::held_
   std::coroutine_handle<> waits_for_room_;
   State state_ = State::opening;
   Ended why_ = Ended::lost;
@@ -206,7 +228,8 @@ class Session : public core::SlabAllocated {
   bool is_full_ = false;     // SlowReceiver::mark_gaps: nothing is queued until everything has been written
 };
 
-// A counted reference to a session. Only the session's core may use it.
+// A counted reference to a session. Only the session's core may use it; another one that sends through it ends the
+// program.
 class SessionRef {
  public:
   SessionRef() = default;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,10 @@ class Client {
   void leave() {
     tasks_.cancel();
     stream_.close();
+  }
+  void reset(core::Reactor& reactor) {
+    reactor.reset_on_close(stream_.handle());
+    leave();
   }
   // Reads nothing from now on.
   void stall() { tasks_.cancel(); }
@@ -177,6 +182,104 @@ TEST_F(SessionTest, CredentialsThatEndWhileTheDoorDecides) {
   EXPECT_TRUE(client.received[1].is_error);
   EXPECT_EQ(client.received[1].id, token_id);
   EXPECT_TRUE(client.ended);
+}
+
+TEST_F(SessionTest, AClientLeavesWhileItsHandlerWaits) {
+  start();
+  Client& gone = connect();
+  gone.send(Frame{.id = slow_id});
+  pass(100ms);
+  ASSERT_EQ(slow_running, 1);
+  gone.leave();
+  pass(800ms);
+  EXPECT_EQ(slow_running, 1) << "it may have ended its side alone";
+  pass(300ms);
+  EXPECT_EQ(slow_running, 0);
+  pass(5s);
+  EXPECT_EQ(why_ended, std::vector{Ended::by_peer});
+}
+
+TEST_F(SessionTest, AConnectionIsResetWhileAHandlerWaits) {
+  start();
+  Client& client = connect();
+  client.send(Frame{.id = slow_id});
+  pass(100ms);
+  ASSERT_EQ(slow_running, 1);
+  client.reset(reactor_);
+  pass(100ms);
+  EXPECT_EQ(slow_running, 0);
+  EXPECT_EQ(why_ended, std::vector{Ended::lost});
+}
+
+TEST_F(SessionTest, MoreMessagesThanOneClientMaySend) {
+  start({.message_interval = 100ms, .message_burst = 3});
+  Client& client = connect();
+  for (int i = 0; i < 3; ++i) client.send(Frame{.id = echo_id});
+  pass(10ms);
+  EXPECT_EQ(client.received.size(), 3u);
+  for (int i = 0; i < 5; ++i) {
+    pass(110ms);
+    client.send(Frame{.id = echo_id});
+  }
+  pass(20ms);
+  EXPECT_EQ(client.received.size(), 8u) << "at its rate, it may go on";
+  EXPECT_FALSE(client.ended);
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    client.send(Frame{.id = echo_id, .flags = correlated_flag, .correlation = i});
+  }
+  pass(1s);
+  ASSERT_GE(client.received.size(), 9u);
+  EXPECT_LT(client.received.size(), 12u);
+  const Received& last = client.received.back();
+  ASSERT_TRUE(last.is_error);
+  EXPECT_EQ(parse_error(bytes_of(last.body))->code, ErrorCode::overloaded);
+  EXPECT_EQ(last.correlation, client.received.size() - 9);
+  EXPECT_TRUE(client.ended);
+  EXPECT_EQ(why_ended, std::vector{Ended::limited});
+  EXPECT_EQ(sessions_->counters().limited, 1u);
+}
+
+TEST_F(SessionTest, TheMemoryOfAllSessionsIsLimited) {
+  start({.most_queued = 1'000'000, .memory = 200'000});
+  std::vector<Client*> stalled;
+  for (int i = 0; i < 4; ++i) stalled.push_back(&connect());
+  Client& other = connect();
+  const std::string large(100'000, 'x');
+  for (Client* client : stalled) client->stall();
+  for (int i = 0; i < 20; ++i) {
+    for (Client* client : stalled) client->send(Frame{.id = echo_id, .body = bytes_of(large)});
+    pass(1s);
+  }
+  EXPECT_GE(why_ended.size(), 1u);
+  std::size_t queued = 0;
+  for (const Session* session : sessions_->all()) queued += session->queued();
+  EXPECT_LE(queued, 200'000 + 5 * 100'012u);
+  other.send(Frame{.id = echo_id, .body = bytes_of("small")});
+  pass(100ms);
+  ASSERT_EQ(other.received.size(), 1u);
+  EXPECT_FALSE(other.ended);
+}
+
+TEST_F(SessionTest, FramesThatHaveNotArrivedWholeCount) {
+  start({.memory = 200'000});
+  std::vector<Client*> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(&connect());
+  const std::string most =
+      Client::encoded({.id = echo_id, .body = bytes_of(std::string(150'000, 'x'))}).substr(0, 140'000);
+  for (Client* client : clients) {
+    client->stall();  // it could not close its end while it writes
+    client->send(most);
+  }
+  pass(5s);
+  EXPECT_GE(sessions_->counters().out_of_memory, 2u);
+  ASSERT_GE(sessions_->all().size(), 1u) << "what is left has room";
+}
+
+TEST_F(SessionTest, ItBelongsToOneCore) {
+  start();
+  (void)connect();
+  Session* const session = sessions_->all()[0];
+  EXPECT_DEATH(std::thread([session] { session->send(echo_id, "from elsewhere"); }).join(), "is_here");
 }
 
 TEST_F(SessionTest, Echo) {

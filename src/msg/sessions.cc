@@ -25,6 +25,8 @@ Readings Sessions::Counters::readings() const {
       counter("sluice_sessions_failed_handshakes_total", "TLS handshakes that failed.", of(failed_handshakes)),
       counter("sluice_sessions_denied_total", "Clients over TCP whom a policy refused, or who sent no token.",
               of(denied)),
+      counter("sluice_sessions_limited_total", "Sessions that ended because their client sent too many messages.",
+              of(limited)),
       counter("sluice_sessions_out_of_memory_total", "Sessions that ended because memory ran out.", of(out_of_memory)),
       counter("sluice_frames_received_total", "Frames from clients.", of(frames_in)),
       counter("sluice_frames_sent_total", "Frames to clients.", of(frames_out)),
@@ -59,6 +61,12 @@ void Sessions::cut() {
 Session* Sessions::find(std::uint64_t id) const {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
+}
+
+core::Task<void> Sessions::sent() {
+  for (unsigned core = 0; core < mesh_->size(); ++core) {
+    if (mesh_->kept(core) != 0) (void)co_await mesh_->post(core, never, [] {});
+  }
 }
 
 void Sessions::broadcast(const Payload& payload) {
@@ -99,6 +107,7 @@ void Sessions::set_open(Session& session, const Frame* greeting) {
 
 void Sessions::remove(Session& session) {
   by_id_.erase(session.id());
+  held_ -= std::exchange(session.held_, 0);
   if (session.is_counted_) {
     const auto found = per_address_.find(session.peer());
     if (--found->second == 0) per_address_.erase(found);

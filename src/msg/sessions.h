@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/reading.h"
 #include "base/time.h"
 #include "core/arena.h"
+#include "core/mesh.h"
 #include "core/reactor.h"
 #include "core/task.h"
 #include "msg/dispatcher.h"
@@ -42,6 +44,12 @@ struct SessionOptions {
   std::uint32_t slowest_client = 240;    // bytes per second that a client must read, averaged over write_timeout
   std::size_t sessions = 16384;          // on one core; beyond it, new connections are closed
   std::size_t sessions_per_address = 0;  // on one core, of one client address; 0: no limit
+  // A client may send `message_burst` messages at once, and then one in each interval; zero: no limit.
+  Duration message_interval{};
+  std::uint32_t message_burst = 1;
+  // Bytes that the sessions of one core hold together: frames for one client, and frames that have not arrived whole.
+  // Beyond it, sessions that hold more than an equal share are treated as full.
+  std::size_t memory = 256 * 1024 * 1024;
 };
 
 // The sessions of one core, and the state that they share.
@@ -70,7 +78,8 @@ class Sessions {
     std::uint64_t failed_handlers = 0;  // that threw an exception
     std::uint64_t out_of_memory = 0;    // sessions that ended because memory ran out
     std::uint64_t failed_handshakes = 0;
-    std::uint64_t denied = 0;  // clients that a Door refused, or that sent it no token
+    std::uint64_t denied = 0;   // clients that a Door refused, or that sent it no token
+    std::uint64_t limited = 0;  // sessions that ended because their client sent too many messages
 
     [[nodiscard]] Readings readings() const;
   };
@@ -118,6 +127,14 @@ class Sessions {
   void give_back_input(Buffer&& buffer);
   [[nodiscard]] core::TaskGroup& tasks() { return tasks_; }
   [[nodiscard]] Counters& counting() { return counters_; }
+  // The port through which handlers send to other cores. Null: they send nothing.
+  void set_mesh(core::MeshPort* mesh) { mesh_ = mesh; }
+  // Whether a message to another core waits for room. A session that would cause more of them then waits for sent().
+  [[nodiscard]] bool sends_wait() const { return mesh_ != nullptr && mesh_->waits(); }
+  // Waits until the messages that wait now have been sent.
+  [[nodiscard]] core::Task<void> sent();
+  // Whether the caller runs on the thread of these sessions.
+  [[nodiscard]] bool is_here() const { return std::this_thread::get_id() == thread_; }
 
   // Ends all sessions at once.
   void cut();
@@ -135,12 +152,15 @@ class Sessions {
   void remove(Session& session);
 
   core::Reactor& reactor_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  core::MeshPort* mesh_ = nullptr;
   Dispatcher& dispatcher_;
   Observer* const observer_;
   SessionOptions options_;
   Counters counters_;
   std::uint64_t id_;
   std::vector<Session*> all_;
+  std::size_t held_ = 0;  // bytes: see SessionOptions::memory
   std::unordered_map<std::uint64_t, Session*> by_id_;
   std::unordered_map<std::string, std::size_t> per_address_;  // only with a limit
   Session* first_marked_ = nullptr;

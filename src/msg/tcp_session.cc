@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "core/next_turn.h"
+#include "core/sleep.h"
 #include "msg/sessions.h"
 
 namespace sluice::msg {
@@ -16,6 +17,7 @@ constexpr std::size_t short_rest_bytes = 16 * 1024;  // a longer rest of a frame
 constexpr std::size_t turn_bytes = 256 * 1024;       // of frames of one session in a turn of the loop
 constexpr std::size_t parts_per_write = 64;
 constexpr std::uint32_t longest_token = 64 * 1024;
+constexpr Duration half_close_grace = 1s;
 constexpr Duration lingering_time = 2s;
 constexpr std::size_t lingering_bytes = 256 * 1024;
 
@@ -35,6 +37,12 @@ void TcpSession::begin(std::string peer, std::shared_ptr<const net::tls::ServerC
   heard_ = sessions_.reactor().now();
   sessions_.add(*this);
   serve();
+}
+
+void TcpSession::refuse() {
+  Buffer bytes;
+  append_error(bytes, 0, std::nullopt, ErrorCode::overloaded, "There are too many sessions.");
+  (void)stream_.try_write(bytes);
 }
 
 void TcpSession::serve() {
@@ -134,10 +142,13 @@ core::Task<bool> TcpSession::read_frames() {
   core::Reactor& reactor = sessions_.reactor();
   Sessions::Counters& counters = sessions_.counting();
   struct Input {
-    Sessions& sessions;
-    Buffer buffer = sessions.take_input();
-    ~Input() { sessions.give_back_input(std::move(buffer)); }
-  } input{sessions_};
+    TcpSession& session;
+    Buffer buffer = session.sessions_.take_input();
+    ~Input() {
+      session.sessions_.give_back_input(std::move(buffer));
+      (void)session.hold_input(0);
+    }
+  } input{*this};
   const std::uint32_t most_body = sessions_.options().most_body;
   FrameDecoder decoder(open() ? most_body : std::min(most_body, longest_token));
   core::TurnShare turn(reactor, turn_bytes);
@@ -165,6 +176,8 @@ core::Task<bool> TcpSession::read_frames() {
       const std::size_t size = header_size + (*next)->body.size();
       if (auto waits = pass(**next)) co_await std::move(waits);
       co_await Room(*this);
+      if (sessions_.sends_wait()) [[unlikely]]
+        co_await sessions_.sent();
       if (turn.spend(size)) co_await turn.next_turn();
       continue;
     }
@@ -199,8 +212,18 @@ core::Task<bool> TcpSession::read_frames() {
     counters.bytes_in += *got;
     heard_ = reactor.now();
     pinged_ = false;
+    if (input.buffer.capacity() > Sessions::input_bytes && !hold_input(input.buffer.size())) break;
   }
   co_return false;
+}
+
+// A client that has ended its side may still read: it has a moment for the answer.
+core::Task<void> TcpSession::watch_client() {
+  (void)co_await stream_.ended(never);
+  if (stream_.handle().failed || stream_.is_cut()) co_return cut(Ended::lost);
+  co_await core::Sleep(sessions_.reactor(), sessions_.reactor().now() + half_close_grace);
+  drops_handler_ = true;
+  close(Ended::by_peer);
 }
 
 void TcpSession::turn_end() {
@@ -224,8 +247,7 @@ core::Task<void> TcpSession::write() {
   const SessionRef self(*this);
   std::array<iovec, parts_per_write> parts;
   while (!outbox_.empty()) {
-    Outbox now = std::move(outbox_);
-    in_flight_ = now.size();
+    Outbox now = take_outbox();
     Outbox::Position at;
     for (auto some = now.gather(at, parts); !some.empty(); some = now.gather(at, parts)) {
       const auto done = co_await stream_.write(some, sessions_.options().write_timeout);
@@ -234,7 +256,6 @@ core::Task<void> TcpSession::write() {
         co_return;
       }
     }
-    in_flight_ = 0;
     sessions_.give_back(std::move(now.bytes()));
     written();
   }

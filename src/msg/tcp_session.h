@@ -26,10 +26,13 @@ class TcpSession final : public Session, net::Stream::Watch {
   // the session is open as soon as TLS is ready.
   void begin(std::string peer, std::shared_ptr<const net::tls::ServerContext> context,
              std::shared_ptr<Door> door = nullptr);
+  // Instead of begin(): tells a client without TLS that there are too many sessions.
+  void refuse();
 
  private:
   ~TcpSession() override;
   void turn_end() override;
+  core::Task<void> watch_client() override;
   void woken(Woken why) override;
 
   // Continues to read until the session is idle or does not read any more.

@@ -28,6 +28,9 @@ class Duplex {
   [[nodiscard]] virtual std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) = 0;
   // Waits until there may be something to read, the connection has failed, or interrupt() was called.
   [[nodiscard]] virtual core::Task<Result<void>> readable(Instant deadline) = 0;
+  // Waits until the peer has ended its side, or the connection has failed. Bytes received meanwhile stay unread. It
+  // takes the place of readable().
+  [[nodiscard]] virtual core::Task<void> ended() = 0;
   // Ends a waiting readable() as if there were something to read; resumes its coroutine before it returns.
   virtual void interrupt() = 0;
   // Writes all of `parts`; the array is modified. `progress` bounds each wait for the peer to accept more.

@@ -111,6 +111,10 @@ class Channel {
   // its data.
   [[nodiscard]] core::Async<Result<void>> send(SharedMessage& message);
 
+  // Waits until the connection has ended. The peer's messages stay unread meanwhile, so it must not run beside
+  // receive().
+  [[nodiscard]] core::Task<void> ended() { return duplex_.ended(); }
+
   // Sends a close frame and waits for the peer's, at most for the close timeout. Messages that still arrive are
   // dropped. If another coroutine is in receive(), it does the waiting, and close() returns at once.
   [[nodiscard]] core::Task<void> close(CloseCode code = CloseCode::normal, std::string_view reason = {});

@@ -28,7 +28,9 @@ enum class CloseCode : std::uint16_t {
   internal_error = 1011,
   service_restart = 1012,
   try_again_later = 1013,
-  unauthorized = 4401,  // ours, of the range for applications: the client's token has expired or was revoked
+  // Ours, of the range for applications.
+  unauthorized = 4401,       // the client's token has expired or was revoked
+  too_many_messages = 4429,  // in too little time
 };
 
 // Whether a peer may send this code.

@@ -1,9 +1,11 @@
 """Frames over TCP, TLS, a unix socket and WebSockets: docs/formats/frame.md, in a program with sluice.toml ([[frames]]) and alone."""
+import contextlib
 import pathlib
 import re
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -19,7 +21,7 @@ from websocket import BINARY, CLOSE, WebSocket
 
 PROGRAM = str(pathlib.Path(FILMS_GENERATE).parent / "echo_program")
 SECRET = Secret("a secret of a test, 32 bytes or more")
-WHO, THROWS, WAITS, UNKNOWN = 200, 201, 202, 203
+WHO, THROWS, WAITS, UNKNOWN, JOIN, SAY, WAITING, FAILS = range(200, 208)
 BAD_FRAME, UNKNOWN_MESSAGE, TOO_LARGE, OVERLOADED, INTERNAL, UNAUTHORIZED, FORBIDDEN = 1, 2, 4, 5, 6, 7, 8
 AUTH = '[policy.auth]\ntype = "jwt"\nsecret = "${SECRET}"\nleeway = "0s"\n'
 
@@ -42,6 +44,10 @@ class OverWebSocket:
     def send_bytes(self, data):
         self.socket.say(BINARY, data)
 
+    def leave(self):
+        """Without a close frame."""
+        self.socket.close()
+
     def receive(self):
         while (frame := self.socket.frame()).opcode != CLOSE:
             if frame.opcode == BINARY:
@@ -54,6 +60,9 @@ class OverWebSocket:
 class OverSocket(Client):
     def send_bytes(self, data):
         self.socket.sendall(data)
+
+    def leave(self):
+        self.socket.close()
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +193,46 @@ def test_frames_arrive_in_pieces(client):
 def test_a_session_knows_how_it_came(client):
     peer = {"unix": "", "tcp": "127.0.0.1", "tls": "127.0.0.1", "websocket": "127.0.0.1"}[client.over]
     _, address, security = client.call(WHO, b"", 1).body.decode().split(" ")
-    assert address == peer or client.over == "tls" and address == "127.0.0.1"
-    assert security == ("tls" if client.over == "tls" else "plain") or client.over == "websocket"
+    assert address == peer
+    assert security == ("tls" if client.over == "tls" else "plain")
+
+
+def test_a_client_leaves_while_its_handler_waits(client, host):
+    with host("tcp") as other:
+        client.send(WAITS)
+        until(lambda: other.call(WAITING).body == b"1")
+        client.leave()
+        until(lambda: other.call(WAITING).body == b"0")
+
+
+def test_a_function_on_another_core_fails(client):
+    answer = client.call(FAILS, b"", 1)
+    assert answer.error == INTERNAL and answer.correlation == 1
+    assert client.call(7, b"hello") == Frame(7, b"hello")
+
+
+def test_a_burst_reaches_a_group_on_all_cores(host):
+    """More broadcasts than the cores have room for between them: the session that speaks is read more slowly."""
+    count = 20000
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(host("tcp")) for _ in range(8)]
+        for listener in listeners:
+            assert listener.call(JOIN, b"burst").message == JOIN
+        heard = [0] * len(listeners)
+
+        def listen(at):
+            while heard[at] < count and (frame := listeners[at].receive()) is not None:
+                assert frame == Frame(SAY, f"burst {heard[at]}".encode())
+                heard[at] += 1
+
+        threads = [threading.Thread(target=listen, args=(at,)) for at in range(len(listeners))]
+        for thread in threads:
+            thread.start()
+        with host("tcp") as speaker:
+            speaker.send_bytes(b"".join(encode(SAY, f"burst {n}".encode()) for n in range(count)))
+            for thread in threads:
+                thread.join()
+        assert heard == [count] * len(listeners)
 
 
 # Policies
@@ -373,14 +420,51 @@ def test_limits_of_sessions(guarded):
     until(lambda: server.sample('sluice_sessions_open{service="echo"}') == 1)
     third = enter(server)
     with OverSocket(server.frames) as refused:
+        assert refused.receive().error == OVERLOADED
         assert refused.receive() is None
     change(server, "sessions = 2", "sessions = 3\nsessions_per_address = 3")
     with enter(server):
         assert second.call(7, b"still") == third.call(7, b"still") == Frame(7, b"still")
         with OverSocket(server.frames) as refused:
-            assert refused.receive() is None
+            assert refused.receive().error == OVERLOADED
     assert server.sample('sluice_sessions_refused_total{service="echo"}') == 2
     assert server.log.count("echo has started") == 1
+
+
+def test_a_limit_for_messages(guarded):
+    server = guarded('[[websocket]]\npath = "/echo"\nservice = "echo"\n[service.echo]\nrate = "1/m"\nburst = 3\n')
+    client = enter(server)
+    for n in range(3):
+        assert client.call(7, b"hello", n) == Frame(7, b"hello", n)
+    refused = client.call(7, b"one more", 3)
+    assert (refused.error, refused.correlation) == (OVERLOADED, 3) and b"more messages" in refused.body
+    assert client.receive() is None
+    with enter(server) as another:
+        assert another.call(7, b"hello") == Frame(7, b"hello")
+    with OverWebSocket(server.port) as browser:
+        browser.send_bytes(b"".join(encode(7, b"hello") for _ in range(4)))
+        assert [browser.receive().error for _ in range(4)] == [None] * 3 + [OVERLOADED]
+        frame = browser.socket.frame()
+        assert frame.opcode == CLOSE and int.from_bytes(frame.payload[:2], "big") == 4429
+    assert server.sample('sluice_sessions_limited_total{service="echo"}') == 2
+    change(server, 'rate = "1/m"\nburst = 3', "")
+    with enter(server) as free:
+        for _ in range(10):
+            assert free.call(7, b"hello") == Frame(7, b"hello")
+
+
+def test_the_memory_of_all_sessions(guarded):
+    server = guarded("[service.echo]\nmemory = \"1MiB\"\nmost_queued = \"1GiB\"\n", server="cores = 1")
+    stalled = [OverSocket(server.frames, receive_buffer=4096) for _ in range(4)]
+    for client in stalled:
+        client.send(TOKEN, token())
+        client.send(7, b"x" * 500_000)  # nobody reads the answers
+        client.send(7, b"x" * 500_000)
+        client.send(7, b"x" * 500_000)
+    with enter(server) as other:
+        until(lambda: server.sample('sluice_sessions_open{service="echo"}') < 5)
+        for _ in range(10):
+            assert other.call(7, b"hello") == Frame(7, b"hello")
 
 
 def test_a_refused_reload_changes_nothing(guarded):
@@ -420,6 +504,8 @@ def test_the_end(guarded):
     ('listen = ["127.0.0.1:9000"]', "service"),
     ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.ecco]', 'there is no service "ecco"'),
     ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nidle_timeout = "20s"', "longer than"),
+    ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nrate = "often"', "must be a number"),
+    ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nburst = 5', "needs a"),
     ('listen = ["127.0.0.1:9000"]\nservice = "echo"\n[service.echo]\nmost_body = "17MiB"', "most_body")])
 def test_errors_of_the_configuration(tmp_path, config, text):
     file = tmp_path / "sluice.toml"

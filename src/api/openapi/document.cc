@@ -108,6 +108,8 @@ std::string_view meaning_of(int status) {
       return "The body is in none of the formats that are taken.";
     case 422:
       return "The body has values that cannot be taken; nothing has been written.";
+    case 426:
+      return "This is not the handshake of a WebSocket.";
     case 428:
       return "The request must say with If-Match which state is to be changed.";
     case 431:
@@ -221,6 +223,22 @@ class Maker {
                       {"required", true},
                       {"schema", resident_key_schema(*resource.plan)}};
     add_path(*resource.key_pattern, path + "/{key}", {{"parameters", Array{key}}}, Shown::object);
+  }
+
+  void add(const WebSocketResource& resource) {
+    const auto place = place_of(resource.pattern, "the WebSockets of \"" + resource.service + '"');
+    if (!place) return;
+    Array parameters;
+    for (const auto& name : resource.pattern.names()) {
+      parameters.push_back({{"name", name}, {"in", "path"}, {"required", true}, {"schema", of_type("string")}});
+    }
+    Object item;
+    if (!parameters.empty()) item.emplace_back("parameters", std::move(parameters));
+    Object responses = {{"101", answer("The connection is a WebSocket from here on.")}};
+    add_problems(responses, resource.security, {400, 403, 426, 503});
+    add_operation(item, *place, place->words, Method::get, resource.security, {{"responses", std::move(responses)}},
+                  {.summary = "A WebSocket of the service " + resource.service});
+    paths_.emplace_back(place->path, std::move(item));
   }
 
   void add(const BatchResource& batch) {
@@ -928,10 +946,12 @@ class Maker {
 }  // namespace
 
 Document make_document(const Options& options, std::span<const Resource> resources,
-                       std::span<const ResidentResource> residents, const BatchResource* batch) {
+                       std::span<const ResidentResource> residents, std::span<const WebSocketResource> websockets,
+                       const BatchResource* batch) {
   Maker maker(options);
   for (const Resource& resource : resources) maker.add(resource);
   for (const ResidentResource& resident : residents) maker.add(resident);
+  for (const WebSocketResource& websocket : websockets) maker.add(websocket);
   if (batch != nullptr) maker.add(*batch);
   return maker.make();
 }

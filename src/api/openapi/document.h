@@ -73,6 +73,13 @@ struct BatchResource {
   std::vector<Security> security;
 };
 
+// A path where clients open WebSockets to a service.
+struct WebSocketResource {
+  http::Pattern pattern;
+  std::string service;
+  std::vector<Security> security;
+};
+
 struct Document {
   std::string text;                   // JSON
   std::vector<std::string> warnings;  // what the document omits because OpenAPI cannot express it
@@ -80,6 +87,7 @@ struct Document {
 
 [[nodiscard]] Document make_document(const Options& options, std::span<const Resource> resources,
                                      std::span<const ResidentResource> residents = {},
+                                     std::span<const WebSocketResource> websockets = {},
                                      const BatchResource* batch = nullptr);
 
 }  // namespace sluice::api::openapi

@@ -25,6 +25,7 @@ class Route : public std::enable_shared_from_this<Route> {
   struct Described {
     std::vector<api::openapi::Resource> resources;
     std::vector<api::openapi::ResidentResource> residents;
+    std::vector<api::openapi::WebSocketResource> websockets;
     std::optional<api::openapi::BatchResource> batch;
   };
   using Id = std::uint16_t;

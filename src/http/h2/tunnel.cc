@@ -90,6 +90,10 @@ core::Task<Result<void>> Tunnel::readable(Instant deadline) {
   co_return co_await Wait(reactor_, reader_, deadline);
 }
 
+core::Task<void> Tunnel::ended() {
+  while (stream_ != nullptr && !stream_->client_done) (void)co_await Wait(reactor_, reader_, never);
+}
+
 void Tunnel::interrupt() {
   if (reader_ != nullptr) reader_->end();
 }

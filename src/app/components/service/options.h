@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/declare.h"
+#include "gateway/limits/options.h"
 #include "msg/frame.h"
 #include "msg/sessions.h"
 
@@ -25,6 +28,9 @@ struct ServiceOptions {
   Located<Duration> idle_timeout = {75s};
   std::uint32_t sessions = 16384;
   std::uint32_t sessions_per_address = 0;
+  ByteSize memory = 256_MiB;
+  std::string rate;  // empty: no limit
+  std::optional<std::uint32_t> burst;
 
   [[nodiscard]] msg::SessionOptions session_options() const;
 
@@ -47,6 +53,18 @@ struct ServiceOptions {
             {.min = 1, .max = 10'000'000});
     v.field("sessions_per_address", &Self::sessions_per_address,
             "The most sessions of one client address on one core. `0`: no limit.", {.max = 10'000'000});
+    v.field("memory", &Self::memory,
+            "The bytes that the sessions of one core hold together: frames that wait for one client, and frames that "
+            "have not arrived whole. Beyond it, a session that holds more than an equal share ends.",
+            {.min = 1_MiB, .max = 1024_GiB});
+    v.field("rate", &Self::rate,
+            "The number of messages that one session may send in the long run, such as `\"20/s\"`. Beyond it, the "
+            "message is answered with the error 5, and the session ends: a WebSocket with the close code 4429. Without "
+            "it, there is no limit.",
+            {.check = gateway::limits::RateLimitOptions::check_rate});
+    v.field("burst", &Self::burst,
+            "The messages that may come at once after a pause. Without it, the number in `rate`.",
+            {.min = 1, .max = 1'000'000});
   }
 };
 

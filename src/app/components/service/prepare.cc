@@ -6,6 +6,7 @@
 #include "app/config/checks.h"
 #include "app/prepare/preparation.h"
 #include "base/contains.h"
+#include "gateway/limits/rate_limit.h"
 
 namespace sluice::app {
 namespace {
@@ -23,19 +24,27 @@ std::shared_ptr<ServiceComponent::Contexts> contexts_of(const ServiceEntry& entr
 }  // namespace
 
 msg::SessionOptions ServiceOptions::session_options() const {
+  const auto limit = rate.empty() ? gateway::limits::Rate{.interval_ns = 0}
+                                  : gateway::limits::rate_of(*gateway::limits::parse_rate(rate), burst);
   return {.most_body = static_cast<std::uint32_t>(most_body.bytes),
           .most_queued = most_queued.bytes,
           .slow_receiver = slow_receiver,
           .heartbeat = heartbeat,
           .idle_timeout = idle_timeout.value,
           .sessions = sessions,
-          .sessions_per_address = sessions_per_address};
+          .sessions_per_address = sessions_per_address,
+          .message_interval = Duration(limit.interval_ns),
+          .message_burst = static_cast<std::uint32_t>(limit.burst),
+          .memory = memory.bytes};
 }
 
 void ServiceTables::check(config::Checks& checks) {
   for (const auto& [name, options] : checks.options.services) {
     if (!has_service(name.value)) {
       checks.complain(name.position, "there is no service \"" + name.value + '"', describe_services());
+    }
+    if (options.burst && options.rate.empty()) {
+      checks.complain(name.position, "\"burst\" needs a \"rate\"");
     }
     if (options.heartbeat >= options.idle_timeout.value) {
       checks.complain(options.idle_timeout.position.line != 0 ? options.idle_timeout.position : name.position,

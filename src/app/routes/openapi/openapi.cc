@@ -80,7 +80,7 @@ std::expected<void, Away> OpenApiTable::prepare(Preparation& preparation) {
   Plan& plan = preparation.plan;
   Route::Described described;
   for (const auto& route : plan.routes) route->describe(described);
-  auto document = api::openapi::make_document(options, described.resources, described.residents,
+  auto document = api::openapi::make_document(options, described.resources, described.residents, described.websockets,
                                               described.batch ? &*described.batch : nullptr);
   std::ranges::move(document.warnings, std::back_inserter(plan.warnings));
   plan.routes.push_back(std::make_shared<OpenApiRoute>(plan, options, std::move(document.text)));

@@ -14,8 +14,11 @@ namespace {
 
 class WebSocketRoute final : public Route {
  public:
-  WebSocketRoute(Plan& plan, std::shared_ptr<const WebSocketComponent> component)
-      : Route(plan, shapes_of<WebSocketTables>(component->options)), component_(std::move(component)) {}
+  WebSocketRoute(Plan& plan, std::shared_ptr<const WebSocketComponent> component,
+                 std::vector<api::openapi::Security> security)
+      : Route(plan, shapes_of<WebSocketTables>(component->options)),
+        component_(std::move(component)),
+        security_(std::move(security)) {}
 
   void build(Site& site) const override {
     Site::Builder builder(site, *this, shapes().front());
@@ -26,6 +29,13 @@ class WebSocketRoute final : public Route {
     into.add("websocket", service.empty() ? "an echo of each message" : "a session of the service \"" + service + '"');
   }
 
+  // An echo is not part of an API.
+  void describe(Described& into) const override {
+    const std::string& service = component_->options.service.value;
+    if (service.empty()) return;
+    into.websockets.push_back({.pattern = shapes().front().pattern, .service = service, .security = security_});
+  }
+
   bool is_same(const Route& before) const override {
     const auto* const other = dynamic_cast<const WebSocketRoute*>(&before);
     return other != nullptr && component_ == other->component_;
@@ -33,6 +43,7 @@ class WebSocketRoute final : public Route {
 
  private:
   const std::shared_ptr<const WebSocketComponent> component_;
+  const std::vector<api::openapi::Security> security_;
 };
 
 }  // namespace
@@ -44,13 +55,14 @@ std::expected<void, Away> WebSocketTables::prepare(Preparation& preparation) {
     channels = plan.add(std::make_shared<WebSocketChannelsComponent>(), preparation.previous);
   }
   for (const ws::WebSocketOptions& options : preparation.options().websockets) {
-    (void)preparation.security(options.use);
+    auto security = preparation.security(options.use);
     std::shared_ptr<const ServiceComponent> service;
     for (const auto& one : plan.all<ServiceComponent>()) {
       if (one->name() == options.service.value) service = one;
     }
     auto made = std::make_shared<WebSocketComponent>(options, plan.policies_of(options.use), channels, service);
-    plan.routes.push_back(std::make_shared<WebSocketRoute>(plan, plan.add(std::move(made), preparation.previous)));
+    plan.routes.push_back(
+        std::make_shared<WebSocketRoute>(plan, plan.add(std::move(made), preparation.previous), std::move(security)));
   }
   return {};
 }
