@@ -131,7 +131,8 @@ core::Task<void> ChannelSession::write() {
   while (!outbox_.empty()) {
     Outbox now = take_outbox();
     const bool sent = co_await send_all(now);
-    if (!sent) {
+    // A channel that is closing drops what it is given. Its close frame must still reach the peer, so it is not cut.
+    if (!sent && channel_->close_code() == ws::CloseCode::abnormal) {
       cut(Ended::lost);
       co_return;
     }

@@ -102,12 +102,14 @@ class ChannelSessionTest : public testing::Test, public net::Acceptor::Owner {
   Task<void> converse() {
     net::StreamDuplex duplex(served_, Buffer());
     ws::Channel channel(duplex, pool_, channel_options_, std::nullopt);
+    channel_ = &channel;
     co_await run_session(*sessions_, channel, {.peer = "peer", .path = "/room", .query = "a=1"});
     co_await channel.close();
     served_.close();
   }
 
-  int running_ = 0;  // handlers that wait
+  int running_ = 0;                 // handlers that wait
+  ws::Channel* channel_ = nullptr;  // of the conversation, while it runs
   core::SimulatedReactor reactor_{5};
   Dispatcher dispatcher_;
   std::unique_ptr<Sessions> sessions_;
@@ -153,6 +155,22 @@ TEST_F(ChannelSessionTest, ASessionThatClosesLetsItsHandlerEnd) {
   pass(10s);
   EXPECT_TRUE(conversation_.empty());
   EXPECT_TRUE(sessions_->all().empty());
+}
+
+TEST_F(ChannelSessionTest, FramesForAChannelThatDrainsAreDropped) {
+  start();
+  channel_->drain();
+  for (int i = 0; i < 3; ++i) {
+    sessions_->all()[0]->send(echo_id, "late");
+    pass(10ms);
+    ASSERT_EQ(sessions_->all().size(), 1u) << "it waits for the client's close frame";
+  }
+  EXPECT_EQ(sessions_->all()[0]->queued(), 0u);
+  EXPECT_EQ(receive(), std::string("\x88\x02\x03\xe9", 4));
+  send(std::string("\x88\x82\0\0\0\0\x03\xe9", 8));
+  pass(1s);
+  EXPECT_TRUE(sessions_->all().empty());
+  EXPECT_TRUE(conversation_.empty());
 }
 
 TEST_F(ChannelSessionTest, ACutEndsAConversationWhoseReaderWaitsForRoom) {
