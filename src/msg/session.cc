@@ -43,11 +43,15 @@ bool Session::admits() {
 bool Session::send(const Frame& frame) {
   const bool is_valid = frame.body.size() <= largest_body && (frame.flags & ~(correlated_flag | error_flag)) == 0;
   if (!is_valid || !admits()) return false;
+  append(frame);
+  return true;
+}
+
+void Session::append(const Frame& frame) {
   if (outbox_.bytes().capacity() == 0) outbox_.bytes() = sessions_.take_buffer();
   const std::size_t before = outbox_.size();
   outbox_.append(frame);
   count(outbox_.size() - before);
-  return true;
 }
 
 bool Session::send(const Payload& payload) {
@@ -131,15 +135,17 @@ bool Session::has_room() const noexcept { return queued() <= sessions_.options()
 void Session::written() {
   in_flight_ = in_flight_memory_ = 0;
   account();
-  if (std::exchange(is_full_, false)) mark_gap();
+  if (is_full_ && outbox_.empty() && state_ != State::ended) mark_gap();
   mark();
 }
 
+// The queue is empty, so there is room, and a session that is ending tells its client too.
 void Session::mark_gap() {
+  is_full_ = false;
   const std::uint32_t missed = std::exchange(missed_, 0);
   std::array<std::byte, 4> body{};
   for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<std::byte>(missed >> (24 - 8 * i));
-  send(Frame{.id = gap_id, .body = body});
+  append(Frame{.id = gap_id, .body = body});
 }
 
 core::Task<void> Session::pass(const Frame& frame) {

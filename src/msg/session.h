@@ -199,6 +199,7 @@ class Session : public core::SlabAllocated {
   void account() noexcept;
   // Whether the sessions of the core hold too much together, and this one more than its share.
   [[nodiscard]] bool holds_too_much() const noexcept;
+  void append(const Frame& frame);  // to the queue
   // Called after a frame of this size was queued.
   void count(std::size_t bytes);
   [[nodiscard]] bool has_room() const noexcept;

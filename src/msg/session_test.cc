@@ -516,6 +516,39 @@ TEST_F(SessionTest, ASlowReceiverLearnsOfGaps) {
   EXPECT_EQ(client.received.back().body, "again");
 }
 
+// One write waits for the client, and the frames behind it alone fill the queue.
+TEST_F(SessionTest, AGapCountsFramesUntilTheWholeQueueIsWritten) {
+  start({.most_queued = 100'000, .slow_receiver = SlowReceiver::mark_gaps});
+  Client& client = connect();
+  client.stall();
+  Session& session = *sessions_->all()[0];
+  EXPECT_TRUE(session.send(echo_id, std::string(90'000, 'x')));
+  pass(10ms);
+  EXPECT_TRUE(session.send(echo_id, std::string(200'000, 'x')));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(session.send(echo_id, "dropped"));
+  client.resume();
+  pass(1s);
+  ASSERT_EQ(client.received.size(), 3U);
+  EXPECT_EQ(client.received.back().id, gap_id);
+  EXPECT_EQ(client.received.back().body, std::string("\0\0\0\3", 4));
+}
+
+TEST_F(SessionTest, ASessionThatEndsTellsOfItsGap) {
+  start({.most_queued = 100'000, .slow_receiver = SlowReceiver::mark_gaps});
+  Client& client = connect();
+  client.stall();
+  Session& session = *sessions_->all()[0];
+  EXPECT_TRUE(session.send(echo_id, std::string(200'000, 'x')));
+  EXPECT_FALSE(session.send(echo_id, "dropped"));
+  session.close();
+  pass(10ms);
+  client.resume();
+  pass(1s);
+  ASSERT_EQ(client.received.size(), 2U);
+  EXPECT_EQ(client.received.back().id, gap_id);
+  EXPECT_TRUE(client.ended);
+}
+
 TEST_F(SessionTest, AClientThatNeverReadsItsAnswersIsNotReadEither) {
   start({.most_queued = 100'000, .write_timeout = 60s});
   Client& client = connect();
