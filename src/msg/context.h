@@ -143,6 +143,8 @@ class Context {
   // returns false beyond that.
   bool join(Session& session, std::string_view group) { return groups_.join(session, group); }
   void leave(Session& session, std::string_view group) { groups_.leave(session, group); }
+  // The groups of this core's sessions.
+  [[nodiscard]] const Groups& groups() const { return groups_; }
 
   // For the host: adds a service of this core.
   template <std::derived_from<Service> T>

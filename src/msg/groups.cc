@@ -1,5 +1,6 @@
 #include "msg/groups.h"
 
+#include "base/assert.h"
 #include "msg/session.h"
 
 namespace sluice::msg {
@@ -49,6 +50,7 @@ void Groups::remove(Session& session, std::size_t index) {
   Group& group = *of_session[index].group;
   // The last member takes the free place, and so does the session's last group.
   const std::size_t place = of_session[index].index;
+  SLUICE_ASSERT(group.members[place].session == &session && group.members[place].index == index);
   group.members[place] = group.members.back();
   group.members[place].session->groups_[group.members[place].index].index = place;
   group.members.pop_back();
@@ -76,5 +78,21 @@ std::size_t Groups::size(std::string_view name) const {
 }
 
 bool Groups::has(const Session& session, std::string_view name) const { return find(session, name) != nullptr; }
+
+void Groups::validate() const {
+  for (const auto& [name, group] : groups_) {
+    SLUICE_ASSERT(group.name == &name && !group.members.empty());
+    for (const Group::Member& member : group.members) {
+      const auto& of_session = member.session->groups_;
+      SLUICE_ASSERT(member.index < of_session.size() && of_session[member.index].group == &group);
+      for (std::size_t index = 0; index < of_session.size(); ++index) {
+        const auto& members = of_session[index].group->members;
+        SLUICE_ASSERT(of_session[index].index < members.size());
+        const Group::Member& place = members[of_session[index].index];
+        SLUICE_ASSERT(place.session == member.session && place.index == index);
+      }
+    }
+  }
+}
 
 }  // namespace sluice::msg

@@ -42,6 +42,10 @@ class Groups {
   [[nodiscard]] std::size_t size(std::string_view name) const;
   [[nodiscard]] bool has(const Session& session, std::string_view name) const;
 
+  // Asserts that no group is empty, and that each member and its session's Membership point at each other. Visits all
+  // groups of all members, so it is for tests.
+  void validate() const;
+
  private:
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;

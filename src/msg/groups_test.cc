@@ -104,6 +104,7 @@ TEST_F(GroupsTest, EachMemberHearsEachMessageOnce) {
     std::advance(at, below(model.size()));
     auto& [one, names] = *at;
     const std::string name = any_name();
+    groups_.validate();
     switch (below(8)) {
       case 0:
       case 1:
