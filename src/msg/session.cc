@@ -28,7 +28,7 @@ Session::Session(Sessions& sessions, std::uint64_t id, std::size_t most_copied)
 
 bool Session::admits() {
   if (state_ != State::open && !(state_ == State::ending && handling_)) return false;
-  if (queued() < sessions_.options().most_queued && !is_full_ && !holds_too_much()) [[likely]]
+  if (queued() < sessions_.options().most_queued && !is_full_ && (queued() == 0 || !holds_too_much())) [[likely]]
     return true;
   ++sessions_.counting().dropped;
   if (sessions_.options().slow_receiver == SlowReceiver::close) {

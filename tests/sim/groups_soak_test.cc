@@ -269,7 +269,10 @@ class Site {
     stage_ = Stage::refuses;
   }
   [[nodiscard]] bool was_cut() const { return was_cut_; }
-  [[nodiscard]] bool is_quiet() const { return clients_.empty() && sessions_.all().empty(); }
+  [[nodiscard]] bool is_quiet() const {
+    const bool is_between = stage_ != Stage::runs && stage_ != Stage::ended;
+    return clients_.empty() && sessions_.all().empty() && !is_between;
+  }
   // Messages wait for room.
   [[nodiscard]] bool keeps() {
     core::MeshPort& port = core_.mesh();
