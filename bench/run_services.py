@@ -10,6 +10,7 @@ usage: run_services.py [--rounds N] [--seconds S] [--cases CASE,CASE]
 import argparse
 import json
 import os
+import sqlite3
 import subprocess
 
 from harness import BUILD, Program, fetch, folder, free_port, median, postgres, sluice, tell
@@ -52,10 +53,13 @@ def compare(case, rounds, ours, theirs, most):
 
 
 def echo(rounds, seconds):
-    config = (f'[policy.auth]\ntype = "jwt"\nsecret = "{SECRET.secret}"\n'
+    where = folder()
+    sqlite3.connect(where / "rows.db").executescript("CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT)").close()
+    config = (f'[database.main]\nurl = "sqlite:{where}/rows.db"\n'  # the program's other service wants one
+              f'[policy.auth]\ntype = "jwt"\nsecret = "{SECRET.secret}"\n'
               '[policy.some]\ntype = "rate-limit"\nrate = "100000/s"\nper = "claim.sub"\n'
               + ROUTE.format(path="/echo", service="echo", more='use = ["auth", "some"]\n'))
-    inside = sluice(config, folder(), cores=1, core=0, server_more='io = "epoll"\n', program=PROGRAM)
+    inside = sluice(config, where, cores=1, core=0, server_more='io = "epoll"\n', program=PROGRAM)
     port = free_port()
     alone = Program("host", [PROGRAM, "alone", f"127.0.0.1:{free_port()}", f"127.0.0.1:{port}"], port, 0)
     met = [compare(f"echo of {size} bytes", rounds, lambda: frames(inside, "/echo", size, seconds),

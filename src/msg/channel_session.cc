@@ -108,7 +108,7 @@ core::Task<void> ChannelSession::handle_frames(FrameDecoder& decoder, Buffer& in
 }
 
 core::Task<void> ChannelSession::watch_client() {
-  co_await channel_->ended();
+  co_await channel_->peer_ended();
   cut(Ended::lost);
 }
 

@@ -30,7 +30,7 @@ class Duplex {
   [[nodiscard]] virtual core::Task<Result<void>> readable(Instant deadline) = 0;
   // Waits until the peer has ended its side, or the connection has failed. Bytes received meanwhile stay unread. It
   // takes the place of readable().
-  [[nodiscard]] virtual core::Task<void> ended() = 0;
+  [[nodiscard]] virtual core::Task<void> peer_ended() = 0;
   // Ends a waiting readable() as if there were something to read; resumes its coroutine before it returns.
   virtual void interrupt() = 0;
   // Writes all of `parts`; the array is modified. `progress` bounds each wait for the peer to accept more.

@@ -36,7 +36,7 @@ core::Task<Result<void>> StreamDuplex::readable(Instant deadline) {
   co_return Result<void>{};
 }
 
-core::Task<void> StreamDuplex::ended() { (void)co_await stream_.ended(never); }
+core::Task<void> StreamDuplex::peer_ended() { (void)co_await stream_.ended(never); }
 
 void StreamDuplex::interrupt() {
   if (waiting_ != nullptr) waiting_->cancel();

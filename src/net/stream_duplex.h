@@ -18,7 +18,7 @@ class StreamDuplex final : public Duplex {
   [[nodiscard]] core::Reactor& reactor() override { return stream_.reactor(); }
   [[nodiscard]] std::optional<Result<std::size_t>> try_read(Buffer& into, std::size_t most) override;
   [[nodiscard]] core::Task<Result<void>> readable(Instant deadline) override;
-  [[nodiscard]] core::Task<void> ended() override;
+  [[nodiscard]] core::Task<void> peer_ended() override;
   void interrupt() override;
   [[nodiscard]] core::Task<Result<void>> write(std::span<iovec> parts, Duration progress) override;
   [[nodiscard]] core::Task<Result<void>> end(Duration progress) override;

@@ -113,7 +113,7 @@ class Channel {
 
   // Waits until the connection has ended. The peer's messages stay unread meanwhile, so it must not run beside
   // receive().
-  [[nodiscard]] core::Task<void> ended() { return duplex_.ended(); }
+  [[nodiscard]] core::Task<void> peer_ended() { return duplex_.peer_ended(); }
 
   // Sends a close frame and waits for the peer's, at most for the close timeout. Messages that still arrive are
   // dropped. If another coroutine is in receive(), it does the waiting, and close() returns at once.

@@ -17,7 +17,7 @@ from frames import ERROR, PING, TOKEN, Client, Frame, decode, encode
 from test_reload import reload
 from test_revoke import revoke
 from tokens import Secret
-from websocket import BINARY, CLOSE, WebSocket
+from websocket import BINARY, CLOSE, WebSocket, WebSocketOverHttp2
 
 PROGRAM = str(pathlib.Path(FILMS_GENERATE).parent / "echo_program")
 SECRET = Secret("a secret of a test, 32 bytes or more")
@@ -29,8 +29,8 @@ AUTH = '[policy.auth]\ntype = "jwt"\nsecret = "${SECRET}"\nleeway = "0s"\n'
 class OverWebSocket:
     """The same functions as Client."""
 
-    def __init__(self, port):
-        self.socket = WebSocket(port, "/echo")
+    def __init__(self, port, kind=WebSocket):
+        self.socket = kind(port, "/echo")
 
     def __enter__(self):
         return self
@@ -46,6 +46,8 @@ class OverWebSocket:
 
     def leave(self):
         """Without a close frame."""
+        if isinstance(self.socket, WebSocketOverHttp2):
+            self.socket.cancel()
         self.socket.close()
 
     def receive(self):
@@ -114,6 +116,8 @@ def host(request, module_sluice, certificate, authority, tmp_path_factory):
     def connect(transport):
         if transport == "websocket":
             return OverWebSocket(websocket)
+        if transport == "http2":
+            return OverWebSocket(websocket, WebSocketOverHttp2)
         if transport == "unix":
             return OverSocket(str(path))
         if transport == "tls":
@@ -126,7 +130,7 @@ def host(request, module_sluice, certificate, authority, tmp_path_factory):
         assert process.wait(20) == 0
 
 
-@pytest.fixture(params=["tcp", "tls", "unix", "websocket"])
+@pytest.fixture(params=["tcp", "tls", "unix", "websocket", "http2"])
 def client(request, host):
     with host(request.param) as connected:
         connected.over = request.param
@@ -180,7 +184,7 @@ def test_an_invalid_frame_ends_the_session(client, frame, error):
 
 
 def test_frames_arrive_in_pieces(client):
-    if client.over == "websocket":
+    if client.over in ("websocket", "http2"):
         client.send_bytes(encode(7, b"hello")[:-1])  # a message holds whole frames
         assert client.receive().error == BAD_FRAME
         assert client.receive() is None
@@ -191,7 +195,7 @@ def test_frames_arrive_in_pieces(client):
 
 
 def test_a_session_knows_how_it_came(client):
-    peer = {"unix": "", "tcp": "127.0.0.1", "tls": "127.0.0.1", "websocket": "127.0.0.1"}[client.over]
+    peer = {"unix": "", "tcp": "127.0.0.1", "tls": "127.0.0.1", "websocket": "127.0.0.1", "http2": "127.0.0.1"}[client.over]
     _, address, security = client.call(WHO, b"", 1).body.decode().split(" ")
     assert address == peer
     assert security == ("tls" if client.over == "tls" else "plain")

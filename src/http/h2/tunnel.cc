@@ -90,7 +90,7 @@ core::Task<Result<void>> Tunnel::readable(Instant deadline) {
   co_return co_await Wait(reactor_, reader_, deadline);
 }
 
-core::Task<void> Tunnel::ended() {
+core::Task<void> Tunnel::peer_ended() {
   while (stream_ != nullptr && !stream_->client_done) (void)co_await Wait(reactor_, reader_, never);
 }
 
