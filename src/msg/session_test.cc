@@ -199,6 +199,17 @@ TEST_F(SessionTest, AClientLeavesWhileItsHandlerWaits) {
   EXPECT_EQ(why_ended, std::vector{Ended::by_peer});
 }
 
+TEST_F(SessionTest, AClientLeavesASessionThatIsEnding) {
+  start();
+  Client& gone = connect();
+  gone.send(Frame{.id = slow_id});
+  pass(100ms);
+  sessions_->all()[0]->close();
+  gone.leave();
+  pass(1100ms);
+  EXPECT_EQ(slow_running, 0);
+}
+
 TEST_F(SessionTest, AConnectionIsResetWhileAHandlerWaits) {
   start();
   Client& client = connect();
@@ -245,11 +256,13 @@ TEST_F(SessionTest, TheMemoryOfAllSessionsIsLimited) {
   for (int i = 0; i < 4; ++i) stalled.push_back(&connect());
   Client& other = connect();
   const std::string large(100'000, 'x');
-  for (Client* client : stalled) client->stall();
-  for (int i = 0; i < 20; ++i) {
-    for (Client* client : stalled) client->send(Frame{.id = echo_id, .body = bytes_of(large)});
-    pass(1s);
+  std::string all;
+  for (int i = 0; i < 20; ++i) all += Client::encoded({.id = echo_id, .body = bytes_of(large)});
+  for (Client* client : stalled) {
+    client->stall();
+    client->send(all);
   }
+  pass(20s);
   EXPECT_GE(why_ended.size(), 1u);
   std::size_t queued = 0;
   for (const Session* session : sessions_->all()) queued += session->queued();

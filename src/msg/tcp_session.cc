@@ -224,6 +224,7 @@ core::Task<void> TcpSession::watch_client() {
   co_await core::Sleep(sessions_.reactor(), sessions_.reactor().now() + half_close_grace);
   drops_handler_ = true;
   close(Ended::by_peer);
+  mark();  // also if it was ending already
 }
 
 void TcpSession::turn_end() {
