@@ -7,7 +7,6 @@
 
 #include "base/buffer.h"
 #include "base/json.h"
-#include "core/sleep.h"
 #include "gateway/basic/credentials.h"
 #include "gateway/basic/password.h"
 #include "gateway/limits/key.h"
@@ -16,8 +15,6 @@
 namespace sluice::gateway::basic {
 namespace {
 
-constexpr Duration pause = 5ms;     // how often to check whether another verification runs
-constexpr Duration patience = 10s;  // how long to wait for the running verification
 constexpr std::string_view authorization = "authorization";
 
 std::shared_ptr<const http::Claims> claims_of(std::string_view name) {
@@ -28,34 +25,18 @@ std::shared_ptr<const http::Claims> claims_of(std::string_view name) {
   return http::Claims::parse(json.view());
 }
 
-// The permission to verify, one per policy. It is given back when the work is destroyed, on any thread.
-class Turn {
- public:
-  explicit Turn(std::shared_ptr<std::atomic<bool>> taken) : taken_(std::move(taken)) { *taken_ = true; }
-  Turn(Turn&& other) noexcept = default;
-  ~Turn() {
-    if (taken_) *taken_ = false;
-  }
-
- private:
-  std::shared_ptr<std::atomic<bool>> taken_;
-};
-
 }  // namespace
 
 BasicPolicy::BasicPolicy(const Options& options, core::Reactor& reactor, core::Mailbox& mailbox,
                          core::BlockingPool& threads)
     : reactor_(reactor),
-      mailbox_(mailbox),
-      threads_(threads),
-      queue_(options.queue),
-      network_share_(std::max<std::size_t>(1, options.queue / 2)),
       cache_for_(options.cache_for),
       cache_users_(options.cache_users),
       pass_(options.pass),
       optional_(options.optional),
       challenge_("Basic realm=\"" + options.realm.value + "\", charset=\"UTF-8\""),
-      secret_(32, '\0') {
+      secret_(32, '\0'),
+      line_(reactor, mailbox, threads, options.queue) {
   for (const auto& user : options.users) {
     users_.push_back({.name = user.name.value, .hash = user.value.hash, .claims = claims_of(user.name.value)});
   }
@@ -87,10 +68,7 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
   }
   std::array<char, 16> room;
   std::string network(limits::client_of(exchange.request.peer, room));
-  const auto others = waiting_by_network_.find(network);
-  if (waiting_ >= queue_ || (others != waiting_by_network_.end() && others->second >= network_share_)) {
-    return Answer(refuse(Refusal::busy));
-  }
+  if (line_.is_full(network)) return Answer(refuse(Refusal::busy));
   const User* const user = find_user(credentials->user);
   // Unknown names are distributed over the existing hashes. The same name always uses the same hash.
   const Digest of_name = sha256_.of(secret_, credentials->user);
@@ -102,54 +80,18 @@ core::Async<std::optional<http::Response>> BasicPolicy::before(http::Exchange& e
                            .password = std::string(credentials->password)});
 }
 
-// A request that waits for its verification, or for its result.
-class BasicPolicy::Waiting {
- public:
-  Waiting(BasicPolicy& policy, const std::string& network)
-      : policy_(policy), place_(&*policy.waiting_by_network_.try_emplace(network).first) {
-    ++policy.waiting_;
-    ++place_->second;
-    policy.line_.push_back(this);
-  }
-  Waiting(const Waiting&) = delete;
-  ~Waiting() {
-    leave_line();
-    --policy_.waiting_;
-    if (--place_->second == 0) policy_.waiting_by_network_.erase(std::string(place_->first));
-  }
-  void leave_line() { std::erase(policy_.line_, this); }
-  [[nodiscard]] const std::string& network() const { return place_->first; }
-
- private:
-  BasicPolicy& policy_;
-  std::unordered_map<std::string, std::size_t>::value_type* place_;
-};
-
-const BasicPolicy::Waiting* BasicPolicy::next() const {
-  const auto other = std::ranges::find_if(line_, [&](const auto* one) { return one->network() != served_last_; });
-  return other != line_.end() ? *other : line_.front();
-}
-
 core::Task<BasicPolicy::Answer> BasicPolicy::verify(http::Exchange& exchange, Attempt attempt) {
-  Waiting waiting(*this, attempt.network);
-  const Instant end = reactor_.now() + patience;
-  while (*is_verifying_ || next() != &waiting) {
-    if (reactor_.now() >= end) co_return refuse(Refusal::busy);
-    co_await core::Sleep(reactor_, reactor_.now() + pause);
-    // Another request may have verified the same password meanwhile.
-    if (const User* user = find_remembered(attempt.digest)) {
-      ++hits_;
-      co_return pass(exchange, *user);
-    }
-  }
-  waiting.leave_line();
-  served_last_ = attempt.network;
-  ++verifications_;
-  auto work = [turn = Turn(is_verifying_), hash = std::move(attempt.hash), password = std::move(attempt.password)] {
+  const auto work = [hash = std::move(attempt.hash), password = std::move(attempt.password)] {
     return verify_password(hash, password);
   };
-  const auto good = co_await threads_.run(mailbox_, std::move(work));
-  if (!good) co_return refuse(Refusal::busy);
+  // Another request may verify the same password meanwhile.
+  auto is_remembered = [this, digest = attempt.digest] { return find_remembered(digest) != nullptr; };
+  const auto good = co_await line_.run(std::move(attempt.network), work, std::move(is_remembered));
+  if (!good && good.error() == PasswordLine::Refusal::busy) co_return refuse(Refusal::busy);
+  if (!good) {
+    ++hits_;
+    co_return pass(exchange, *find_remembered(attempt.digest));
+  }
   if (!*good || attempt.user == nullptr) co_return refuse(Refusal::wrong);
   remember(attempt.digest, *attempt.user);
   co_return pass(exchange, *attempt.user);
@@ -194,7 +136,7 @@ BasicPolicy::Answer BasicPolicy::pass(http::Exchange& exchange, const User& user
 Readings BasicPolicy::readings() const {
   Readings all{
       counter("sluice_basic_cache_hits_total", "Requests whose password was verified before.", hits_),
-      counter("sluice_basic_verifications_total", "Passwords that were verified, right or wrong.", verifications_),
+      counter("sluice_basic_verifications_total", "Passwords that were verified, right or wrong.", line_.begun()),
       counter("sluice_basic_anonymous_total", "Requests without a password that went on.", anonymous_),
       gauge("sluice_basic_cache_users", "Right passwords that are remembered.",
             static_cast<double>(remembered_.size()))};

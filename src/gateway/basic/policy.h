@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -17,6 +16,7 @@
 #include "core/mailbox.h"
 #include "core/reactor.h"
 #include "gateway/basic/options.h"
+#include "gateway/basic/password_line.h"
 #include "gateway/changed_request.h"
 #include "gateway/digest.h"
 #include "gateway/policy.h"
@@ -27,9 +27,7 @@ namespace sluice::gateway::basic {
 // One core's [policy.NAME] of type "basic". A request must have the name and the password of a user (RFC 7617). The
 // request then carries the name as the claim `sub`. Other requests are answered with 401.
 //
-// Passwords are verified on the blocking pool one at a time, so that many wrong passwords do not fill the pool. At most
-// `queue` of them wait, and of one network at most half as many. They are verified in the order in which they came, but
-// one of another network than the last comes first. If the user name is unknown, the password is
+// Passwords wait in a PasswordLine. If the user name is unknown, the password is
 // verified against another user's hash, so that the time does not show whether a name exists. Correct credentials are
 // remembered by the SHA-256 of a secret and the credentials.
 class BasicPolicy final : public PolicyOf<BasicPolicy> {
@@ -54,11 +52,8 @@ class BasicPolicy final : public PolicyOf<BasicPolicy> {
     std::string password;
   };
   using Answer = std::optional<http::Response>;
-  class Waiting;
 
   [[nodiscard]] core::Task<Answer> verify(http::Exchange& exchange, Attempt attempt);
-  // The one whose password is verified next.
-  [[nodiscard]] const Waiting* next() const;
   [[nodiscard]] const User* find_user(std::string_view name) const;
   // Null if it is not remembered.
   [[nodiscard]] const User* find_remembered(const Digest& digest);
@@ -67,10 +62,6 @@ class BasicPolicy final : public PolicyOf<BasicPolicy> {
   [[nodiscard]] http::Response refuse(Refusal why);
 
   core::Reactor& reactor_;
-  core::Mailbox& mailbox_;
-  core::BlockingPool& threads_;
-  const std::size_t queue_;
-  const std::size_t network_share_;  // of the queue
   const Duration cache_for_;
   const std::size_t cache_users_;
   const bool pass_;
@@ -80,17 +71,11 @@ class BasicPolicy final : public PolicyOf<BasicPolicy> {
   std::string secret_;
   Sha256 sha256_;
   std::string decoded_;
-  std::size_t waiting_ = 0;
-  std::unordered_map<std::string, std::size_t> waiting_by_network_;
-  std::vector<const Waiting*> line_;  // those whose verification has not begun
-  std::string served_last_;           // the network
-  // True while a verification runs on a thread, even if its request does not wait for it any more.
-  const std::shared_ptr<std::atomic<bool>> is_verifying_ = std::make_shared<std::atomic<bool>>(false);
+  PasswordLine line_;
   std::unordered_map<Digest, std::pair<const User*, Instant>, DigestHash> remembered_;  // valid until the Instant
   std::deque<std::pair<Digest, Instant>> oldest_;  // keys of remembered_, in the order in which they expire
   ChangedRequests changed_;
   std::uint64_t hits_ = 0;
-  std::uint64_t verifications_ = 0;
   std::uint64_t anonymous_ = 0;
   std::array<std::uint64_t, 5> refusals_{};
 };

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "core/task.h"
+#include "services/databases.h"
+
+namespace sluice::login {
+
+// A refresh token as clients have it: "FAMILY.SECRET", each 32 bytes in base64url. The family is the row, and the
+// secret changes with each use.
+struct RefreshToken {
+  std::string family;
+  std::string secret;
+
+  [[nodiscard]] static std::optional<RefreshToken> parse(std::string_view text);
+  [[nodiscard]] std::string text() const { return family + '.' + secret; }
+};
+
+// The sessions of users, in a table of the database: one row for each log-in, with the hash of the refresh token that
+// is valid, and that of the one before.
+//
+// The next secret is an HMAC of the secret before it, with a key of the row. Who presents the token before the valid
+// one within the grace gets the same successor as the first time, from every node. That is a client whose answer was
+// lost, or a second tab of a browser. A token that is neither of the two has been stolen, or its successor has: the
+// family ends.
+class Families {
+ public:
+  struct Options {
+    std::string table = "refresh_tokens";  // an identifier, quoted by the caller if it needs it
+    Duration lifetime = 30 * 24h;          // of a family, from the log-in
+    Duration grace = 10s;
+  };
+  // `database` outlives the object.
+  Families(services::Database& database, const Options& options);
+
+  // What a family remembers of its log-in.
+  struct User {
+    std::string subject;
+    std::string parameters;  // of the log-in without the password, as JSON: the statement is executed again with them
+  };
+  // Begins a family. `now_s`: seconds of the Unix epoch, here and below.
+  [[nodiscard]] core::Task<std::expected<RefreshToken, sql::Error>> begin(User user, std::int64_t now_s);
+
+  enum class Refusal : std::uint8_t {
+    unknown,  // no such family; it may have ended
+    expired,
+    reused,  // a token that has been used before; its family has ended now
+  };
+  struct Rotated {
+    RefreshToken next;
+    User user;
+    std::int64_t expires_s = 0;  // of the family
+  };
+  using Rotation = std::expected<std::expected<Rotated, Refusal>, sql::Error>;
+  [[nodiscard]] core::Task<Rotation> rotate(RefreshToken token, std::int64_t now_s);
+
+  // Ends the family of this token, which must be valid or the one before; otherwise nothing happens. Returns its
+  // subject.
+  [[nodiscard]] core::Task<std::expected<std::optional<std::string>, sql::Error>> end(RefreshToken token);
+  // Ends all families of the subject, and returns how many there were.
+  [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> end_all(std::string subject);
+  // Removes families that have expired.
+  [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> prune(std::int64_t now_s);
+
+ private:
+  services::Database& database_;
+  const std::int64_t lifetime_s_;
+  const std::int64_t grace_s_;
+  // Statements.
+  const std::string insert_;
+  const std::string find_;
+  const std::string rotate_;
+  const std::string end_;
+  const std::string end_all_;
+  const std::string prune_;
+};
+
+}  // namespace sluice::login

@@ -1,0 +1,122 @@
+#include "login/families.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "sql/sqlite/database.h"
+#include "sql/sqlite/test_support.h"
+#include "sql/sqlite/writer.h"
+
+namespace sluice::login {
+namespace {
+
+class FamiliesTest : public testing::Test {
+ protected:
+  FamiliesTest()
+      : file_(
+            "CREATE TABLE refresh_tokens (family text PRIMARY KEY, subject text NOT NULL, parameters text NOT NULL, "
+            "current_hash text NOT NULL, previous_hash text, chain text NOT NULL, rotated_at integer NOT NULL, "
+            "expires_at integer NOT NULL);") {
+    writer_ = std::move(*sql::SqliteWriter::open(file_.options));
+    auto opened = sql::SqliteDatabase::open(file_.options, *loop_.reactor, loop_.mailbox, loop_.threads, writer_.get());
+    EXPECT_TRUE(opened) << opened.error().message;
+    databases_.set({{"main", std::move(*opened)}});
+    families_.emplace(databases_.at("main"), Families::Options{});
+  }
+  RefreshToken begin(std::string subject = "ada", std::int64_t now_s = 1000) {
+    auto begun = loop_.run(families_->begin({.subject = std::move(subject), .parameters = "{}"}, now_s));
+    EXPECT_TRUE(begun) << begun.error().message;
+    return *begun;
+  }
+  std::expected<Families::Rotated, Families::Refusal> rotate(const RefreshToken& token, std::int64_t now_s) {
+    auto rotated = loop_.run(families_->rotate(token, now_s));
+    EXPECT_TRUE(rotated) << rotated.error().message;
+    return std::move(*rotated);
+  }
+
+  sql::sqlite::testing::TempFile file_;
+  std::unique_ptr<sql::SqliteWriter> writer_;
+  sql::sqlite::testing::Loop loop_;
+  services::Databases databases_{*loop_.reactor};
+  std::optional<Families> families_;
+};
+
+TEST(RefreshToken, IsReadAsItIsWritten) {
+  const std::string half(43, 'a');
+  const auto token = RefreshToken::parse(half + "." + half);
+  ASSERT_TRUE(token);
+  EXPECT_EQ(token->text(), half + "." + half);
+  for (const std::string& wrong : {std::string(), half, half + ".", "." + half, half + "." + half + "a",
+                                   half + "." + half + ".", half + "." + std::string(43, '='), "a." + half}) {
+    EXPECT_FALSE(RefreshToken::parse(wrong)) << wrong;
+  }
+}
+
+TEST_F(FamiliesTest, EachTokenIsUsedOnce) {
+  RefreshToken token = begin();
+  EXPECT_TRUE(RefreshToken::parse(token.text()));
+  for (int i = 1; i < 5; ++i) {
+    const auto rotated = rotate(token, 1000 + 100 * i);
+    ASSERT_TRUE(rotated);
+    EXPECT_EQ(rotated->user.subject, "ada");
+    EXPECT_EQ(rotated->next.family, token.family);
+    EXPECT_NE(rotated->next.secret, token.secret);
+    token = rotated->next;
+  }
+}
+
+TEST_F(FamiliesTest, AnAnswerThatWasLostComesAgain) {
+  const RefreshToken first = begin();
+  const auto second = rotate(first, 2000);
+  const auto again = rotate(first, 2010);
+  ASSERT_TRUE(second && again);
+  EXPECT_EQ(again->next.secret, second->next.secret);
+  EXPECT_TRUE(rotate(second->next, 2011));
+}
+
+TEST_F(FamiliesTest, AStolenTokenEndsItsFamily) {
+  const RefreshToken first = begin();
+  const RefreshToken other = begin();
+  const auto second = rotate(first, 2000);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(rotate(first, 2011).error(), Families::Refusal::reused);
+  EXPECT_EQ(rotate(second->next, 2012).error(), Families::Refusal::unknown);
+  EXPECT_TRUE(rotate(other, 2012)) << "another log-in of the same user";
+}
+
+TEST_F(FamiliesTest, AGuessEndsAFamilyToo) {
+  const RefreshToken token = begin();
+  EXPECT_EQ(rotate({.family = token.family, .secret = std::string(43, 'a')}, 1001).error(), Families::Refusal::reused);
+  EXPECT_EQ(rotate({.family = std::string(43, 'a'), .secret = token.secret}, 1001).error(), Families::Refusal::unknown);
+}
+
+TEST_F(FamiliesTest, AFamilyExpires) {
+  const RefreshToken token = begin("ada", 1000);
+  const std::int64_t end_s = 1000 + 30 * 24 * 3600;
+  const auto late = rotate(token, end_s - 1);
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->expires_s, end_s) << "its use does not prolong it";
+  EXPECT_EQ(rotate(late->next, end_s).error(), Families::Refusal::expired);
+  EXPECT_EQ(loop_.run(families_->prune(end_s - 1)), 0u);
+  EXPECT_EQ(loop_.run(families_->prune(end_s)), 1u);
+}
+
+TEST_F(FamiliesTest, ALogOut) {
+  const RefreshToken token = begin();
+  const RefreshToken elsewhere = begin();
+  const RefreshToken of_bob = begin("bob");
+  EXPECT_EQ(*loop_.run(families_->end({.family = token.family, .secret = std::string(43, 'a')})), std::nullopt);
+  EXPECT_EQ(*loop_.run(families_->end(token)), "ada");
+  EXPECT_EQ(*loop_.run(families_->end(token)), std::nullopt);
+  EXPECT_EQ(rotate(token, 1001).error(), Families::Refusal::unknown);
+  EXPECT_TRUE(rotate(elsewhere, 1001));
+  EXPECT_EQ(loop_.run(families_->end_all("ada")), 1u);
+  EXPECT_TRUE(rotate(of_bob, 1001));
+}
+
+}  // namespace
+}  // namespace sluice::login

@@ -1,0 +1,88 @@
+#include "login/tries.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "gateway/digest.h"
+
+namespace sluice::login {
+namespace {
+
+using services::Value;
+
+constexpr std::int64_t kept_ms = 24 * 3600 * 1000;
+
+// Names of accounts are personal data, and may be passwords that were typed into the wrong field.
+std::string key_of(std::string_view kind, std::string_view text) {
+  gateway::Sha256 sha256;
+  return sha256.of(kind, text).hex();
+}
+
+std::int64_t milliseconds_of(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+}  // namespace
+
+// The delay after a try is 1 s, 2 s, 4 s and so on, up to the most. `<<` and CASE mean the same in both databases.
+Tries::Tries(services::Database& database, const Options& options)
+    : database_(database),
+      options_(options),
+      count_("INSERT INTO " + options.table +
+             " AS tries (key, failures, next_at, tried_at) VALUES (:key, 1, :now, :now) "
+             "ON CONFLICT (key) DO UPDATE SET failures = tries.failures + 1, tried_at = excluded.tried_at, "
+             "next_at = excluded.tried_at + CASE WHEN tries.failures < :free THEN 0 "
+             "WHEN tries.failures - :free > 20 THEN :most "
+             "WHEN 1000 * (1 << (tries.failures - :free)) > :most THEN :most "
+             "ELSE 1000 * (1 << (tries.failures - :free)) END "
+             "WHERE tries.next_at <= excluded.tried_at"),
+      wait_("SELECT next_at FROM " + options.table + " WHERE key = :key"),
+      forget_("DELETE FROM " + options.table + " WHERE key = :key"),
+      halve_("UPDATE " + options.table + " SET failures = failures / 2, next_at = :now WHERE key = :key"),
+      prune_("DELETE FROM " + options.table + " WHERE tried_at <= :before") {}
+
+core::Task<std::expected<Duration, sql::Error>> Tries::begin(Try one) {
+  const std::pair<std::string, Rule> accounts[] = {{key_of("pair:", one.account + '\0' + one.network), options_.pair},
+                                                   {key_of("network:", one.network), options_.network},
+                                                   {key_of("account:", one.account), options_.account}};
+  for (const auto& [key, rule] : accounts) {
+    const auto counted = co_await database_.write(count_, Value("key", key), Value("now", one.now_ms),
+                                                  Value("free", static_cast<std::int64_t>(rule.free)),
+                                                  Value("most", milliseconds_of(rule.most)));
+    if (!counted) co_return std::unexpected(counted.error());
+    if (counted->changes() != 0) continue;
+    const auto found = co_await database_.read(wait_, Value("key", key));
+    if (!found) co_return std::unexpected(found.error());
+    std::int64_t next_ms = 0;
+    if (!found->empty()) {
+      const std::string_view text = found->at(0, "next_at").value_or("");
+      (void)std::from_chars(text.data(), text.data() + text.size(), next_ms);
+    }
+    co_return std::chrono::milliseconds(std::max<std::int64_t>(next_ms - one.now_ms, 1));
+  }
+  co_return Duration{};
+}
+
+core::Task<std::expected<void, sql::Error>> Tries::succeeded(Try one) {
+  using Step = services::Database::Step;
+  std::vector<Step> steps;
+  steps.push_back({.statement = forget_, .values = {Value("key", key_of("pair:", one.account + '\0' + one.network))}});
+  for (std::string key : {key_of("network:", one.network), key_of("account:", one.account)}) {
+    steps.push_back({.statement = halve_, .values = {Value("now", one.now_ms), Value("key", key)}});
+  }
+  const auto written = co_await database_.write_all(std::move(steps));
+  if (!written) co_return std::unexpected(written.error());
+  co_return std::expected<void, sql::Error>{};
+}
+
+core::Task<std::expected<std::uint64_t, sql::Error>> Tries::prune(std::int64_t now_ms) {
+  const auto pruned = co_await database_.write(prune_, Value("before", now_ms - kept_ms));
+  if (!pruned) co_return std::unexpected(pruned.error());
+  co_return pruned->changes();
+}
+
+}  // namespace sluice::login
