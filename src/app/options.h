@@ -331,6 +331,7 @@ struct Options : ComponentTables, RouteTables {
   // Whether an endpoint, the batch or the request log writes to this database.
   [[nodiscard]] bool writes_to(std::string_view database) const {
     if (batch && batch->database.value == database) return true;
+    if (login && login->database.value == database) return true;
     if (request_log && request_log->database.value == database) return true;
     const auto has_service = [](const ws::WebSocketOptions& websocket) { return !websocket.service.value.empty(); };
     if (std::ranges::any_of(websockets, has_service)) return true;  // a service may write to each

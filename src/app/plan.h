@@ -17,6 +17,7 @@
 #include "base/contains.h"
 #include "gateway/jwt/keys.h"
 #include "gateway/proxy/upstream.h"
+#include "login/keys.h"
 #include "net/tls/context.h"
 
 namespace sluice::app {
@@ -85,6 +86,7 @@ struct Plan {
   std::uint64_t most_body = 0;  // bytes: the longest body that a route allows, if above the server's limit
   std::shared_ptr<const RequestLogPlan> request_log;              // null: off
   std::vector<std::shared_ptr<const gateway::jwt::KeySet>> keys;  // by index in options.policies; null: no keys
+  std::shared_ptr<const login::Keys> login_keys;                  // null without [login]
   std::shared_ptr<const net::tls::ServerContext> tls;             // null without [server.tls]
   // Of the process, from its start on: a reload keeps them, even if the process may use more or fewer by then.
   unsigned cores = 0;

@@ -84,13 +84,15 @@ Families::Families(services::Database& database, const Options& options)
               " (family, subject, parameters, current_hash, chain, rotated_at, expires_at) "
               "VALUES (:family, :subject, :parameters, :hash, :chain, :now, :expires)"),
       find_("SELECT subject, parameters, current_hash, previous_hash, chain, rotated_at, expires_at FROM " +
-            options.table + " WHERE family = :family"),
+            options.table + " WHERE family = :family AND ended_at IS NULL"),
       rotate_("UPDATE " + options.table +
               " SET previous_hash = current_hash, current_hash = :next, rotated_at = :now "
-              "WHERE family = :family AND current_hash = :hash"),
-      end_("DELETE FROM " + options.table + " WHERE family = :family"),
-      end_all_("DELETE FROM " + options.table + " WHERE subject = :subject"),
-      prune_("DELETE FROM " + options.table + " WHERE expires_at <= :now") {}
+              "WHERE family = :family AND current_hash = :hash AND ended_at IS NULL"),
+      end_("UPDATE " + options.table + " SET ended_at = :now WHERE family = :family AND ended_at IS NULL"),
+      end_all_("UPDATE " + options.table +
+               " SET ended_at = :now WHERE subject = :subject AND ended_at IS NULL RETURNING family"),
+      ended_("SELECT family, ended_at FROM " + options.table + " WHERE ended_at >= :since"),
+      prune_("DELETE FROM " + options.table + " WHERE expires_at <= :now OR ended_at <= :before") {}
 
 core::Task<std::expected<RefreshToken, sql::Error>> Families::begin(User user, std::int64_t now_s) {
   RefreshToken token{.family = random_text(), .secret = random_text()};
@@ -102,36 +104,36 @@ core::Task<std::expected<RefreshToken, sql::Error>> Families::begin(User user, s
   co_return token;
 }
 
-core::Task<Families::Rotation> Families::rotate(RefreshToken token, std::int64_t now_s) {
-  using Outcome = std::expected<Rotated, Refusal>;
-  const std::string hash = hash_of(token.secret);
-  for (;;) {
-    const auto found = co_await database_.read(find_, Value("family", token.family));
-    if (!found) co_return std::unexpected(found.error());
-    if (found->empty()) co_return Outcome(std::unexpect, Refusal::unknown);
-    const std::int64_t expires_s = number(found->at(0, "expires_at"));
-    if (expires_s <= now_s) co_return Outcome(std::unexpect, Refusal::expired);
-    Rotated rotated{.next = {.family = token.family, .secret = successor(*found->at(0, "chain"), token.secret)},
-                    .user = {.subject = std::string(*found->at(0, "subject")),
-                             .parameters = std::string(*found->at(0, "parameters"))},
-                    .expires_s = expires_s};
-    if (same(hash, *found->at(0, "current_hash"))) {
-      const auto written =
-          co_await database_.write(rotate_, Value("next", hash_of(rotated.next.secret)), Value("now", now_s),
-                                   Value("family", token.family), Value("hash", hash));
-      if (!written) co_return std::unexpected(written.error());
-      if (written->changes() != 0) co_return rotated;
-      continue;  // another request has rotated or ended the family meanwhile
-    }
-    const bool is_previous = same(hash, found->at(0, "previous_hash").value_or(""));
-    if (is_previous && now_s - number(found->at(0, "rotated_at")) <= grace_s_) co_return rotated;
-    const auto ended = co_await database_.write(end_, Value("family", token.family));
-    if (!ended) co_return std::unexpected(ended.error());
-    co_return Outcome(std::unexpect, Refusal::reused);
-  }
+core::Task<Families::Finding> Families::find(RefreshToken token, std::int64_t now_s) {
+  using Outcome = std::expected<Found, Refusal>;
+  const auto rows = co_await database_.read(find_, Value("family", token.family));
+  if (!rows) co_return std::unexpected(rows.error());
+  if (rows->empty()) co_return Outcome(std::unexpect, Refusal::unknown);
+  Found found{
+      .user = {.subject = std::string(*rows->at(0, "subject")), .parameters = std::string(*rows->at(0, "parameters"))},
+      .next = {.family = token.family, .secret = successor(*rows->at(0, "chain"), token.secret)},
+      .expires_s = number(rows->at(0, "expires_at")),
+      .hash = hash_of(token.secret)};
+  if (found.expires_s <= now_s) co_return Outcome(std::unexpect, Refusal::expired);
+  if (same(found.hash, *rows->at(0, "current_hash"))) co_return found;
+  found.is_rotated = same(found.hash, rows->at(0, "previous_hash").value_or("")) &&
+                     now_s - number(rows->at(0, "rotated_at")) <= grace_s_;
+  if (found.is_rotated) co_return found;
+  const auto ended = co_await end_family(token.family, now_s);
+  if (!ended) co_return std::unexpected(ended.error());
+  co_return Outcome(std::unexpect, Refusal::reused);
 }
 
-core::Task<std::expected<std::optional<std::string>, sql::Error>> Families::end(RefreshToken token) {
+core::Task<std::expected<bool, sql::Error>> Families::rotate(const Found& found, std::int64_t now_s) {
+  if (found.is_rotated) co_return true;
+  const auto written = co_await database_.write(rotate_, Value("next", hash_of(found.next.secret)), Value("now", now_s),
+                                                Value("family", found.next.family), Value("hash", found.hash));
+  if (!written) co_return std::unexpected(written.error());
+  co_return written->changes() != 0;
+}
+
+core::Task<std::expected<std::optional<std::string>, sql::Error>> Families::end(RefreshToken token,
+                                                                                std::int64_t now_s) {
   const auto found = co_await database_.read(find_, Value("family", token.family));
   if (!found) co_return std::unexpected(found.error());
   if (found->empty()) co_return std::nullopt;
@@ -139,19 +141,38 @@ core::Task<std::expected<std::optional<std::string>, sql::Error>> Families::end(
   if (!same(hash, *found->at(0, "current_hash")) && !same(hash, found->at(0, "previous_hash").value_or(""))) {
     co_return std::nullopt;
   }
-  const auto ended = co_await database_.write(end_, Value("family", token.family));
+  const auto ended = co_await end_family(token.family, now_s);
   if (!ended) co_return std::unexpected(ended.error());
   co_return std::optional<std::string>(*found->at(0, "subject"));
 }
 
-core::Task<std::expected<std::uint64_t, sql::Error>> Families::end_all(std::string subject) {
-  const auto ended = co_await database_.write(end_all_, Value("subject", subject));
+core::Task<std::expected<void, sql::Error>> Families::end_family(std::string family, std::int64_t now_s) {
+  const auto ended = co_await database_.write(end_, Value("family", family), Value("now", now_s));
   if (!ended) co_return std::unexpected(ended.error());
-  co_return ended->changes();
+  co_return std::expected<void, sql::Error>{};
+}
+
+core::Task<std::expected<std::vector<std::string>, sql::Error>> Families::end_all(std::string subject,
+                                                                                  std::int64_t now_s) {
+  const auto ended = co_await database_.write(end_all_, Value("subject", subject), Value("now", now_s));
+  if (!ended) co_return std::unexpected(ended.error());
+  std::vector<std::string> families;
+  for (std::size_t i = 0; i < ended->size(); ++i) families.emplace_back(*ended->at(i, "family"));
+  co_return families;
+}
+
+core::Task<std::expected<std::vector<Families::Ended>, sql::Error>> Families::ended_since(std::int64_t since_s) {
+  const auto found = co_await database_.read(ended_, Value("since", since_s));
+  if (!found) co_return std::unexpected(found.error());
+  std::vector<Ended> all;
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    all.push_back({.family = std::string(*found->at(i, "family")), .at_s = number(found->at(i, "ended_at"))});
+  }
+  co_return all;
 }
 
 core::Task<std::expected<std::uint64_t, sql::Error>> Families::prune(std::int64_t now_s) {
-  const auto pruned = co_await database_.write(prune_, Value("now", now_s));
+  const auto pruned = co_await database_.write(prune_, Value("now", now_s), Value("before", now_s - 24 * 3600));
   if (!pruned) co_return std::unexpected(pruned.error());
   co_return pruned->changes();
 }

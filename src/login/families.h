@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "core/task.h"
@@ -48,25 +49,42 @@ class Families {
   [[nodiscard]] core::Task<std::expected<RefreshToken, sql::Error>> begin(User user, std::int64_t now_s);
 
   enum class Refusal : std::uint8_t {
-    unknown,  // no such family; it may have ended
+    unknown,  // no such family, or it has ended
     expired,
     reused,  // a token that has been used before; its family has ended now
   };
-  struct Rotated {
-    RefreshToken next;
+  // A family whose token has been presented.
+  struct Found {
     User user;
+    RefreshToken next;           // to give out after rotate()
     std::int64_t expires_s = 0;  // of the family
+    std::string hash;            // of the token that was presented
+    bool is_rotated = false;     // another request has presented it within the grace before
   };
-  using Rotation = std::expected<std::expected<Rotated, Refusal>, sql::Error>;
-  [[nodiscard]] core::Task<Rotation> rotate(RefreshToken token, std::int64_t now_s);
+  using Finding = std::expected<std::expected<Found, Refusal>, sql::Error>;
+  [[nodiscard]] core::Task<Finding> find(RefreshToken token, std::int64_t now_s);
+  // Makes `found.next` the valid token. False: another request has changed the family since find().
+  [[nodiscard]] core::Task<std::expected<bool, sql::Error>> rotate(const Found& found, std::int64_t now_s);
 
   // Ends the family of this token, which must be valid or the one before; otherwise nothing happens. Returns its
   // subject.
-  [[nodiscard]] core::Task<std::expected<std::optional<std::string>, sql::Error>> end(RefreshToken token);
-  // Ends all families of the subject, and returns how many there were.
-  [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> end_all(std::string subject);
-  // Removes families that have expired.
+  [[nodiscard]] core::Task<std::expected<std::optional<std::string>, sql::Error>> end(RefreshToken token,
+                                                                                      std::int64_t now_s);
+  [[nodiscard]] core::Task<std::expected<void, sql::Error>> end_family(std::string family, std::int64_t now_s);
+  // Ends all families of the subject, and returns them.
+  [[nodiscard]] core::Task<std::expected<std::vector<std::string>, sql::Error>> end_all(std::string subject,
+                                                                                        std::int64_t now_s);
+  // The families that have ended at this time or later, on any node. The rows are kept for a day.
+  struct Ended {
+    std::string family;
+    std::int64_t at_s = 0;
+  };
+  [[nodiscard]] core::Task<std::expected<std::vector<Ended>, sql::Error>> ended_since(std::int64_t since_s);
+  // Removes families that have expired, or have ended a day ago.
   [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> prune(std::int64_t now_s);
+  // All statements, for `sluice check`.
+  [[nodiscard]] std::vector<std::string_view> reading() const { return {find_, ended_}; }
+  [[nodiscard]] std::vector<std::string_view> writing() const { return {insert_, rotate_, end_, end_all_, prune_}; }
 
  private:
   services::Database& database_;
@@ -78,6 +96,7 @@ class Families {
   const std::string rotate_;
   const std::string end_;
   const std::string end_all_;
+  const std::string ended_;
   const std::string prune_;
 };
 

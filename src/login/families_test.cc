@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "login/tables.h"
 #include "sql/sqlite/database.h"
 #include "sql/sqlite/test_support.h"
 #include "sql/sqlite/writer.h"
@@ -16,26 +18,30 @@ namespace {
 
 class FamiliesTest : public testing::Test {
  protected:
-  FamiliesTest()
-      : file_(
-            "CREATE TABLE refresh_tokens (family text PRIMARY KEY, subject text NOT NULL, parameters text NOT NULL, "
-            "current_hash text NOT NULL, previous_hash text, chain text NOT NULL, rotated_at integer NOT NULL, "
-            "expires_at integer NOT NULL);") {
+  FamiliesTest() : file_(tables()) {
     writer_ = std::move(*sql::SqliteWriter::open(file_.options));
     auto opened = sql::SqliteDatabase::open(file_.options, *loop_.reactor, loop_.mailbox, loop_.threads, writer_.get());
     EXPECT_TRUE(opened) << opened.error().message;
     databases_.set({{"main", std::move(*opened)}});
     families_.emplace(databases_.at("main"), Families::Options{});
   }
+  static std::string tables() {
+    std::string script;
+    for (const std::string& statement : statements_of_tables("refresh_tokens", "login_tries"))
+      script += statement + ";\n";
+    return script;
+  }
   RefreshToken begin(std::string subject = "ada", std::int64_t now_s = 1000) {
     auto begun = loop_.run(families_->begin({.subject = std::move(subject), .parameters = "{}"}, now_s));
     EXPECT_TRUE(begun) << begun.error().message;
     return *begun;
   }
-  std::expected<Families::Rotated, Families::Refusal> rotate(const RefreshToken& token, std::int64_t now_s) {
-    auto rotated = loop_.run(families_->rotate(token, now_s));
-    EXPECT_TRUE(rotated) << rotated.error().message;
-    return std::move(*rotated);
+  // Presents the token.
+  std::expected<Families::Found, Families::Refusal> rotate(const RefreshToken& token, std::int64_t now_s) {
+    auto found = loop_.run(families_->find(token, now_s));
+    EXPECT_TRUE(found) << found.error().message;
+    if (*found) EXPECT_EQ(loop_.run(families_->rotate(**found, now_s)), true);
+    return std::move(*found);
   }
 
   sql::sqlite::testing::TempFile file_;
@@ -109,13 +115,29 @@ TEST_F(FamiliesTest, ALogOut) {
   const RefreshToken token = begin();
   const RefreshToken elsewhere = begin();
   const RefreshToken of_bob = begin("bob");
-  EXPECT_EQ(*loop_.run(families_->end({.family = token.family, .secret = std::string(43, 'a')})), std::nullopt);
-  EXPECT_EQ(*loop_.run(families_->end(token)), "ada");
-  EXPECT_EQ(*loop_.run(families_->end(token)), std::nullopt);
+  EXPECT_EQ(*loop_.run(families_->end({.family = token.family, .secret = std::string(43, 'a')}, 1001)), std::nullopt);
+  EXPECT_EQ(*loop_.run(families_->end(token, 1001)), "ada");
+  EXPECT_EQ(*loop_.run(families_->end(token, 1001)), std::nullopt);
   EXPECT_EQ(rotate(token, 1001).error(), Families::Refusal::unknown);
   EXPECT_TRUE(rotate(elsewhere, 1001));
-  EXPECT_EQ(loop_.run(families_->end_all("ada")), 1u);
+  EXPECT_EQ(loop_.run(families_->end_all("ada", 1005)), std::vector{elsewhere.family});
   EXPECT_TRUE(rotate(of_bob, 1001));
+
+  const auto ended = loop_.run(families_->ended_since(1005));
+  ASSERT_EQ(ended->size(), 1u);
+  EXPECT_EQ(ended->front().family, elsewhere.family);
+  EXPECT_EQ(ended->front().at_s, 1005);
+  EXPECT_EQ(loop_.run(families_->ended_since(1001))->size(), 2u);
+  EXPECT_EQ(loop_.run(families_->prune(1001 + 24 * 3600)), 1u) << "ended rows are kept for a day";
+}
+
+TEST_F(FamiliesTest, TwoRequestsWithTheSameToken) {
+  const RefreshToken token = begin();
+  const auto one = loop_.run(families_->find(token, 1001));
+  const auto other = loop_.run(families_->find(token, 1001));
+  EXPECT_EQ(loop_.run(families_->rotate(**one, 1001)), true);
+  EXPECT_EQ(loop_.run(families_->rotate(**other, 1001)), false) << "it has to look again";
+  EXPECT_EQ(rotate(token, 1002)->next.secret, (*one)->next.secret);
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ using services::Value;
 
 constexpr std::int64_t kept_ms = 24 * 3600 * 1000;
 
-// Names of accounts are personal data, and may be passwords that were typed into the wrong field.
 std::string key_of(std::string_view kind, std::string_view text) {
   gateway::Sha256 sha256;
   return sha256.of(kind, text).hex();
@@ -27,6 +26,11 @@ std::int64_t milliseconds_of(Duration time) {
 }
 
 }  // namespace
+
+Tries::Keys::Keys(const Try& one)
+    : pair(key_of("pair:", one.account + '\0' + one.network)),
+      network(key_of("network:", one.network)),
+      account(key_of("account:", one.account)) {}
 
 // The delay after a try is 1 s, 2 s, 4 s and so on, up to the most. `<<` and CASE mean the same in both databases.
 Tries::Tries(services::Database& database, const Options& options)
@@ -40,38 +44,48 @@ Tries::Tries(services::Database& database, const Options& options)
              "WHEN 1000 * (1 << (tries.failures - :free)) > :most THEN :most "
              "ELSE 1000 * (1 << (tries.failures - :free)) END "
              "WHERE tries.next_at <= excluded.tried_at"),
-      wait_("SELECT next_at FROM " + options.table + " WHERE key = :key"),
+      wait_("SELECT max(next_at) AS next_at FROM " + options.table + " WHERE key IN (:pair, :network, :account)"),
       forget_("DELETE FROM " + options.table + " WHERE key = :key"),
       halve_("UPDATE " + options.table + " SET failures = failures / 2, next_at = :now WHERE key = :key"),
       prune_("DELETE FROM " + options.table + " WHERE tried_at <= :before") {}
 
 core::Task<std::expected<Duration, sql::Error>> Tries::begin(Try one) {
-  const std::pair<std::string, Rule> accounts[] = {{key_of("pair:", one.account + '\0' + one.network), options_.pair},
-                                                   {key_of("network:", one.network), options_.network},
-                                                   {key_of("account:", one.account), options_.account}};
+  const Keys keys(one);
+  // A flood of tries that must wait writes nothing.
+  const auto wait = co_await wait_for(keys, one.now_ms);
+  if (!wait || *wait > Duration{}) co_return wait;
+  const std::pair<std::string, Rule> accounts[] = {
+      {keys.pair, options_.pair}, {keys.network, options_.network}, {keys.account, options_.account}};
   for (const auto& [key, rule] : accounts) {
     const auto counted = co_await database_.write(count_, Value("key", key), Value("now", one.now_ms),
                                                   Value("free", static_cast<std::int64_t>(rule.free)),
                                                   Value("most", milliseconds_of(rule.most)));
     if (!counted) co_return std::unexpected(counted.error());
     if (counted->changes() != 0) continue;
-    const auto found = co_await database_.read(wait_, Value("key", key));
-    if (!found) co_return std::unexpected(found.error());
-    std::int64_t next_ms = 0;
-    if (!found->empty()) {
-      const std::string_view text = found->at(0, "next_at").value_or("");
-      (void)std::from_chars(text.data(), text.data() + text.size(), next_ms);
-    }
-    co_return std::chrono::milliseconds(std::max<std::int64_t>(next_ms - one.now_ms, 1));
+    // Another try has come between.
+    const auto now = co_await wait_for(keys, one.now_ms);
+    if (!now) co_return now;
+    co_return std::max<Duration>(*now, 1ms);
   }
   co_return Duration{};
 }
 
+core::Task<std::expected<Duration, sql::Error>> Tries::wait_for(const Keys& keys, std::int64_t now_ms) {
+  const auto found = co_await database_.read(wait_, Value("pair", keys.pair), Value("network", keys.network),
+                                             Value("account", keys.account));
+  if (!found) co_return std::unexpected(found.error());
+  std::int64_t next_ms = 0;
+  const std::string_view text = found->at(0, "next_at").value_or("");
+  (void)std::from_chars(text.data(), text.data() + text.size(), next_ms);
+  co_return std::chrono::milliseconds(std::max<std::int64_t>(next_ms - now_ms, 0));
+}
+
 core::Task<std::expected<void, sql::Error>> Tries::succeeded(Try one) {
   using Step = services::Database::Step;
+  const Keys keys(one);
   std::vector<Step> steps;
-  steps.push_back({.statement = forget_, .values = {Value("key", key_of("pair:", one.account + '\0' + one.network))}});
-  for (std::string key : {key_of("network:", one.network), key_of("account:", one.account)}) {
+  steps.push_back({.statement = forget_, .values = {Value("key", keys.pair)}});
+  for (const std::string& key : {keys.network, keys.account}) {
     steps.push_back({.statement = halve_, .values = {Value("now", one.now_ms), Value("key", key)}});
   }
   const auto written = co_await database_.write_all(std::move(steps));

@@ -4,6 +4,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "core/task.h"
@@ -46,8 +47,21 @@ class Tries {
   [[nodiscard]] core::Task<std::expected<void, sql::Error>> succeeded(Try one);
   // Removes what has not been used for a day.
   [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> prune(std::int64_t now_ms);
+  // All statements, for `sluice check`.
+  [[nodiscard]] std::vector<std::string_view> reading() const { return {wait_}; }
+  [[nodiscard]] std::vector<std::string_view> writing() const { return {count_, forget_, halve_, prune_}; }
 
  private:
+  // Hashes: names of accounts are personal data, and may be passwords that were typed into the wrong field.
+  struct Keys {
+    explicit Keys(const Try& one);
+    const std::string pair;
+    const std::string network;
+    const std::string account;
+  };
+  // Zero if none of the keys has to wait.
+  core::Task<std::expected<Duration, sql::Error>> wait_for(const Keys& keys, std::int64_t now_ms);
+
   services::Database& database_;
   const Options options_;
   // Statements.

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "login/tables.h"
 #include "sql/sqlite/database.h"
 #include "sql/sqlite/test_support.h"
 #include "sql/sqlite/writer.h"
@@ -16,15 +17,18 @@ namespace {
 
 class TriesTest : public testing::Test {
  protected:
-  TriesTest()
-      : file_(
-            "CREATE TABLE login_tries (key text PRIMARY KEY, failures integer NOT NULL, next_at integer NOT NULL, "
-            "tried_at integer NOT NULL);") {
+  TriesTest() : file_(tables()) {
     writer_ = std::move(*sql::SqliteWriter::open(file_.options));
     auto opened = sql::SqliteDatabase::open(file_.options, *loop_.reactor, loop_.mailbox, loop_.threads, writer_.get());
     EXPECT_TRUE(opened) << opened.error().message;
     databases_.set({{"main", std::move(*opened)}});
     tries_.emplace(databases_.at("main"), Tries::Options{});
+  }
+  static std::string tables() {
+    std::string script;
+    for (const std::string& statement : statements_of_tables("refresh_tokens", "login_tries"))
+      script += statement + ";\n";
+    return script;
   }
   // How long the client has to wait.
   Duration begin(std::string account, std::string network, std::int64_t now_ms) {

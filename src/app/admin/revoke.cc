@@ -48,6 +48,8 @@ std::expected<Order, std::string> parse(std::string_view text, double now_s) {
       order.entries.push_back({.id = std::move(value)});
     } else if (name == "sub") {
       order.entries.push_back({.subject = std::move(value)});
+    } else if (name == "sid") {
+      order.entries.push_back({.session = std::move(value)});
     } else if (name == "policy" && order.policy.empty()) {
       order.policy = std::move(value);
     } else if ((name == "before" && !before) || (name == "exp" && !until)) {
@@ -61,7 +63,7 @@ std::expected<Order, std::string> parse(std::string_view text, double now_s) {
   if (until && (*until + Revocations::longest_leeway_s <= now_s || *until > now_s + longest_s)) {
     return std::unexpected("\"exp\" is past, or too far away for seconds of the Unix epoch.");
   }
-  if (order.entries.empty()) return std::unexpected("The query names no token: ?jti=ID, or ?sub=SUBJECT");
+  if (order.entries.empty()) return std::unexpected("The query names no token: ?jti=ID, ?sid=SESSION or ?sub=SUBJECT");
   for (Revocation& entry : order.entries) {
     if (before && entry.subject.empty()) return std::unexpected("\"before\" is for the tokens of a \"sub\".");
     // Issuers write whole seconds: a token of the current second is included.

@@ -18,9 +18,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 17> commands = {
-    "serve", "init",  "check", "explain", "reload",        "health",     "proxy", "test",     "import",
-    "query", "store", "keys",  "token",   "hash-password", "completion", "man",   "reference"};
+constexpr std::array<std::string_view, 19> commands = {
+    "serve", "init", "check", "explain",       "reload", "health", "proxy",      "test", "import",   "query",
+    "store", "keys", "token", "hash-password", "login",  "user",   "completion", "man",  "reference"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -243,6 +243,40 @@ void add_token(CLI::App& app, Command& command) {
   token->callback([&] { command.action = Command::Action::token; });
 }
 
+void add_login(CLI::App& app, Command& command) {
+  CLI::App* login = app.add_subcommand("login", "Prepare a database for [login]");
+  login->require_subcommand(1);
+  CLI::App* sql = login->add_subcommand("sql", "Print the statements that make the tables of [login]");
+  sql->add_flag("--apply", command.apply, "Execute the statements; tables that exist are left alone");
+  sql->callback([&] { command.action = Command::Action::login_sql; });
+  add_file(*sql, command);
+
+  using Does = UserCommand::Does;
+  CLI::App* user = app.add_subcommand("user", "Add or change a user in the table of [login.users]");
+  user->require_subcommand(1);
+  const auto add = [&](const char* name, const char* about, Does does) {
+    CLI::App* one = user->add_subcommand(name, about);
+    one->add_option("NAME", command.user.name, "The name that the user logs in with")->required();
+    one->add_option("--config", command.file, "The configuration file")->option_text("FILE  (default: sluice.toml)");
+    one->callback([&command, does] {
+      command.action = Command::Action::user;
+      command.user.does = does;
+    });
+    if (does != Does::disable) {
+      one->footer("The password is the first line of standard input. On a terminal, the command prompts for it.");
+    }
+    return one;
+  };
+  add("add", "Add a user", Does::add)
+      ->add_option("--set", command.user.columns,
+                   "The value of another column: role=admin. Repeat the option for more columns")
+      ->option_text("COLUMN=VALUE")
+      ->check(check_claim)
+      ->allow_extra_args(false);
+  add("password", "Give a user a new password, and end the user's log-ins", Does::password);
+  add("disable", "Take a user's password away, and end the user's log-ins", Does::disable);
+}
+
 void add_store(CLI::App& app, Command& command) {
   CLI::App* store = app.add_subcommand("store", "Maintain the files of [store.NAME]");
   store->require_subcommand(1);
@@ -368,6 +402,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_hash_password(app, command);
   add_keys(app, command);
   add_token(app, command);
+  add_login(app, command);
   add_store(app, command);
   add_test(app, command);
   add_import(app, command);

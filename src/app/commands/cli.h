@@ -7,6 +7,7 @@
 #include "app/commands/exit_code.h"
 #include "app/commands/health.h"
 #include "app/commands/keys.h"
+#include "app/commands/login.h"
 #include "app/commands/proxy.h"
 #include "app/commands/query.h"
 #include "app/commands/start.h"
@@ -30,6 +31,8 @@ struct Command {
     health,         // send a GET, and exit with exit_ok if the answer is 2xx
     reload,         // make the server at `admin`, or of `file`, read its configuration again
     store_gc,       // remove unused files from the stores of `file`
+    login_sql,      // print or make the tables of [login]
+    user,           // add or change a user of [login.users]
     hash_password,  // print a hash of the password on standard input
     keys,           // make a key for tokens
     token,          // sign a token
@@ -51,6 +54,8 @@ struct Command {
   TokenCommand token;
   bool development = false;  // serve: --dev
   bool dry_run = false;
+  bool apply = false;  // login_sql
+  UserCommand user;
   std::string url;                   // store_gc: the database's; empty: that of the configuration
   std::optional<std::string> admin;  // reload: the listener's URL; nullopt: that of `file`
   std::string text;

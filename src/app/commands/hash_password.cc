@@ -40,7 +40,7 @@ std::string read_line() {
 
 }  // namespace
 
-int print_hash(std::FILE* out, std::FILE* errors) {
+std::optional<std::string> read_password(std::FILE* errors) {
   std::string password;
   {
     const Hidden hidden;
@@ -51,13 +51,19 @@ int print_hash(std::FILE* out, std::FILE* errors) {
   for (const char c : password) {
     if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) continue;
     std::fputs("sluice: a password has no control characters\n", errors);
-    return exit_failure;
+    return std::nullopt;
   }
   if (password.empty()) {
     std::fputs("sluice: there is no password on standard input\n", errors);
-    return exit_failure;
+    return std::nullopt;
   }
-  std::fprintf(out, "%s\n", gateway::basic::hash_password(password).c_str());
+  return password;
+}
+
+int print_hash(std::FILE* out, std::FILE* errors) {
+  const auto password = read_password(errors);
+  if (!password) return exit_failure;
+  std::fprintf(out, "%s\n", gateway::basic::hash_password(*password).c_str());
   return exit_ok;
 }
 

@@ -103,6 +103,9 @@ void check(Options& options, const Source& source, const Environment& environmen
       std::ranges::any_of(options.frames, [](const FramesOptions& frames) { return frames.tls.value; });
   check_server(options.server, has_secure_frames, source, checks.complain);
   for (auto& database : options.databases) check_database(database.value, environment, checks.complain);
+  for_each_route_kind([&]<class Kind> {
+    if constexpr (requires { Kind::complete(options); }) Kind::complete(options);
+  });
   check_policies(checks);
   check_errors(options.errors, checks.complain);
   for_each_kind<ComponentKinds>([&]<class Kind> { Kind::check(checks); });

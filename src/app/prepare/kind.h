@@ -17,6 +17,8 @@
 //     }
 //     // Only if the file names paths: makes them absolute, and reports what is wrong about them.
 //     static void resolve(Options& options, const config::Paths& paths);
+//     // Only if another table gets values of this one: sets them, before all checks.
+//     static void complete(Options& options);
 //     // Reports wrong combinations of keys. May set defaults that depend on other tables.
 //     static void check(config::Checks& checks);
 //     // The paths that one of its routes serves, and for which requests. Called after all checks.

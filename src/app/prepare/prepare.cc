@@ -257,6 +257,14 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
       errors.list.push_back({.position = made.error().position, .message = made.error().text});
     }
   }
+  if (options.login) {
+    auto keys = login::Keys::load(*options.login);
+    if (keys) {
+      plan->login_keys = std::move(*keys);
+    } else {
+      errors.list.push_back({.position = keys.error().position, .message = "[login]: " + keys.error().text});
+    }
+  }
   for (const auto& policy : options.policies) {
     const auto& jwt = policy.value.of<gateway::jwt::Options>();
     if (jwt.revocations) {
@@ -276,6 +284,10 @@ std::expected<std::shared_ptr<const Plan>, Refusal> prepare(const config::Config
     }
     if (!policy.value.is<gateway::jwt::Options>()) {
       plan->keys.emplace_back();
+      continue;
+    }
+    if (jwt.by_login) {
+      plan->keys.push_back(plan->login_keys ? plan->login_keys->verifying() : nullptr);
       continue;
     }
     auto keys = gateway::jwt::load_keys(jwt);

@@ -78,7 +78,12 @@ void Options::check(PolicyChecks& checks) const {
       }
     }
   }
-  if (first == nullptr && !checks.has_errors()) {  // after other errors, the key may be present but wrong
+  if (first != nullptr && by_login) {
+    checks.complain(checks.name.position,
+                    fmt::format("[policy.{}] has a key of its own, but takes the tokens of [login]", checks.name.value),
+                    "leave its key out, or let [login] name another policy");
+  }
+  if (first == nullptr && !by_login && !checks.has_errors()) {  // after other errors, the key may be present but wrong
     checks.complain(checks.name.position,
                     fmt::format("[policy.{}] has no key to verify tokens with", checks.name.value),
                     "add \"secret\", \"secret_file\", \"public_key\", \"jwks\" or \"jwks_url\"");

@@ -79,6 +79,9 @@ struct Options {
   std::uint32_t cache_tokens = 4096;
   ByteSize cache_memory = 16_MiB;
   Position position;
+  // Set by [login], if it names the policy: the keys and the tokens are its own.
+  bool by_login = false;
+  std::string refresh_cookie;  // its name; empty: there is none
 
   // The options without the keys that load_keys() takes.
   [[nodiscard]] Options without_keys() const {
@@ -133,7 +136,8 @@ struct Options {
     using Self = Options;
     v.field("secret", &Self::secret,
             "The secret for tokens with HS256, at least 32 bytes: `\"${JWT_SECRET}\"`. HS384 needs 48 bytes, HS512 "
-            "64. Exactly one of `secret`, `secret_file`, `public_key`, `jwks` and `jwks_url` is required.",
+            "64. Exactly one of `secret`, `secret_file`, `public_key`, `jwks` and `jwks_url` is required, but none if "
+            "[login] names the policy.",
             {.check = check_name});
     v.field("secret_file", &Self::secret_file,
             "A file with such a secret; a line break at its end is not part of it. Relative paths start at the "

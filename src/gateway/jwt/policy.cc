@@ -154,15 +154,19 @@ bool may_have_query_token(const http::Request& request) {
 
 JwtPolicy::JwtPolicy(const Options& options, std::shared_ptr<const CurrentKeys> keys, const core::Reactor& reactor,
                      std::shared_ptr<KeySource> source, std::unique_ptr<KeyTable> revoked,
-                     std::shared_ptr<const Revocations> revocations)
+                     std::shared_ptr<const Revocations> revocations, std::shared_ptr<const Revocations> ended)
     : reactor_(reactor),
       optional_(options.optional),
       token_limit_(options.token_limit),
       origins_(options.origins),
       pass_(options.pass),
+      hidden_(options.refresh_cookie.empty()
+                  ? std::nullopt
+                  : std::optional(Place{.in = Place::In::cookie, .name = options.refresh_cookie})),
       source_(std::move(source)),
-      revoked_(revoked || revocations ? std::make_shared<RevokedTokens>(std::move(revoked), std::move(revocations))
-                                      : nullptr),
+      revoked_(revoked || revocations || ended
+                   ? std::make_shared<RevokedTokens>(std::move(revoked), std::move(revocations), std::move(ended))
+                   : nullptr),
       latest_(std::move(keys)),
       keys_(latest_.get()),
       verifier_(keys_ ? *keys_ : KeySet{}, requirements(options)),
@@ -233,6 +237,7 @@ JwtPolicy::Token JwtPolicy::find_token(const http::Request& request) {
 }
 
 void JwtPolicy::hide_tokens(http::Exchange& exchange) {
+  if (hidden_) hide_credential(*hidden_, false, exchange, changed_);
   for (const auto& [place, scratch] : sources_) {
     if (!place.is_authorization()) hide_credential(place, pass_ && place.in != Place::In::query, exchange, changed_);
   }

@@ -33,10 +33,11 @@ namespace sluice::gateway::jwt {
 class JwtPolicy final : public PolicyOf<JwtPolicy> {
  public:
   // `source`: fetches the keys, if they are at a URL. `revoked` and `revocations`: the table and
-  // the file that the options name, else null.
+  // the file that the options name, else null. `ended`: the sessions that [login] has ended, if its tokens are taken.
   JwtPolicy(const Options& options, std::shared_ptr<const CurrentKeys> keys, const core::Reactor& reactor,
             std::shared_ptr<KeySource> source = nullptr, std::unique_ptr<KeyTable> revoked = nullptr,
-            std::shared_ptr<const Revocations> revocations = nullptr);
+            std::shared_ptr<const Revocations> revocations = nullptr,
+            std::shared_ptr<const Revocations> ended = nullptr);
 
   [[nodiscard]] core::Async<std::optional<http::Response>> before(http::Exchange& exchange, http::Slot&) override;
 
@@ -79,6 +80,7 @@ class JwtPolicy final : public PolicyOf<JwtPolicy> {
   std::vector<Source> sources_;  // empty: only Authorization
   const std::vector<Located<std::string>> origins_;
   const bool pass_;
+  const std::optional<Place> hidden_;  // a cookie that upstreams do not get either
   const std::shared_ptr<KeySource> source_;
   const std::shared_ptr<RevokedTokens> revoked_;  // null: none can be revoked
   CurrentKeys::View latest_;

@@ -92,11 +92,14 @@ std::optional<Revocation> Revocation::parse(std::string_view line) {
   if (!read_date(*members, "before", before) || !read_date(*members, "exp", until)) return std::nullopt;
   const http::Claim* const id = name_in(*members, "jti");
   const http::Claim* const subject = name_in(*members, "sub");
-  if ((id == nullptr) == (subject == nullptr) || (subject == nullptr) == before.has_value()) return std::nullopt;
+  const http::Claim* const session = name_in(*members, "sid");
+  if ((id != nullptr) + (subject != nullptr) + (session != nullptr) != 1) return std::nullopt;
+  if ((subject != nullptr) != before.has_value()) return std::nullopt;
   if (members->all().size() != 1U + (before ? 1 : 0) + (until ? 1 : 0)) return std::nullopt;
   if (id != nullptr) entry.id = id->text;
   if (subject != nullptr) entry.subject = subject->text;
-  if (entry.id.empty() && entry.subject.empty()) return std::nullopt;
+  if (session != nullptr) entry.session = session->text;
+  if (entry.id.empty() && entry.subject.empty() && entry.session.empty()) return std::nullopt;
   entry.before_s = before.value_or(0);
   entry.until_s = until.value_or(entry.until_s);
   return entry;
@@ -104,10 +107,11 @@ std::optional<Revocation> Revocation::parse(std::string_view line) {
 
 std::string Revocation::text() const {
   Buffer line;
-  line.append(id.empty() ? R"({"sub":")" : R"({"jti":")");
-  append_json_escaped(line, id.empty() ? subject : id);
+  const bool of_subject = id.empty() && session.empty();
+  line.append(of_subject ? R"({"sub":")" : id.empty() ? R"({"sid":")" : R"({"jti":")");
+  append_json_escaped(line, of_subject ? subject : id.empty() ? session : id);
   line.append("\"");
-  if (id.empty()) line.append(fmt::format(R"(,"before":{})", before_s));
+  if (of_subject) line.append(fmt::format(R"(,"before":{})", before_s));
   if (std::isfinite(until_s)) line.append(fmt::format(R"(,"exp":{})", until_s));
   line.append("}");
   return std::string(line.view());
@@ -152,6 +156,7 @@ std::size_t Revocations::size() const {
 }
 
 std::expected<void, std::string> Revocations::open() {
+  if (path_.empty()) return {};
   if (file_ >= 0 && is_current()) return {};
   if (file_ >= 0) ::close(std::exchange(file_, -1));
   const int file = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -194,6 +199,7 @@ bool Revocations::is_current() const {
 }
 
 std::expected<void, std::string> Revocations::append(std::string_view lines) {
+  if (path_.empty()) return {};
   if (write_all(file_, lines) && ::fdatasync(file_) == 0) {
     length_ += static_cast<std::int64_t>(lines.size());
     return {};
@@ -207,6 +213,17 @@ std::expected<void, std::string> Revocations::append(std::string_view lines) {
 std::expected<void, std::string> Revocations::prune(double now_s) {
   std::vector<Revocation> kept = entries_;
   std::erase_if(kept, [&](const Revocation& entry) { return !has_effect(entry, now_s); });
+  if (!path_.empty()) {
+    if (auto replaced = replace_by(kept); !replaced) return replaced;
+  }
+  const std::lock_guard lock(mutex_);
+  entries_ = std::move(kept);
+  ++prunings_;
+  version_.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+std::expected<void, std::string> Revocations::replace_by(std::span<const Revocation> kept) {
   const std::string lines = text_of(kept);
   const std::string fresh = path_ + ".new";
   const int file = ::open(fresh.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -220,10 +237,6 @@ std::expected<void, std::string> Revocations::prune(double now_s) {
   ::close(std::exchange(file_, file));
   length_ = static_cast<std::int64_t>(lines.size());
   if (!sync_folder_of(path_)) return failed(path_);
-  const std::lock_guard lock(mutex_);
-  entries_ = std::move(kept);
-  ++prunings_;
-  version_.fetch_add(1, std::memory_order_release);
   return {};
 }
 
@@ -241,10 +254,10 @@ std::expected<void, std::string> Revocations::add(std::span<const Revocation> ad
     prune_at_ = 2 * entries_.size() + step;
   }
   if (entries_.size() + added.size() > most) {
-    return std::unexpected(fmt::format("{}: there are {} revocations that have not expired, and no more are possible",
-                                       path_, entries_.size()));
+    return std::unexpected(fmt::format("{}{}there are {} revocations that have not expired, and no more are possible",
+                                       path_, path_.empty() ? "" : ": ", entries_.size()));
   }
-  const std::string lines = text_of(added);
+  const std::string lines = path_.empty() ? std::string() : text_of(added);
   // After append() nothing may fail, so the memory is taken before.
   std::vector<Revocation> fresh(added.begin(), added.end());
   if (const std::size_t size = entries_.size() + fresh.size(); size > entries_.capacity()) {
@@ -262,6 +275,7 @@ void Revocations::View::catch_up() {
   const std::lock_guard lock(of_->mutex_);
   if (prunings_ != of_->prunings_) {
     ids_.clear();
+    sessions_.clear();
     subjects_.clear();
     count_ = 0;
     prunings_ = of_->prunings_;
@@ -270,6 +284,8 @@ void Revocations::View::catch_up() {
     const Revocation& entry = of_->entries_[count_];
     if (!entry.id.empty()) {
       ids_.insert(entry.id);
+    } else if (!entry.session.empty()) {
+      sessions_.insert(entry.session);
     } else {
       double& before_s = subjects_.try_emplace(entry.subject, entry.before_s).first->second;
       before_s = std::max(before_s, entry.before_s);
@@ -280,6 +296,10 @@ void Revocations::View::catch_up() {
 
 bool Revocations::View::find(const http::Claims& claims) const {
   if (const http::Claim* const id = name_in(claims, "jti"); id != nullptr && ids_.contains(id->text)) return true;
+  if (!sessions_.empty()) {
+    const http::Claim* const session = name_in(claims, "sid");
+    if (session != nullptr && sessions_.contains(session->text)) return true;
+  }
   if (subjects_.empty()) return false;
   const http::Claim* const subject = name_in(claims, "sub");
   const auto found = subject != nullptr ? subjects_.find(subject->text) : subjects_.end();

@@ -22,18 +22,19 @@ namespace sluice::gateway::jwt {
 
 // An entry of a file of revocations. Times are in seconds of the Unix epoch.
 struct Revocation {
-  std::string id;       // the "jti" of the revoked token; empty: all tokens of the subject
-  std::string subject;  // their "sub"
-  double before_s = 0;  // they were issued before this time
+  std::string id;                                            // the "jti" of the revoked token
+  std::string subject;                                       // without `id` and `session`: the "sub" of the tokens
+  double before_s = 0;                                       // with `subject`: they were issued before this time
   double until_s = std::numeric_limits<double>::infinity();  // "exp" of the tokens
+  std::string session = {};                                  // the "sid" of the tokens
 
   // A line of the file, without the line break. Nothing if it is not one.
   [[nodiscard]] static std::optional<Revocation> parse(std::string_view line);
   [[nodiscard]] std::string text() const;
 };
 
-// The tokens that operators have revoked, in a file. All cores share it, and so do policies with the same file. The
-// file has one JSON object per line: docs/formats/revocations.md.
+// The tokens that operators have revoked, in a file, or those of sessions that [login] has ended, in memory. All cores
+// share it, and so do policies with the same file. The file has one JSON object per line: docs/formats/revocations.md.
 class Revocations {
  public:
   static constexpr std::size_t most = 100'000;  // entries that have not expired
@@ -43,6 +44,10 @@ class Revocations {
   // Reads the file and leaves it as it is. There are no revocations if it does not exist. The error says what is wrong
   // with the file, or that it could not be written.
   [[nodiscard]] static std::expected<std::shared_ptr<Revocations>, std::string> read(std::string path, double now_s);
+  // Revocations without a file. hold() and add() do not block for long.
+  [[nodiscard]] static std::shared_ptr<Revocations> in_memory() {
+    return std::shared_ptr<Revocations>(new Revocations({}));
+  }
   Revocations(const Revocations&) = delete;
   ~Revocations();
 
@@ -61,11 +66,11 @@ class Revocations {
   class View {
    public:
     explicit View(std::shared_ptr<const Revocations> of) : of_(std::move(of)) {}
-    // Whether the token with these claims has been revoked. Costs a look at a counter, and up to two look-ups.
+    // Whether the token with these claims has been revoked. Costs a look at a counter, and up to three look-ups.
     [[nodiscard]] bool has(const http::Claims& claims) {
       if (of_->version_.load(std::memory_order_acquire) != version_) [[unlikely]]
         catch_up();
-      return (!ids_.empty() || !subjects_.empty()) && find(claims);
+      return count_ != 0 && find(claims);
     }
 
    private:
@@ -80,6 +85,7 @@ class Revocations {
     std::uint64_t prunings_ = 0;
     std::size_t count_ = 0;
     std::unordered_set<std::string, Hash, std::equal_to<>> ids_;
+    std::unordered_set<std::string, Hash, std::equal_to<>> sessions_;
     std::unordered_map<std::string, double, Hash, std::equal_to<>> subjects_;  // issued before
   };
 
@@ -91,10 +97,12 @@ class Revocations {
   // Whether the open file still has the name, and nobody else has written to it.
   [[nodiscard]] bool is_current() const;
   [[nodiscard]] std::expected<void, std::string> append(std::string_view lines);
-  // Replaces the file by one without expired entries, and removes them from `entries_`.
+  // Removes expired entries.
   [[nodiscard]] std::expected<void, std::string> prune(double now_s);
+  // Replaces the file by one with these entries.
+  [[nodiscard]] std::expected<void, std::string> replace_by(std::span<const Revocation> kept);
 
-  const std::string path_;
+  const std::string path_;  // empty: in memory
   bool is_new_ = false;
   // For those who write; not held while a request is served.
   std::mutex writing_;

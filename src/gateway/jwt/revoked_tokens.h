@@ -11,13 +11,17 @@
 
 namespace sluice::gateway::jwt {
 
-// The tokens that a policy does not accept any more, on one core: in a table, in a file, or in both.
+// The tokens that a policy does not accept any more, on one core: in a table, in a file, and of sessions that [login]
+// has ended.
 // Streams and sessions keep it, and ask it about the token of their request.
 class RevokedTokens final : public http::Withdrawals {
  public:
   // Each may be null.
-  RevokedTokens(std::unique_ptr<KeyTable> table, std::shared_ptr<const Revocations> file) : table_(std::move(table)) {
+  RevokedTokens(std::unique_ptr<KeyTable> table, std::shared_ptr<const Revocations> file,
+                std::shared_ptr<const Revocations> ended)
+      : table_(std::move(table)) {
     if (file) file_.emplace(std::move(file));
+    if (ended) ended_.emplace(std::move(ended));
   }
 
   // Whether a verified token with these claims is refused: as revoked, or because nobody knows.
@@ -28,6 +32,7 @@ class RevokedTokens final : public http::Withdrawals {
  private:
   const std::unique_ptr<KeyTable> table_;
   std::optional<Revocations::View> file_;
+  std::optional<Revocations::View> ended_;
 };
 
 }  // namespace sluice::gateway::jwt

@@ -23,7 +23,7 @@ namespace {
 
 std::unique_ptr<Policy> make(const jwt::Options& options, PolicyParts& parts) {
   return std::make_unique<jwt::JwtPolicy>(options, std::move(parts.keys), parts.reactor, std::move(parts.source),
-                                          std::move(parts.table), std::move(parts.revocations));
+                                          std::move(parts.table), std::move(parts.revocations), std::move(parts.ended));
 }
 
 std::unique_ptr<Policy> make(const cors::Options& options, PolicyParts&) {

@@ -32,6 +32,7 @@ struct PolicyParts {
   std::shared_ptr<limits::Shared> limit;                // null for a type that has none
   std::unique_ptr<KeyTable> table;                      // the table that the options name, else null
   std::shared_ptr<const jwt::Revocations> revocations;  // the file that the options name, else null
+  std::shared_ptr<const jwt::Revocations> ended;        // the sessions that [login] has ended; null: it is not theirs
   // The upstream that the options name and its configuration, else null.
   std::shared_ptr<Upstream> upstream;
   std::shared_ptr<const SharedUpstream> shared_upstream;

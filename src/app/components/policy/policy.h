@@ -27,6 +27,7 @@ class PolicyComponent final : public ComponentOf<PolicyComponent, gateway::Polic
     std::shared_ptr<const KeySourceComponent> source;        // of its keys; null: they are not fetched
     std::shared_ptr<const UpstreamComponent> upstream;       // that it asks; null: none
     std::shared_ptr<gateway::jwt::Revocations> revocations;  // in its file; null: none
+    std::shared_ptr<gateway::jwt::Revocations> ended;        // sessions of [login]; null: it takes none of its tokens
   };
   explicit PolicyComponent(Options of) : options(std::move(of)) {}
 

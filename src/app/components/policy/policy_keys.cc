@@ -46,8 +46,8 @@ bool PolicyKeys::reload() {
   watch_.reading();
   Keys fresh;
   for (std::size_t i = 0; i < policies_.size(); ++i) {
-    if (keys_[i] == nullptr ||
-        policies_[i].value.of<gateway::jwt::Options>().secret) {  // no keys, or a secret in the configuration itself
+    if (keys_[i] == nullptr || policies_[i].value.of<gateway::jwt::Options>().secret ||  // in the configuration itself
+        policies_[i].value.of<gateway::jwt::Options>().by_login) {
       fresh.push_back(keys_[i]);
       continue;
     }

@@ -50,6 +50,9 @@ void add_policies(Plan& plan, unsigned cores, const Plan* before) {
       if (made.source) made.keys = made.source->shared->keys;
       if (jwt.revocations) made.revocations = plan.revocations_at(jwt.revocations->value);
     }
+    if (policy.of<gateway::jwt::Options>().by_login) {
+      for (const auto& login : plan.all<LoginComponent>()) made.ended = login->prepared->ended;
+    }
     if (policy.is<gateway::authrequest::Options>()) {
       made.upstream = plan.upstream(policy.of<gateway::authrequest::Options>().upstream.value);
     }
