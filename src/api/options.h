@@ -39,6 +39,11 @@ inline NameOf<Returns> names_of(Returns) {
 // Checks the text of a `max_deleted`. Returns what is wrong with it, or an empty string.
 [[nodiscard]] std::string check_deletion_limit(std::string_view text);
 
+// How the hash of a password is computed.
+enum class PasswordHash : std::uint8_t { argon2id };
+
+inline NameOf<PasswordHash> names_of(PasswordHash) { return {{"argon2id", PasswordHash::argon2id}}; }
+
 // [endpoint.params.NAME]: a parameter of the endpoint's statements.
 struct ParamOptions {
   std::optional<Located<std::string>> from;
@@ -48,6 +53,9 @@ struct ParamOptions {
   std::vector<Located<Scalar>> values;  // empty: any
   std::optional<Located<double>> min;
   std::optional<Located<double>> max;
+  std::optional<Located<PasswordHash>> hash{};
+  std::optional<Located<std::uint32_t>> min_length{};
+  std::optional<Located<bool>> common{};
   Located<bool> required = false;
   Located<bool> ignored = false;
   Located<std::string> store;                // once loaded, the name of an existing store if `from` is a file's hash
@@ -83,6 +91,16 @@ struct ParamOptions {
             "The smallest possible number. A smaller one is refused in the same way as with `values`.");
     v.field("max", &ParamOptions::max,
             "The largest possible number. A larger one is refused in the same way as with `values`.");
+    v.field("hash", &ParamOptions::hash,
+            "`argon2id`: the value is a password, and the statement gets its hash (`$argon2id$...`), which a policy of "
+            "type `basic` accepts. The password is a text in a field of the body, of at most 1024 bytes, and the body "
+            "has exactly one row. A password that is not allowed is answered 422. Each core computes one hash at a "
+            "time; if too many requests wait, the answer is 503.");
+    v.field("min_length", &ParamOptions::min_length,
+            "With `hash`: the least number of characters of the password; default: 8.", {.min = 1, .max = 256});
+    v.field("common", &ParamOptions::common,
+            "With `hash`: whether common passwords are allowed, such as `password1`, `12345678` or one repeated "
+            "character; default: false.");
     v.field("required", &ParamOptions::required,
             "Whether a request without the parameter is refused: with 400, or with 422 if the parameter is a field "
             "of the body.");
@@ -124,6 +142,10 @@ struct ColumnOptions : ParamOptions {
     v.field("values", own(&ParamOptions::values), "The only possible values, as for [endpoint.params].", {.min = 1});
     v.field("min", own(&ParamOptions::min), "The smallest possible number, as for [endpoint.params].");
     v.field("max", own(&ParamOptions::max), "The largest possible number, as for [endpoint.params].");
+    v.field("hash", own(&ParamOptions::hash), "`argon2id`: the value is a password, as for [endpoint.params].");
+    v.field("min_length", own(&ParamOptions::min_length),
+            "The least number of characters of a password, as for [endpoint.params].", {.min = 1, .max = 256});
+    v.field("common", own(&ParamOptions::common), "Whether common passwords are allowed, as for [endpoint.params].");
     v.field("trim", own(&ParamOptions::trim), "As for [endpoint.params].");
     v.field("type", own(&ParamOptions::type),
             "The type that the value must have. Without it, the database's own type decides.");

@@ -24,6 +24,12 @@ std::optional<std::uint64_t> announced_length(const http::Request& request) {
 
 }  // namespace
 
+http::Response refuse_password() {
+  http::Response response = http::problem(503, "Too many passwords wait to be hashed.");
+  response.fields.add_trusted("Retry-After", "1");
+  return response;
+}
+
 std::string errors_member(std::span<const RowFault> faults) {
   Buffer errors;
   errors.append(R"("errors":[)");

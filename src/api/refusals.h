@@ -47,6 +47,8 @@ inline constexpr std::size_t most_faults = 100;  // listed in one answer
 [[nodiscard]] http::Response refuse_rows(std::span<const RowFault> faults);
 // 409: the body has rows that exist but that the request may not change.
 [[nodiscard]] http::Response refuse_outside(std::span<const RowFault> faults);
+// 503 with Retry-After: too many passwords wait for their hash.
+[[nodiscard]] http::Response refuse_password();
 // The member "errors" of a problem.
 [[nodiscard]] std::string errors_member(std::span<const RowFault> faults);
 

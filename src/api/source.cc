@@ -7,6 +7,7 @@
 #include "api/allowed_values.h"
 #include "api/column_value.h"
 #include "api/decimal.h"
+#include "api/password.h"
 #include "base/ascii.h"
 #include "base/buffer.h"
 #include "base/credentials.h"
@@ -226,6 +227,11 @@ void apply(const ParamOptions& options, std::span<const std::string> in_path, So
   if (options.default_value) source.default_text = options.default_value->value.text;
   if (options.environment) source.default_text = options.environment;
   source.allowed = allowed_values(options);
+  source.password = password_rules(options);
+  if (source.password) {
+    source.type = sql::ParameterType::text;
+    source.checked = true;
+  }
 }
 
 }  // namespace
@@ -299,6 +305,7 @@ std::string check_source(std::string_view text) {
 
 std::string_view credential_of(std::span<const Source> sources) {
   for (const Source& source : sources) {
+    if (source.password) return source.name;
     if (source.from == From::upload) continue;
     if (source.from == From::body && source.key.empty()) return "body";  // the whole body, whatever it contains
     if (source.from == From::cookie || names_credential(source.key)) return source.key;
@@ -430,7 +437,8 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
         if (value.kind == Value::Kind::missing) break;
         written = value;
         if (is_null) break;
-        if (source.checked && !kind_fits(source.type, value.kind)) {
+        if (source.checked &&
+            (!kind_fits(source.type, value.kind) || (source.password && value.kind != Value::Kind::string))) {
           return refuse("must be " + std::string(name_of(source.type)));
         }
         text = value.text;
@@ -459,6 +467,10 @@ std::expected<void, ValueFault> Binder::bind(std::span<const Source> sources, co
     if (!text && is_null && source.takes_json_null && !written.json.empty()) text = written.json;
     const bool is_default = !text && !is_null && source.default_text;
     if (is_default) text = *source.default_text;
+    if (source.password && text) [[unlikely]] {
+      if (auto fault = source.password->fault_of(*text); !fault.empty()) return refuse(std::move(fault));
+      text = passwords_ != nullptr ? passwords_->hash_of(source.key, *text) : std::nullopt;
+    }
     // PostgreSQL and SQLite would report different errors. The body's reader has already checked the body's values.
     if (text && source.from != From::body && !is_utf8(*text)) return refuse("is not UTF-8");
     if (text && source.checked && !sql::is_list(source.type)) {

@@ -24,6 +24,8 @@
 namespace sluice::api {
 
 struct AllowedValues;
+struct PasswordRules;
+class Passwords;
 
 // The property of an uploaded file that a parameter takes.
 enum class UploadField : std::uint8_t { hash, size, type, name };
@@ -58,12 +60,13 @@ struct Source {
   sql::Compared::Use use = sql::Compared::Use::stored;  // how the statement uses that column
   bool takes_json_null = false;                         // the column holds JSON and is NOT NULL
   std::shared_ptr<const AllowedValues> allowed{};       // null if the configuration allows every value
+  std::shared_ptr<const PasswordRules> password{};      // null if the value is bound as it is, not as a hash
   std::shared_ptr<const sql::Type> nested{};            // the database's type, if JSON is converted to its literals
   bool is_array = false;                                // write a list as PostgreSQL's array literal, not as JSON
 };
 
-// The name of the first source whose value is a credential, judging by the name of the parameter or its source. May be
-// empty.
+// The name of the first source whose value is a credential: a password, or judging by the name of the parameter or its
+// source. May be empty.
 [[nodiscard]] std::string_view credential_of(std::span<const Source> sources);
 
 // The result of parsing "path.slug" and the like. An error says what is wrong with the text, for the operator.
@@ -121,9 +124,12 @@ class Binder {
                                                      std::span<const Value> row, std::vector<sql::Argument>& into);
   // Sets the request's files for sources that name them. The files must outlive the arguments.
   void take(std::span<const Upload> uploads) { uploads_ = uploads; }
+  // Sets the request's passwords, which must outlive the arguments. A password without a hash is bound as NULL.
+  void take(Passwords& passwords) { passwords_ = &passwords; }
 
  private:
   std::span<const Upload> uploads_;
+  Passwords* passwords_ = nullptr;            // null: all passwords are bound as NULL
   std::string scratch_;                       // decoded query parameters
   std::forward_list<std::string> rewritten_;  // integers, arrays, objects and lists in the database's notation
 };

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "api/password.h"
+#include "core/reactor.h"
+#include "core/run_to_end.h"
 #include "http/request_id.h"
 #include "sql/postgres/types.h"
 
@@ -475,6 +478,45 @@ TEST_F(SourceTest, NulOfJsonGoesThroughToAColumnOfJson) {
   }
   one.nested = sql::postgres::builtin_type(1009);  // text[]
   EXPECT_EQ(bound(one, {{Value::Kind::json, R"(["\u0000"])"}}), "! holds a NUL character");
+}
+
+TEST_F(SourceTest, APasswordIsNeverBoundAsItIs) {
+  class Hasher final : public PasswordHasher {
+    core::Task<std::optional<std::string>> hash(std::string_view, std::string password) override {
+      co_return "#" + password;
+    }
+  };
+  ParamOptions options;
+  options.hash = PasswordHash::argon2id;
+  const Source one = source("secret", options);
+  const Value good{Value::Kind::string, "gr8-pass"};
+  EXPECT_EQ(bound(one, {good}), "NULL") << "nothing can hash it";
+  Passwords passwords;
+  binder.take(passwords);
+  EXPECT_EQ(bound(one, {good}), "NULL");
+  Hasher hasher;
+  const auto reactor = core::make_epoll_reactor();
+  EXPECT_TRUE(core::run_to_end(*reactor, nullptr, passwords.hash_all(hasher, {})));
+  EXPECT_EQ(bound(one, {good}), "#gr8-pass");
+
+  EXPECT_EQ(bound(one, {{Value::Kind::string, "short"}}), "! must have at least 8 characters");
+  EXPECT_EQ(bound(one, {{Value::Kind::number, "1234567890.5"}}), "! must be text");
+  EXPECT_EQ(bound(one, {{Value::Kind::boolean, "true"}}), "! must be text");
+  EXPECT_EQ(bound(one, {{Value::Kind::json, R"(["gr8-pass"])"}}), "! must be text");
+  EXPECT_EQ(bound(one, {{Value::Kind::null, {}}}), "NULL");
+  options.required = true;
+  const Source required = source("secret", options);
+  EXPECT_EQ(bound(required, {{Value::Kind::null, {}}}), "! must not be null");
+  EXPECT_EQ(bound(required, {{Value::Kind::missing, {}}}), "! is missing");
+  EXPECT_EQ(bound(required, {{Value::Kind::string, {}}}), "! must have at least 8 characters");
+}
+
+TEST(Credential, APasswordWhateverItsName) {
+  ParamOptions options;
+  options.hash = PasswordHash::argon2id;
+  const std::vector<Named<ParamOptions>> params{{{"word"}, options}};
+  const Source source = source_of({"word", {}}, params, *http::Pattern::parse("/"), true);
+  EXPECT_EQ(credential_of({&source, 1}), "word");
 }
 
 TEST_F(SourceTest, AWrongClaimIsForbiddenAndAnotherValueABadRequest) {

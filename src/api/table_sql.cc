@@ -219,6 +219,7 @@ std::optional<Source> table_source(std::string_view parameter, const MethodOptio
       source.checked = source.required = source.trim = false;
       source.default_text.reset();
       source.allowed.reset();
+      source.password.reset();
     }
     return source;
   }

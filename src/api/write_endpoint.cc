@@ -8,6 +8,7 @@
 
 #include "api/refusals.h"
 #include "api/table_sql.h"
+#include "base/assert.h"
 #include "base/buffer.h"
 #include "core/back_off.h"
 #include "http/target.h"
@@ -158,7 +159,9 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   // The statement of a table changes nothing if it finds no row, so there is nothing to roll back.
   must_do = may_miss() && (options.table.value.empty() || !before.empty());
   const auto of_body = [](const Source& source) { return source.from == From::body; };
-  one_row = object || names_its_row(method, options, pattern) ||
+  const auto is_password = [](const Source& source) { return source.password != nullptr; };
+  for (const std::span<const Source> all : all_sources()) has_password |= std::ranges::any_of(all, is_password);
+  one_row = object || has_password || names_its_row(method, options, pattern) ||
             std::ranges::any_of(before, [&](const Step& step) { return std::ranges::any_of(step.sources, of_body); });
   const auto& columns = main.statement.columns;
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);
@@ -238,6 +241,7 @@ struct WriteEndpoint::Rows {
   std::optional<BodyFormat> format;
   bool merges = false;  // the body is a merge patch
   std::vector<Upload> uploads;
+  Passwords passwords;  // hashed once, also if the transaction is tried again
   std::size_t count = 1;
   std::string errors;               // for several rows: the member that names the row refused by the database
   std::span<const Source> refused;  // sources of the refused statement
@@ -360,6 +364,7 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
   rows.missing = nullptr;
   Binder binder;
   binder.take(rows.uploads);
+  binder.take(rows.passwords);
   std::vector<sql::Argument> arguments;
   const auto reader_of_body = [&] {
     auto reader = RowReader::make(*rows.format, plan.shape, plan.row_limits);
@@ -417,6 +422,14 @@ core::Task<sql::Result<WriteEndpoint::Outcome>> WriteEndpoint::write(const http:
     }
     if (!outcome.faults.empty()) {
       outcome.refusal = refuse_rows(outcome.faults);
+      co_return outcome;
+    }
+  }
+  // Before the transaction begins, because it may take a while.
+  if (plan.has_password) {
+    SLUICE_ASSERT(hasher_ != nullptr);
+    if (!co_await rows.passwords.hash_all(*hasher_, exchange.request.peer)) {
+      outcome.refusal = refuse_password();
       co_return outcome;
     }
   }

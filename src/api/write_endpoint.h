@@ -11,6 +11,7 @@
 #include "api/failures.h"
 #include "api/negotiation.h"
 #include "api/options.h"
+#include "api/password.h"
 #include "api/patch_steps.h"
 #include "api/query_names.h"
 #include "api/require.h"
@@ -77,8 +78,9 @@ struct WritePlan {
   bool object = false;   // `returns`: the answer is one object
   bool inserts = false;  // it creates, so it answers 201
   // The body must have exactly one row. True for `object`, for a PUT or PATCH of a table whose keys are not in the
-  // body, and if `before` uses values of the body.
+  // body, if `before` uses values of the body, and if a value is a password.
   bool one_row = false;
+  bool has_password = false;
   bool inserts_row = false;  // `main` inserts into a table; if it skips a row, the request is refused
   bool must_do = false;      // see sql::TransactionOptions::must_do
   std::optional<Duration> timeout;
@@ -116,16 +118,18 @@ class WriteEndpoint final : public http::Handler {
   // Whether the endpoint retries after a conflict, or its caller, which then owns the transaction.
   enum class Retries : std::uint8_t { own, callers };
 
-  // `stores`: the stores of the plan's uploads, in the same order. They outlive this.
+  // `stores`: the stores of the plan's uploads, in the same order. They outlive this. `hasher`: outlives this; null if
+  // the plan has no password.
   WriteEndpoint(std::shared_ptr<const WritePlan> plan, sql::Database& database, core::Reactor& reactor,
                 TroubleLog* trouble = nullptr, std::vector<http::BlobStore*> stores = {},
-                Retries retries = Retries::own)
+                Retries retries = Retries::own, PasswordHasher* hasher = nullptr)
       : plan_(std::move(plan)),
         database_(database),
         reactor_(reactor),
         failures_(plan_->path, trouble, plan_->errors.get(), plan_->credential()),
         stores_(std::move(stores)),
-        retries_(retries) {}
+        retries_(retries),
+        hasher_(hasher) {}
 
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
 
@@ -157,6 +161,7 @@ class WriteEndpoint final : public http::Handler {
   Failures failures_;
   std::vector<http::BlobStore*> stores_;
   const Retries retries_;
+  PasswordHasher* const hasher_;
   PatchSteps patches_;
 };
 

@@ -28,12 +28,12 @@ class WriteEndpointTest : public ::testing::Test {
   }
   void make(http::Method method, EndpointOptions endpoint, const MethodOptions& options,
             std::vector<sql::Statement> statements, bool updates_first = false,
-            WriteEndpoint::Retries retries = WriteEndpoint::Retries::own) {
+            WriteEndpoint::Retries retries = WriteEndpoint::Retries::own, PasswordHasher* hasher = nullptr) {
     auto pattern = http::Pattern::parse(endpoint.path.value);
     ASSERT_TRUE(pattern);
     handler = std::make_unique<WriteEndpoint>(
         std::make_shared<const WritePlan>(method, endpoint, options, *pattern, std::move(statements), updates_first),
-        database, *reactor, nullptr, std::vector<http::BlobStore*>{}, retries);
+        database, *reactor, nullptr, std::vector<http::BlobStore*>{}, retries, hasher);
   }
   // POST of rows with a slug and a score.
   void make_insert(std::vector<sql::Column> columns = {}, MethodOptions options = {},
@@ -135,6 +135,62 @@ TEST_F(WriteEndpointTest, WithoutItsFilesNothingIsBegun) {
   make(http::Method::post, endpoint, options, {statement("insert", {{"file", {}}, {"slug", {}}})});
   EXPECT_EQ(send("{}", "application/json").status, 415);
   EXPECT_EQ(send_body(nullptr, "multipart/form-data; boundary=b").status, 400);
+  EXPECT_EQ(database.log, "");
+}
+
+TEST_F(WriteEndpointTest, APasswordIsHashedOnceBeforeTheTransaction) {
+  class Hasher final : public PasswordHasher {
+   public:
+    explicit Hasher(std::string& log) : log_(log) {}
+    core::Task<std::optional<std::string>> hash(std::string_view, std::string) override {
+      log_ += "hash\n";
+      if (is_busy) co_return std::nullopt;
+      co_return "$argon2id$" + std::to_string(++count_);
+    }
+    bool is_busy = false;
+
+   private:
+    std::string& log_;
+    int count_ = 0;
+  };
+  Hasher hasher(database.log);
+  EndpointOptions endpoint;
+  endpoint.path.value = "/users";
+  Named<ParamOptions> param;
+  param.name = {"password"};
+  param.value.hash = PasswordHash::argon2id;
+  endpoint.params.push_back(param);
+  MethodOptions options;
+  options.sql.value = "INSERT INTO users";
+  options.retries.value = 1;
+  make(http::Method::post, endpoint, options,
+       {statement("forget", {{"password", {}}}), statement("insert", {{"email", {}}, {"password", {}}})}, false,
+       WriteEndpoint::Retries::own, &hasher);
+  const std::string_view body = R"({"email":"a","password":"gr8-pass"})";
+  EXPECT_EQ(send(body).status, 201);
+  EXPECT_EQ(database.log, "hash\nbegin\nforget $argon2id$1\ninsert a $argon2id$1\ncommitted\n");
+  EXPECT_EQ(send("email=a&password=gr8-pass", "application/x-www-form-urlencoded").status, 201);
+  EXPECT_TRUE(database.log.ends_with("insert a $argon2id$2\ncommitted\n")) << database.log;
+
+  database.steps = {{}, {.rows = {}, .changes = 0, .error = error(sql::Failure::conflict, "40001")}};
+  EXPECT_EQ(send(body).status, 201);
+  EXPECT_EQ(database.log,
+            "hash\nbegin\nforget $argon2id$3\ninsert a $argon2id$3\ngone\n"
+            "begin\nforget $argon2id$3\ninsert a $argon2id$3\ncommitted\n");
+
+  hasher.is_busy = true;
+  const http::Response busy = send(body);
+  EXPECT_EQ(busy.status, 503);
+  EXPECT_EQ(busy.fields.get("Retry-After"), "1");
+  EXPECT_EQ(database.log, "hash\n");
+
+  const http::Response refused = send(R"({"email":"a","password":"gr8"})");
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_TRUE(body_of(refused).contains(R"("pointer":"/password","detail":"must have at least 8 characters")"))
+      << body_of(refused);
+  EXPECT_FALSE(body_of(refused).contains("gr8"));
+  EXPECT_EQ(database.log, "");
+  EXPECT_EQ(send(R"([{"email":"a","password":"gr8-pass"},{"email":"b","password":"gr9-pass"}])").status, 400);
   EXPECT_EQ(database.log, "");
 }
 

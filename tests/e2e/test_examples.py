@@ -28,7 +28,7 @@ CREATE TABLE members (team text, member text);
 CREATE TABLE notes (team text, text text, owner text);
 CREATE TABLE users (id integer PRIMARY KEY, name text, email text, roles {texts}, score {real},
                     updated_at {time} NOT NULL DEFAULT CURRENT_TIMESTAMP, deleted boolean NOT NULL DEFAULT false,
-                    avatar text, avatar_type text);
+                    avatar text, avatar_type text, password text);
 CREATE TABLE people (id integer PRIMARY KEY, name text);
 CREATE TABLE items (id integer PRIMARY KEY, name text, price {real});
 CREATE TABLE codes (code text, seal {bytes});

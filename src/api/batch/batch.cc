@@ -146,8 +146,8 @@ class Batch::Lane {
             own(std::make_unique<Endpoint>(from.get, database_, reactor, trouble));
       }
       for (const auto& write : from.writes) {
-        if (!write->uploads.empty()) {
-          route.handlers[static_cast<std::size_t>(write->method)] = &no_files_;
+        if (!write->uploads.empty() || write->has_password) {
+          route.handlers[static_cast<std::size_t>(write->method)] = write->has_password ? &no_passwords_ : &no_files_;
           continue;
         }
         route.handlers[static_cast<std::size_t>(write->method)] =
@@ -165,6 +165,7 @@ class Batch::Lane {
  private:
   JointDatabase database_;
   Unavailable no_sets_{"A set cannot be written in a batch."};
+  Unavailable no_passwords_{"Passwords are not hashed in a batch."};
   Unavailable no_files_{"Files are neither sent nor fetched in a batch."};
   http::Router router_;
   std::vector<std::unique_ptr<http::Handler>> handlers_;

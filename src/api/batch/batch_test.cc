@@ -91,6 +91,23 @@ TEST_F(BatchTest, AConflictIsTriedAgainByTheBatchAlone) {
   EXPECT_EQ(database.log, "begin\nrenew\ninsert a\ngone\nbegin\nrenew\ninsert a\ncommitted\n");
 }
 
+TEST_F(BatchTest, HashesNoPasswords) {
+  const http::Pattern pattern = *http::Pattern::parse("/users");
+  EndpointOptions endpoint;
+  endpoint.params.push_back({{"password"}, {}});
+  endpoint.params[0].value.hash = PasswordHash::argon2id;
+  sql::Statement insert;
+  insert.parameters = {{"password", {}}};
+  Plan::Route route{.pattern = &pattern, .get = {}, .writes = {}, .sets = {}};
+  route.writes.push_back(std::make_shared<const WritePlan>(http::Method::post, endpoint, MethodOptions{}, pattern,
+                                                           std::vector<sql::Statement>{insert}));
+  plan.routes.push_back(std::move(route));
+  batch = std::make_unique<Batch>(plan, database, std::vector<Batch::Filters>(2), reactor);
+  const http::Response answer = send(R"([{"method":"POST","path":"/users","body":{"password":"gr8-pass"}}])");
+  EXPECT_EQ(answer.status, 422);
+  EXPECT_TRUE(api::testing::body_of(answer).contains("Passwords are not hashed in a batch."));
+}
+
 TEST_F(BatchTest, TakesTheStrictestIsolationOfItsCalls) {
   const http::Pattern strict = *http::Pattern::parse("/films/{slug}");
   EndpointOptions endpoint;

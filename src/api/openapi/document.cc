@@ -401,6 +401,7 @@ class Maker {
   // A value's type comes from the configuration, the table's column, PostgreSQL, or the compared SQLite column.
   static Schema schema_of_value(const Source& source, const sql::Table* table, std::uint32_t oid,
                                 std::span<const sql::EnumType> enums) {
+    if (source.password) return schema_of(*source.password);
     const auto* column = table != nullptr ? table->find(source.name) : nullptr;
     const bool of_server = column != nullptr && column->kind <= sql::ColumnKind::server_json;
     const auto labelled = std::ranges::find_if(

@@ -166,6 +166,12 @@ Schema schema_of(sql::ParameterType type, const AllowedValues* allowed) {
   }
 }
 
+Schema schema_of(const PasswordRules& rules) {
+  return {.type = "string",
+          .format = "password",
+          .members = {{"writeOnly", true}, {"minLength", rules.min_length}, {"maxLength", PasswordRules::most_bytes}}};
+}
+
 Schema limited(Schema schema, const AllowedValues* allowed) {
   if (allowed == nullptr) return schema;
   const bool has_bounds = allowed->values.empty();

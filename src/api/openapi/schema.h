@@ -8,6 +8,7 @@
 
 #include "api/allowed_values.h"
 #include "api/openapi/json.h"
+#include "api/password.h"
 #include "sql/database.h"
 #include "sql/enums.h"
 #include "sql/set/table.h"
@@ -34,6 +35,8 @@ struct Schema {
 [[nodiscard]] Schema schema_of(sql::ParameterType type, const AllowedValues* allowed = nullptr);
 // The schema of those values that are also allowed; null: all.
 [[nodiscard]] Schema limited(Schema schema, const AllowedValues* allowed);
+// The schema of a password that satisfies the rules.
+[[nodiscard]] Schema schema_of(const PasswordRules& rules);
 // The schema of a request's value for the PostgreSQL type with this OID.
 [[nodiscard]] Schema schema_of_oid(std::uint32_t oid);
 // The schema of a parameter that SQLite compares with a column of this kind.

@@ -135,5 +135,10 @@ TEST(Schema, Defaults) {
   EXPECT_EQ(default_of(text, "a\"b"), R"("a\"b")");
 }
 
+TEST(Schema, APassword) {
+  EXPECT_EQ(Json(schema_of(PasswordRules{.min_length = 12}).json(Schema::Null::never)).text(),
+            R"({"type":"string","format":"password","writeOnly":true,"minLength":12,"maxLength":1024})");
+}
+
 }  // namespace
 }  // namespace sluice::api::openapi

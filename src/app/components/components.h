@@ -8,6 +8,7 @@
 #include "app/components/frames/frames.h"
 #include "app/components/key_source/key_source.h"
 #include "app/components/login/login.h"
+#include "app/components/passwords/passwords.h"
 #include "app/components/policies.h"
 #include "app/components/policy/policy.h"
 #include "app/components/resident/resident.h"

@@ -111,6 +111,7 @@ cache_control = "no-store"
 params.id = "int"
 params.b = { type = "real", default = 1.5 }
 params.a = { required = true }
+params.word = { hash = "argon2id", min_length = 12, common = true }
 changes = { notify = "films", keep = 16, keep_bytes = "1MiB", clients = 7, heartbeat = "1s", retry = "3s" }
 [[files]]
 path = "/static//"
@@ -198,7 +199,7 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(endpoint.get.position, (Position{37, 7}));
   EXPECT_EQ(endpoint.timeout, 5s);
   EXPECT_EQ(endpoint.cache_control->value, "no-store");
-  ASSERT_EQ(endpoint.params.size(), 3u);  // in the order of the file
+  ASSERT_EQ(endpoint.params.size(), 4u);  // in the order of the file
   EXPECT_EQ(endpoint.params[0].name.value, "id");
   EXPECT_EQ(endpoint.params[0].value.type->value, sql::ParameterType::integer);
   EXPECT_EQ(endpoint.params[1].name.value, "b");
@@ -207,6 +208,9 @@ avatar = { from = "upload.picture", required = true }
   EXPECT_EQ(endpoint.params[2].name.value, "a");
   EXPECT_FALSE(endpoint.params[2].value.type);
   EXPECT_TRUE(endpoint.params[2].value.required.value);
+  EXPECT_EQ(endpoint.params[3].value.hash->value, api::PasswordHash::argon2id);
+  EXPECT_EQ(endpoint.params[3].value.min_length->value, 12u);
+  EXPECT_TRUE(endpoint.params[3].value.common->value);
 
   ASSERT_TRUE(endpoint.changes);
   EXPECT_EQ(endpoint.changes->notify.value, "films");
@@ -1180,6 +1184,46 @@ TEST(Errors, WhatAMethodThatWritesIsToDo) {
                   .contains("this method creates nothing"));
   EXPECT_TRUE(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.b = { ignored = true, required = true }\n")
                   .contains("is ignored, so it has no other keys"));
+}
+
+TEST(Errors, APassword) {
+  const auto endpoint = [](const std::string& lines) {
+    return messages_of("[database.m]\nurl = \"sqlite:a\"\n[[endpoint]]\npath = \"/a/{id}\"\n" + lines);
+  };
+  const std::string post = "post = \"INSERT INTO a VALUES (:id, :word)\"\n";
+  const auto password = [](const std::string& more) { return "params.word = { hash = \"argon2id\"" + more + " }\n"; };
+  EXPECT_EQ(endpoint(post + password(", min_length = 256, common = true, type = \"text\", required = true")), "");
+  EXPECT_EQ(endpoint(post + password(", from = \"body.a.word\"")), "");
+  EXPECT_TRUE(endpoint(post + password(", min_length = 257")).contains("must be at most 256"));
+  EXPECT_TRUE(endpoint(post + "params.word = { hash = \"md5\" }\n").starts_with("6:24 "));
+  for (const char* key : {"min_length = 9", "common = true"}) {
+    EXPECT_TRUE(endpoint(post + "params.word = { " + key + " }\n").contains("has no \"hash\" | add hash")) << key;
+  }
+  for (const char* key : {"values = [\"a\"]", "min = 12", "max = 20", "default = \"a\"", "store = \"s\"",
+                          "ignored = true", "trim = true"}) {
+    const std::string name(key, std::string_view(key).find(' '));
+    EXPECT_TRUE(endpoint(post + password(std::string(", ") + key)).contains("a password has no \"" + name + "\""))
+        << key;
+  }
+  EXPECT_TRUE(endpoint(post + password(", type = \"int\"")).contains("6:43 a password is text, and the type of"));
+  for (const char* from : {"query.word", "path.id", "header.x-word", "cookie.word", "body", "upload.word"}) {
+    EXPECT_TRUE(endpoint(post + password(", from = \"" + std::string(from) + "\""))
+                    .contains("6:43 a password comes from a field of the body | write from = \"body.NAME\""))
+        << from;
+  }
+  EXPECT_TRUE(endpoint(post + "params.id = { hash = \"argon2id\" }\n").contains("6:22 a password comes from a field"));
+  EXPECT_TRUE(endpoint("get = \"SELECT :id, :word\"\n" + post + password("")).contains("7:24 GET takes no password"));
+  const std::string remove = "delete = \"DELETE FROM a WHERE b = :word\"\n";
+  EXPECT_TRUE(endpoint(remove + password("")).contains("6:24 a password comes from a field of the body, and DELETE"));
+  EXPECT_EQ(endpoint(remove + password(", from = \"body.word\"")), "");
+
+  const std::string column = "columns.word = { hash = \"argon2id\" }\n";
+  EXPECT_EQ(endpoint("[endpoint.post]\ntable = \"a\"\n" + column), "");
+  EXPECT_TRUE(
+      endpoint("[endpoint.put]\ntable = \"a\"\nexisting = \"SELECT b FROM a\"\ncolumns.b = { key = true }\n" + column)
+          .contains("9:25 a set takes no passwords"));
+  EXPECT_TRUE(endpoint("[endpoint.post]\ntable = \"a\"\ncolumns.word = { hash = \"argon2id\", key = true }\n")
+                  .contains("7:25 a password is not a key"));
 }
 
 TEST(Errors, AKeyThatThePathAndTheBodyBothName) {

@@ -68,6 +68,7 @@ class EndpointCheck {
     for (const auto& [method, writing] : endpoint_.writing_methods()) check_method(method, *writing);
     for (auto& parameter : endpoint_.params) {
       check_parameter(parameter);
+      if (parameter.value.hash) check_password(parameter);
       check_source(parameter.value, uses_of(parameter.name.value));
     }
   }
@@ -85,21 +86,44 @@ class EndpointCheck {
 
   // The policies of the methods whose statements have the parameter; of all methods if no statement has it.
   [[nodiscard]] Uses uses_of(std::string_view parameter) const {
-    const auto mentions = [&](const Located<std::string>& text) {
-      const auto parsed = sql::parse_parameters(text.value, sql::PlaceholderStyle::dollar);
-      return parsed && contains(parsed->names, parameter);
-    };
     Uses uses;
-    if (mentions(endpoint_.get)) uses.push_back(&endpoint_.use);
+    if (mentions(endpoint_.get, parameter)) uses.push_back(&endpoint_.use);
     for (const auto& [method, writing] : endpoint_.writing_methods()) {
-      const bool of_rows = std::ranges::any_of(writing->row_statements(),
-                                               [&](const auto& statement) { return mentions(*statement.second); });
-      if (of_rows || mentions(writing->sql) || mentions(writing->existing) ||
-          std::ranges::any_of(writing->before, mentions)) {
-        uses.push_back(&writing->use);
-      }
+      if (takes(*writing, parameter)) uses.push_back(&writing->use);
     }
     return uses.empty() ? all_uses() : uses;
+  }
+  [[nodiscard]] static bool mentions(const Located<std::string>& text, std::string_view parameter) {
+    const auto parsed = sql::parse_parameters(text.value, sql::PlaceholderStyle::dollar);
+    return parsed && contains(parsed->names, parameter);
+  }
+  // Whether a statement of the method has the parameter.
+  [[nodiscard]] static bool takes(const api::MethodOptions& writing, std::string_view parameter) {
+    const auto has_it = [&](const Located<std::string>& text) { return mentions(text, parameter); };
+    return std::ranges::any_of(writing.row_statements(), [&](const auto& one) { return has_it(*one.second); }) ||
+           has_it(writing.sql) || has_it(writing.existing) || std::ranges::any_of(writing.before, has_it);
+  }
+
+  void check_password(const Named<api::ParamOptions>& parameter) {
+    const std::string& name = parameter.name.value;
+    const Position position = parameter.value.hash->position;
+    if (contains(pattern_.names(), name)) {
+      complain_(position, fmt::format("a password comes from a field of the body, and {{{}}} is in the path", name));
+    }
+    if (mentions(endpoint_.get, name)) {
+      complain_(position, fmt::format("GET takes no password, and \"get\" has :{}", name));
+    }
+    for (const auto& [method, writing] : endpoint_.writing_methods()) {
+      if (!takes(*writing, name)) continue;
+      if (writing->is_set()) complain_(position, fmt::format("a set takes no password, and it has :{}", name));
+      if (method == http::Method::delete_ && !parameter.value.from) {
+        complain_(position,
+                  fmt::format("a password comes from a field of the body, and DELETE takes :{} from the query "
+                              "string",
+                              name),
+                  fmt::format("add from = \"body.{}\"", name));
+      }
+    }
   }
 
   [[nodiscard]] bool give_claims(const Uses& uses) const {
@@ -133,6 +157,10 @@ class EndpointCheck {
       check_source(column.value, {&writing.use});
       check_default(column.name, column.value);
       config::check_allowed(column.name.value, column.value, declared(column.value), complain_);
+      config::check_hash(column.name.value, column.value, complain_);
+      if (column.value.hash && (is_set || column.value.key)) {
+        complain_(column.value.hash->position, is_set ? "a set takes no passwords" : "a password is not a key");
+      }
       // A policy could check the parameter of the path while the body names a different row.
       const std::string& name = column.name.value;
       if (column.value.key && !column.value.from && method != http::Method::post &&
@@ -211,6 +239,7 @@ class EndpointCheck {
     auto in_path = std::ranges::find_if(pattern_.segments, [&](const auto& segment) {
       return segment.kind != http::Pattern::Kind::literal && segment.text == name;
     });
+    config::check_hash(name, options, complain_);
     const bool is_integer = in_path != pattern_.segments.end() && in_path->kind == http::Pattern::Kind::integer;
     config::check_allowed(name, options, is_integer ? sql::ParameterType::integer : declared(options), complain_);
     if (in_path != pattern_.segments.end()) {

@@ -159,6 +159,39 @@ void check_allowed(std::string_view name, const api::ParamOptions& options, std:
   }
 }
 
+void check_hash(std::string_view name, const api::ParamOptions& options, const Complain& complain) {
+  if (!options.hash) {
+    const auto needs_hash = [&](Position position, std::string_view key) {
+      complain(position, fmt::format("\"{}\" is for a password, and \"{}\" has no \"hash\"", key, name),
+               "add hash = \"argon2id\"");
+    };
+    if (options.min_length) needs_hash(options.min_length->position, "min_length");
+    if (options.common) needs_hash(options.common->position, "common");
+    return;
+  }
+  const auto excludes = [&](bool is_set, Position position, std::string_view key, std::string_view hint = {}) {
+    if (is_set) complain(position, fmt::format("a password has no \"{}\"", key), std::string(hint));
+  };
+  const Position hash = options.hash->position;
+  excludes(!options.values.empty(), options.values.empty() ? hash : options.values[0].position, "values");
+  excludes(options.min.has_value(), options.min ? options.min->position : hash, "min", "min_length counts characters");
+  excludes(options.max.has_value(), options.max ? options.max->position : hash, "max");
+  excludes(options.default_value.has_value(), options.default_value ? options.default_value->position : hash,
+           "default");
+  excludes(options.store.position.line != 0, options.store.position, "store");
+  excludes(options.ignored.value, options.ignored.position, "ignored");
+  excludes(options.trim, hash, "trim", "blanks at its ends are part of a password");
+  if (options.type && options.type->value != sql::ParameterType::text) {
+    complain(options.type->position,
+             fmt::format("a password is text, and the type of \"{}\" is {}", name, name_of_value(options.type->value)));
+  }
+  if (!options.from) return;
+  const auto source = api::parse_source(options.from->value);
+  if (source && (source->from != api::From::body || source->key.empty())) {
+    complain(options.from->position, "a password comes from a field of the body", "write from = \"body.NAME\"");
+  }
+}
+
 bool check_changes(const Options& options, const api::EndpointOptions& endpoint, const Complain& complain) {
   const api::changes::Options& changes = *endpoint.changes;
   const bool notify = !changes.notify.value.empty();
@@ -273,7 +306,7 @@ void check_writing(const Options& options, const api::EndpointOptions& endpoint,
     }
     if (!unwritten) continue;
     if (column.key || column.required.value || column.default_value || column.type || !column.values.empty() ||
-        column.min || column.max) {
+        column.min || column.max || column.hash) {
       complain(column.ignored.position,
                fmt::format("the column \"{}\" is ignored, so it has no other keys", name.value),
                "without \"from\" it is not written");

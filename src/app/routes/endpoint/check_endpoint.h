@@ -27,6 +27,8 @@ void check_version(const api::EndpointOptions& endpoint, const Complain& complai
 // Checks `values`, `min` and `max`. `declared`: the type of the value, in [endpoint.params] or the path.
 void check_allowed(std::string_view name, const api::ParamOptions& options, std::optional<sql::ParameterType> declared,
                    const Complain& complain);
+// Checks `hash`, `min_length` and `common`.
+void check_hash(std::string_view name, const api::ParamOptions& options, const Complain& complain);
 // Returns false if no further checks make sense.
 [[nodiscard]] bool check_changes(const Options& options, const api::EndpointOptions& endpoint,
                                  const Complain& complain);

@@ -40,6 +40,9 @@ class EndpointRoute final : public Route {
     for (const auto& write : prepared_.writes) {
       for (const auto& file : write->uploads.files) upload_stores_[file.store] = plan.store(file.store);
     }
+    if (std::ranges::any_of(prepared_.writes, [](const auto& write) { return write->has_password; })) {
+      passwords_ = plan.add(std::make_shared<PasswordsComponent>(), previous);
+    }
     if (!prepared_.changes) return;
     feed_ = plan.add(
         std::make_shared<FeedComponent>(FeedComponent::Options{.path = options.host.value + prepared_.changes->path,
@@ -89,7 +92,7 @@ class EndpointRoute final : public Route {
     const auto* const other = dynamic_cast<const EndpointRoute*>(&before);
     const auto id_of = [](const auto& plan) { return plan != nullptr ? plan->statement.id : sql::StatementId{}; };
     const auto main_id_of = [](const auto& write) { return write->main.statement.id; };
-    return other != nullptr && shared_ == other->shared_ && feed_ == other->feed_ &&
+    return other != nullptr && shared_ == other->shared_ && feed_ == other->feed_ && passwords_ == other->passwords_ &&
            config::same(options_, other->options_) && config::same(policies_, other->policies_) &&
            id_of(prepared_.get) == id_of(other->prepared_.get) &&
            std::ranges::equal(prepared_.writes, other->prepared_.writes, {}, main_id_of, main_id_of);
@@ -131,8 +134,10 @@ class EndpointRoute final : public Route {
       for (const api::UploadPlan::File& file : write->uploads.files) {
         stores.push_back(&builder.part(*upload_stores_.at(file.store)));
       }
+      api::PasswordHasher* const hasher = write->has_password ? &builder.part(*passwords_) : nullptr;
       add(write->method,
-          std::make_unique<api::WriteEndpoint>(write, database, reactor, write_trouble, std::move(stores)));
+          std::make_unique<api::WriteEndpoint>(write, database, reactor, write_trouble, std::move(stores),
+                                               api::WriteEndpoint::Retries::own, hasher));
     }
     for (const auto& set : prepared_.sets) {
       add(set->method, std::make_unique<api::SetEndpoint>(set, database, reactor, write_trouble));
@@ -154,6 +159,7 @@ class EndpointRoute final : public Route {
   std::map<std::string, std::shared_ptr<const StoreComponent>> upload_stores_;  // by name
   const Policies policies_;
   const std::vector<std::pair<Method, std::vector<api::openapi::Security>>> security_;  // GET is always there
+  std::shared_ptr<const PasswordsComponent> passwords_;                                 // null: it hashes none
   std::shared_ptr<const FeedComponent> feed_;                                           // null: it publishes no changes
 };
 
