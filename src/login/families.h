@@ -26,10 +26,10 @@ struct RefreshToken {
 // The sessions of users, in a table of the database: one row for each log-in, with the hash of the refresh token that
 // is valid, and that of the one before.
 //
-// The next secret is an HMAC of the secret before it, with a key of the row. Who presents the token before the valid
-// one within the grace gets the same successor as the first time, from every node. That is a client whose answer was
-// lost, or a second tab of a browser. A token that is neither of the two has been stolen, or its successor has: the
-// family ends.
+// The next secret is an HMAC of the secret before it, with a key of the row. If the token before the valid one is
+// presented within the grace, the same successor is given out as the first time, by every node: the client has lost the
+// answer, or a second tab of its browser has the old token. A token that is neither of the two has been stolen, or its
+// successor has: the family ends.
 class Families {
  public:
   struct Options {
@@ -40,7 +40,7 @@ class Families {
   // `database` outlives the object.
   Families(services::Database& database, const Options& options);
 
-  // What a family remembers of its log-in.
+  // The log-in that a family began with.
   struct User {
     std::string subject;
     std::string parameters;  // of the log-in without the password, as JSON: the statement is executed again with them

@@ -59,14 +59,17 @@ core::Task<std::expected<Fields, http::Response>> read_fields(const http::Reques
     co_return std::unexpected(std::move(*refused));
   }
   if (text.empty()) co_return Fields{};
-  std::string_view type = request.field("content-type");
+  co_return parse_fields(request.field("content-type"), text);
+}
+
+std::expected<Fields, http::Response> parse_fields(std::string_view type, std::string_view body) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
-  if (http::same_name(type, "application/json")) co_return from_json(text);
-  if (http::same_name(type, "application/x-www-form-urlencoded")) co_return from_form(text);
+  if (http::same_name(type, "application/json")) return from_json(body);
+  if (http::same_name(type, "application/x-www-form-urlencoded")) return from_form(body);
   auto response = http::problem(415, "The body must be application/json or application/x-www-form-urlencoded.");
   response.fields.add_trusted("Accept-Post", "application/json, application/x-www-form-urlencoded");
-  co_return std::unexpected(std::move(response));
+  return std::unexpected(std::move(response));
 }
 
 std::string json_string(std::string_view text) {

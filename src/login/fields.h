@@ -20,6 +20,8 @@ inline constexpr std::size_t longest_password = 1 << 10;  // likewise
 // Reads the body: a JSON object of texts, numbers and truth values, or a form. Without a body there are no fields. The
 // error is the refusal.
 [[nodiscard]] core::Task<std::expected<Fields, http::Response>> read_fields(const http::Request& request);
+// The same for a body that has been read. `type`: the Content-Type.
+[[nodiscard]] std::expected<Fields, http::Response> parse_fields(std::string_view type, std::string_view body);
 
 // As JSON, and back. Precondition of the second: the text is from the first.
 [[nodiscard]] std::string json_of(const Fields& fields);

@@ -44,8 +44,8 @@ struct Prepared {
 // A log-in executes the query, counts the try, verifies the password in a PasswordLine, and begins a family. An unknown
 // user costs the same: the password is then verified against the hash of another user.
 //
-// Access tokens carry the session, `sid`: a hash of the family. Who ends a family adds its session to `ended` at once;
-// one core of each process reads every second which families other processes have ended.
+// Access tokens carry the session, `sid`: a hash of the family. When a family ends, its session is added to `ended` at
+// once; one core of each process reads every second which families other processes have ended.
 class Login {
  public:
   // `database`: the one that the options name.

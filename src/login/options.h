@@ -171,9 +171,10 @@ struct Options {
     v.field("queue", &Self::queue,
             "How many passwords wait on each core; one is verified at a time. Further log-ins are answered 503.",
             {.min = 2, .max = 10'000});
-    v.field("use", &Self::use,
-            "The names of the policies that apply to log-ins, refreshes and log-outs, such as a rate limit. Those of "
-            "[defaults] do not.");
+    v.field(
+        "use", &Self::use,
+        "The names of the policies that apply to log-ins, refreshes and log-outs, such as a rate limit. The policies "
+        "of [defaults] do not apply to them.");
     v.field("access_log", &Self::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Self::position);
   }

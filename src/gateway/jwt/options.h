@@ -81,7 +81,7 @@ struct Options {
   Position position;
   // Set by [login], if it names the policy: the keys and the tokens are its own.
   bool by_login = false;
-  std::string refresh_cookie;  // its name; empty: there is none
+  std::string refresh_cookie;  // the name of a cookie that no upstream gets; may be empty
 
   // The options without the keys that load_keys() takes.
   [[nodiscard]] Options without_keys() const {

@@ -44,15 +44,17 @@ TEST_F(RevocationsTest, AnEntryComesBackFromItsLine) {
            {.id = "a\"\\\n\x01 \xc3\xa4", .until_s = now},
            {.subject = "ada", .before_s = now + 0.5},
            {.subject = "", .before_s = 1, .until_s = 2},
+           {.until_s = now, .session = "s"},
        }) {
     const auto parsed = Revocation::parse(entry.text());
-    if (entry.id.empty() && entry.subject.empty()) {
+    if (entry.id.empty() && entry.subject.empty() && entry.session.empty()) {
       EXPECT_FALSE(parsed);
       continue;
     }
     ASSERT_TRUE(parsed) << entry.text();
     EXPECT_EQ(parsed->id, entry.id);
     EXPECT_EQ(parsed->subject, entry.subject);
+    EXPECT_EQ(parsed->session, entry.session);
     EXPECT_EQ(parsed->before_s, entry.before_s);
     EXPECT_EQ(parsed->until_s, entry.until_s);
   }
@@ -205,6 +207,27 @@ TEST_F(RevocationsTest, CoresReadWhileEntriesAreAdded) {
     ASSERT_TRUE(all->add(std::vector<Revocation>{{.id = std::to_string(i)}}, now));
     added = i + 1;
   }
+}
+
+TEST(Revocations, InMemory) {
+  const auto ended = Revocations::in_memory();
+  Revocations::View view(ended);
+  EXPECT_FALSE(view.has(*claims(R"({"sid":"a"})")));
+  const std::vector<Revocation> added = {{.until_s = now + 10, .session = "a"},
+                                         {.until_s = now + 5000, .session = "b"}};
+  ASSERT_TRUE(ended->add(added, now));
+  EXPECT_TRUE(view.has(*claims(R"({"sid":"a"})")));
+  EXPECT_TRUE(view.has(*claims(R"({"jti":"1","sid":"b"})")));
+  EXPECT_FALSE(view.has(*claims(R"({"jti":"a","sub":"b"})")));
+  EXPECT_FALSE(view.has(*claims(R"({"sid":"c"})")));
+
+  // Beyond its limit it forgets those that have expired.
+  std::vector<Revocation> many(Revocations::most - 1);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = {.until_s = now + 1e6, .session = std::to_string(i)};
+  ASSERT_TRUE(ended->add(many, now + 4000));
+  EXPECT_FALSE(view.has(*claims(R"({"sid":"a"})")));
+  EXPECT_TRUE(view.has(*claims(R"({"sid":"b"})")));
+  EXPECT_FALSE(ended->add(added, now + 4000)) << "it is full";
 }
 
 }  // namespace
