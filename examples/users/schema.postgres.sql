@@ -3,7 +3,8 @@ CREATE TABLE users (
   name text NOT NULL UNIQUE,
   email text NOT NULL,
   avatar text,
-  avatar_type text
+  avatar_type text,
+  password text
 );
 CREATE TABLE user_roles (
   user_id integer NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -18,3 +19,8 @@ CREATE TABLE notes (
 INSERT INTO users (name, email) VALUES ('ada', 'ada@example.org'), ('bob', 'bob@example.org');
 INSERT INTO user_roles VALUES (1, 'admin'), (2, 'reader');
 INSERT INTO notes (owner, text) VALUES (1, 'of ada'), (2, 'of bob');
+
+-- For [login]: a user's roles as words, as `scope` of a token has them.
+CREATE VIEW logins AS
+  SELECT id AS sub, name, password, (SELECT string_agg(role, ' ') FROM user_roles WHERE user_id = users.id) AS scope
+  FROM users;

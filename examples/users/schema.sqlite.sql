@@ -3,7 +3,8 @@ CREATE TABLE users (
   name TEXT NOT NULL UNIQUE,
   email TEXT NOT NULL,
   avatar TEXT,
-  avatar_type TEXT
+  avatar_type TEXT,
+  password TEXT
 );
 CREATE TABLE user_roles (
   user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -18,3 +19,8 @@ CREATE TABLE notes (
 INSERT INTO users (name, email) VALUES ('ada', 'ada@example.org'), ('bob', 'bob@example.org');
 INSERT INTO user_roles VALUES (1, 'admin'), (2, 'reader');
 INSERT INTO notes (owner, text) VALUES (1, 'of ada'), (2, 'of bob');
+
+-- For [login]: a user's roles as words, as `scope` of a token has them.
+CREATE VIEW logins AS
+  SELECT id AS sub, name, password, (SELECT group_concat(role, ' ') FROM user_roles WHERE user_id = users.id) AS scope
+  FROM users;

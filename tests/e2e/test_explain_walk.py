@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, SLUICE
 from test_explain_admin import explain
 from tokens import Rsa, Secret, soon
 
@@ -17,7 +17,7 @@ SECRET = Secret()
 
 
 def copy_of(name, tmp_path):
-    return shutil.copytree(ROOT / "examples" / name, tmp_path / name, ignore=shutil.ignore_patterns("state"))
+    return shutil.copytree(ROOT / "examples" / name, tmp_path / name, ignore=shutil.ignore_patterns("state", "keys"))
 
 
 def make_sqlite(file, *scripts):
@@ -40,8 +40,15 @@ def films(tmp_path, _):
 
 def users(tmp_path, _):
     folder = copy_of("users", tmp_path)
-    make_sqlite(folder / "users.db", folder / "schema.sqlite.sql")
-    return Example(folder / "users.toml", SECRET.token(soon(sub="1", roles=["admin"])), {"JWT_SECRET": SECRET.secret})
+    make_sqlite(folder / "users.db", folder / "schema.sqlite.sql", folder / "schema.login.sql")
+    keys = folder / "keys"
+    keys.mkdir()
+    subprocess.run([SLUICE, "keys", "--out", keys], check=True, capture_output=True)
+    key, = keys.glob("*.key.pem")  # its name is the id that [login] gives the key
+    signed = subprocess.run([SLUICE, "token", "--key", key, "--subject", "1", "--claim", "scope=admin"], check=True,
+                            capture_output=True, text=True)
+    key.rename(keys / "login.key.pem")
+    return Example(folder / "users.toml", signed.stdout.strip())
 
 
 def rls(tmp_path, cluster):
@@ -85,6 +92,10 @@ def paths_of(configuration):
         add(table, table["path"].rstrip("/") + "/none.txt")
     for table in configuration.get("route", []) + configuration.get("websocket", []):
         add(table, table["path"])
+    if "login" in configuration:
+        for name in ("login", "refresh", "logout", "me"):
+            add(configuration["login"], f"/auth/{name}")
+        add(configuration["login"], "/.well-known/jwks.json")
     for name, path in (("batch", "/batch"), ("openapi", "/openapi.json")):
         if name in configuration:
             add(configuration[name], configuration[name].get("path", path))
