@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -116,8 +117,9 @@ core::Task<Families::Finding> Families::find(RefreshToken token, std::int64_t no
       .hash = hash_of(token.secret)};
   if (found.expires_s <= now_s) co_return Outcome(std::unexpect, Refusal::expired);
   if (same(found.hash, *rows->at(0, "current_hash"))) co_return found;
+  // A clock that has been set back does not prolong the grace.
   found.is_rotated = same(found.hash, rows->at(0, "previous_hash").value_or("")) &&
-                     now_s - number(rows->at(0, "rotated_at")) <= grace_s_;
+                     std::abs(now_s - number(rows->at(0, "rotated_at"))) <= grace_s_;
   if (found.is_rotated) co_return found;
   const auto ended = co_await end_family(token.family, now_s);
   if (!ended) co_return std::unexpected(ended.error());

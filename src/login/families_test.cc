@@ -84,6 +84,13 @@ TEST_F(FamiliesTest, AnAnswerThatWasLostComesAgain) {
   EXPECT_TRUE(rotate(second->next, 2011));
 }
 
+TEST_F(FamiliesTest, AClockThatIsSetBackProlongsNoGrace) {
+  const RefreshToken first = begin();
+  EXPECT_TRUE(rotate(first, 9000));
+  EXPECT_TRUE(rotate(first, 8995)) << "another node";
+  EXPECT_EQ(rotate(first, 5000).error(), Families::Refusal::reused);
+}
+
 TEST_F(FamiliesTest, AStolenTokenEndsItsFamily) {
   const RefreshToken first = begin();
   const RefreshToken other = begin();

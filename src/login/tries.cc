@@ -15,6 +15,7 @@ namespace {
 using services::Value;
 
 constexpr std::int64_t kept_ms = 24 * 3600 * 1000;
+constexpr std::int64_t skew_ms = 60 * 1000;  // between nodes; a later try is from before a clock was set back
 
 std::string key_of(std::string_view kind, std::string_view text) {
   gateway::Sha256 sha256;
@@ -43,8 +44,9 @@ Tries::Tries(services::Database& database, const Options& options)
              "WHEN tries.failures - :free > 20 THEN :most "
              "WHEN 1000 * (1 << (tries.failures - :free)) > :most THEN :most "
              "ELSE 1000 * (1 << (tries.failures - :free)) END "
-             "WHERE tries.next_at <= excluded.tried_at"),
-      wait_("SELECT max(next_at) AS next_at FROM " + options.table + " WHERE key IN (:pair, :network, :account)"),
+             "WHERE tries.next_at <= excluded.tried_at OR tries.tried_at > :late"),
+      wait_("SELECT max(next_at) AS next_at FROM " + options.table +
+            " WHERE key IN (:pair, :network, :account) AND tried_at <= :late"),
       forget_("DELETE FROM " + options.table + " WHERE key = :key"),
       halve_("UPDATE " + options.table + " SET failures = failures / 2, next_at = :now WHERE key = :key"),
       prune_("DELETE FROM " + options.table + " WHERE tried_at <= :before") {}
@@ -57,9 +59,9 @@ core::Task<std::expected<Duration, sql::Error>> Tries::begin(Try one) {
   const std::pair<std::string, Rule> accounts[] = {
       {keys.pair, options_.pair}, {keys.network, options_.network}, {keys.account, options_.account}};
   for (const auto& [key, rule] : accounts) {
-    const auto counted = co_await database_.write(count_, Value("key", key), Value("now", one.now_ms),
-                                                  Value("free", static_cast<std::int64_t>(rule.free)),
-                                                  Value("most", milliseconds_of(rule.most)));
+    const auto counted = co_await database_.write(
+        count_, Value("key", key), Value("now", one.now_ms), Value("free", static_cast<std::int64_t>(rule.free)),
+        Value("most", milliseconds_of(rule.most)), Value("late", one.now_ms + skew_ms));
     if (!counted) co_return std::unexpected(counted.error());
     if (counted->changes() != 0) continue;
     // Another try has come between.
@@ -72,7 +74,7 @@ core::Task<std::expected<Duration, sql::Error>> Tries::begin(Try one) {
 
 core::Task<std::expected<Duration, sql::Error>> Tries::wait_for(const Keys& keys, std::int64_t now_ms) {
   const auto found = co_await database_.read(wait_, Value("pair", keys.pair), Value("network", keys.network),
-                                             Value("account", keys.account));
+                                             Value("account", keys.account), Value("late", now_ms + skew_ms));
   if (!found) co_return std::unexpected(found.error());
   std::int64_t next_ms = 0;
   const std::string_view text = found->at(0, "next_at").value_or("");

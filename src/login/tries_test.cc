@@ -82,6 +82,13 @@ TEST_F(TriesTest, SuccessIsForgiving) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(begin("ada", "net", 1000), Duration{}) << i;
 }
 
+TEST_F(TriesTest, AClockThatIsSetBackHoldsNobodyUp) {
+  constexpr std::int64_t now_ms = 10'000'000;
+  for (int i = 0; i < 10; ++i) (void)begin("ada", "net", now_ms);
+  EXPECT_GT(begin("ada", "net", now_ms - 1000), Duration{}) << "another node";
+  EXPECT_EQ(begin("ada", "net", now_ms - 3'600'000), Duration{});
+}
+
 TEST_F(TriesTest, OldTriesAreRemoved) {
   (void)begin("ada", "net", 1000);
   EXPECT_EQ(loop_.run(tries_->prune(1000)), 0u);

@@ -9,6 +9,7 @@ import urllib.parse
 
 import pytest
 
+from browser import Chromium
 from cluster import Postgres
 from conftest import SLUICE, queried_database, until
 from http1 import Broken, Connection
@@ -670,3 +671,79 @@ def test_prompts_and_logs_show_no_secret(site):
     assert Client(server).login(email).status == 200
     assert key.splitlines()[1] not in server.log
     assert key.splitlines()[1] not in server.admin("/config")[1]
+
+
+PAGE = """<!doctype html><title>Log-in</title>"""
+STREAMS = """
+[[websocket]]
+path = "/echo"
+handler = "echo"
+use = ["auth"]
+
+[[files]]
+path = "/"
+root = "public"
+"""
+LOG_IN = """fetch("/auth/login", {method: "POST", headers: {"Content-Type": "application/json"},
+  body: JSON.stringify({email: EMAIL, password: PASSWORD})}).then(answer => answer.status)"""
+WATCH = """new Promise(done => {
+  window.stream = new EventSource("/watched/changes");
+  stream.onopen = () => done("open");
+  stream.onerror = () => done("error");
+})"""
+ECHO = """new Promise(done => {
+  window.socket = new WebSocket(`ws://${location.host}/echo`);
+  socket.onopen = () => socket.send("hello");
+  socket.onmessage = message => done(message.data);
+  socket.onclose = () => done("closed");
+})"""
+CLOSED = "new Promise(done => { if (socket.readyState == 3) done('closed'); socket.onclose = () => done('closed'); })"
+
+
+def status(method, target, **more):
+    return f"fetch({json.dumps(target)}, {json.dumps({'method': method, **more})}).then(answer => answer.status)"
+
+
+def test_a_page_in_chromium(site, tmp_path_factory):
+    public = site.folder / "public"
+    public.mkdir()
+    (public / "index.html").write_text(PAGE)
+    streams = STREAMS + (WATCHED if site.kind == "sqlite" else "")
+    server, other = site.serve(routes=ROUTES + streams), site.serve(routes=ROUTES + streams)
+    number, email = site.user("writer")
+    chromium = Chromium(tmp_path_factory.mktemp("chromium"))
+    try:
+        page = chromium.open(f"http://localhost:{server.port}/")
+        run = page.run
+        assert run(status("GET", "/notes")) == 401
+        log_in = LOG_IN.replace("EMAIL", json.dumps(email))
+        assert run(log_in.replace("PASSWORD", '"wrong"')) == 401
+        assert run(log_in.replace("PASSWORD", json.dumps(PASSWORD))) == 200
+        assert run('fetch("/auth/me").then(answer => answer.json())')["sub"] == str(number)
+        assert run("document.cookie") == "", "scripts see no cookie"
+        headers = {"Content-Type": "application/json"}
+        assert run(status("POST", "/notes", headers=headers, body='{"text": "mine"}')) == 201
+        assert run(ECHO) == "hello"
+        if site.kind == "sqlite":
+            assert run(WATCH) == "open"
+        # Two tabs that refresh at the same time.
+        second = chromium.open(f"http://localhost:{server.port}/")
+        refresh = "Promise.all([1, 2, 3].map(() => " + status("POST", "/auth/refresh") + "))"
+        assert run(refresh) == [200] * 3 and second.run(refresh) == [200] * 3
+        assert second.run(status("GET", "/notes")) == 200
+        # A page of another port is another origin: cookies do not separate ports, the Origin rule does.
+        foreign = chromium.open(f"http://localhost:{other.port}/")
+        there = f"http://localhost:{server.port}"
+        form = {"mode": "no-cors", "credentials": "include", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}
+        foreign.run(f"fetch('{there}/notes', {json.dumps({**form, 'method': 'POST', 'body': 'text=forged'})})")
+        foreign.run(f"fetch('{there}/auth/logout', {json.dumps({**form, 'method': 'POST'})})")
+        foreign.run(f"fetch('{there}/auth/login', {json.dumps({**form, 'method': 'POST', 'body': 'email=a&password=b'})})")
+        assert foreign.run(ECHO.replace("${location.host}", f"localhost:{server.port}")) == "closed"
+        assert site.query("SELECT text FROM notes") == [("mine",)]
+        assert run(status("GET", "/notes")) == 200
+        # Log-out in one tab ends all.
+        assert second.run(status("POST", "/auth/logout")) == 204
+        assert run(CLOSED) == "closed"
+        assert run(status("GET", "/notes")) == 401 and run(status("POST", "/auth/refresh")) == 401
+    finally:
+        chromium.close()

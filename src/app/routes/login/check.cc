@@ -167,7 +167,9 @@ std::vector<Shape> LoginTable::shapes(const login::Options& login) {
     shapes.push_back(
         {.path = login.path.value + name, .position = position, .use = login.use, .methods = {http::Method::post}});
   }
-  shapes.push_back({.path = login.path.value + "/me", .position = position, .use = {login.policy}});
+  Shape::Use with_token = login.use;
+  if (!contains(with_token, login.policy.value, &Located<std::string>::value)) with_token.push_back(login.policy);
+  shapes.push_back({.path = login.path.value + "/me", .position = position, .use = std::move(with_token)});
   if (!login.jwks.empty()) shapes.push_back({.path = login.jwks, .position = position});
   return shapes;
 }

@@ -235,7 +235,7 @@ std::expected<void, Away> LoginTable::prepare(Preparation& preparation) {
   const login::Options& login = *preparation.options().login;
   Plan& plan = preparation.plan;
   (void)preparation.security(login.use);
-  (void)preparation.security({login.policy});
+  (void)preparation.security({login.policy});  // GET PATH/me
   const std::size_t index = plan.options.index_of_database(login.database.value);
   if (!preparation.databases[index].database || !plan.login_keys) return {};
 
