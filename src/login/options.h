@@ -146,7 +146,7 @@ struct Options {
             {.min = 10s, .max = 24h});
     v.field("refresh", &Self::refresh, "Refresh tokens, which get new access tokens.");
     v.field("tries", &Self::tries,
-            "The table that counts tries to log in. After three that have failed, an account has to wait before the "
+            "The table that counts tries to log in. After four that have failed, an account has to wait before the "
             "next try from the same network, first one second, then twice as long each time, up to 15 minutes.",
             {.check = check_text});
     v.field("answer", &Self::answer,
@@ -171,10 +171,9 @@ struct Options {
     v.field("queue", &Self::queue,
             "How many passwords wait on each core; one is verified at a time. Further log-ins are answered 503.",
             {.min = 2, .max = 10'000});
-    v.field(
-        "use", &Self::use,
-        "The names of the policies that apply to log-ins, refreshes and log-outs, such as a rate limit. The policies "
-        "of [defaults] do not apply to them.");
+    v.field("use", &Self::use,
+            "The names of the policies that apply to all these paths, such as a rate limit. The policies of [defaults] "
+            "do not apply to them.");
     v.field("access_log", &Self::access_log, "`false`: the access log has no lines for these requests.");
     v.position(&Self::position);
   }

@@ -69,8 +69,7 @@ class LoginDatabase {
 // Ends the log-ins of a user whose password has changed. Returns an error, or nothing.
 std::optional<std::string> end_logins(LoginDatabase& database, const login::Options& login, const std::string& name) {
   const auto parsed = sql::parse_parameters(login.query.value, sql::PlaceholderStyle::dollar);
-  if (!parsed || parsed->names.size() != 1)
-    return "the query has several parameters, so log-ins go on until they expire";
+  if (!parsed || parsed->names.size() != 1) return "the query has several parameters";
   const auto found = database.loop.run(database->read(login.query.value, Value(parsed->names.front(), name)));
   if (!found) return describe(found.error());
   if (found->empty()) return std::nullopt;
@@ -151,7 +150,10 @@ int change_user(const config::Config& config, const UserCommand& command, std::F
   }
   if (done->changes() == 0) return fail(fmt::format("there is no user {}", command.name));
   if (command.does != Does::add) {
-    if (const auto wrong = end_logins(database, login, command.name)) return fail(*wrong);
+    if (const auto wrong = end_logins(database, login, command.name)) {
+      return fail(
+          fmt::format("the password of {} has changed, but log-ins go on until they expire: {}", command.name, *wrong));
+    }
   }
   const std::string_view said[] = {"has been added", "has a new password, and has to log in again",
                                    "cannot log in any more"};

@@ -116,7 +116,7 @@ void LoginTable::check(config::Checks& checks) {
     checks.complain(login.position,
                     login.signing_key ? "[login] has both \"signing_key\" and \"signing_keys\""
                                       : "[login] has no key to sign tokens with",
-                    "`sluice keys --kid login --out keys` makes one: signing_keys = [\"keys/login.key.pem\"]");
+                    "`sluice keys --kid login` makes one: signing_keys = [\"login.key.pem\"]");
   }
   if (login.access >= login.refresh.lifetime) {
     checks.complain(login.position, "\"access\" must be shorter than \"for\" of [login.refresh]");
