@@ -23,19 +23,23 @@ struct RefreshToken {
   [[nodiscard]] std::string text() const { return family + '.' + secret; }
 };
 
+// The name of a family's session, in the table and in access tokens: a hash, which does not tell the family.
+[[nodiscard]] std::string session_of(std::string_view family);
+
 // The sessions of users, in a table of the database: one row for each log-in, with the hash of the refresh token that
-// is valid, and that of the one before.
+// is valid, and that of the one before. A reader of the table can neither make a token nor end a session.
 //
-// The next secret is an HMAC of the secret before it, with a key of the row. If the token before the valid one is
-// presented within the grace, the same successor is given out as the first time, by every node: the client has lost the
-// answer, or a second tab of its browser has the old token. A token that is neither of the two has been stolen, or its
-// successor has: the family ends.
+// The next secret is an HMAC of the secret before it, with a key of the row and one that is not in the database. If the
+// token before the valid one is presented within the grace, the same successor is given out as the first time, by every
+// node: the client has lost the answer, or a second tab of its browser has the old token. A token that is neither of
+// the two has been stolen, or its successor has: the family ends.
 class Families {
  public:
   struct Options {
     std::string table = "refresh_tokens";  // an identifier, quoted by the caller if it needs it
     Duration lifetime = 30 * 24h;          // of a family, from the log-in
     Duration grace = 10s;
+    std::string pepper = {};  // the key that is not in the database; the same on all nodes
   };
   // `database` outlives the object.
   Families(services::Database& database, const Options& options);
@@ -44,6 +48,7 @@ class Families {
   struct User {
     std::string subject;
     std::string parameters;  // of the log-in without the password, as JSON: the statement is executed again with them
+    std::string credential;  // a hash of the hash of the password
   };
   // Begins a family. `now_s`: seconds of the Unix epoch, here and below.
   [[nodiscard]] core::Task<std::expected<RefreshToken, sql::Error>> begin(User user, std::int64_t now_s);
@@ -56,10 +61,10 @@ class Families {
   // A family whose token has been presented.
   struct Found {
     User user;
-    RefreshToken next;           // to give out after rotate()
+    RefreshToken next;           // to give out after rotate(); the same token again if it is younger than the grace
     std::int64_t expires_s = 0;  // of the family
     std::string hash;            // of the token that was presented
-    bool is_rotated = false;     // another request has presented it within the grace before
+    bool is_rotated = false;     // rotate() has nothing to do
   };
   using Finding = std::expected<std::expected<Found, Refusal>, sql::Error>;
   [[nodiscard]] core::Task<Finding> find(RefreshToken token, std::int64_t now_s);
@@ -70,13 +75,13 @@ class Families {
   // subject.
   [[nodiscard]] core::Task<std::expected<std::optional<std::string>, sql::Error>> end(RefreshToken token,
                                                                                       std::int64_t now_s);
-  [[nodiscard]] core::Task<std::expected<void, sql::Error>> end_family(std::string family, std::int64_t now_s);
-  // Ends all families of the subject, and returns them.
+  [[nodiscard]] core::Task<std::expected<void, sql::Error>> end_session(std::string session, std::int64_t now_s);
+  // Ends all families of the subject, and returns their sessions.
   [[nodiscard]] core::Task<std::expected<std::vector<std::string>, sql::Error>> end_all(std::string subject,
                                                                                         std::int64_t now_s);
-  // The families that have ended at this time or later, on any node. The rows are kept for a day.
+  // The sessions that have ended at this time or later, on any node. The rows are kept for a day.
   struct Ended {
-    std::string family;
+    std::string session;
     std::int64_t at_s = 0;
   };
   [[nodiscard]] core::Task<std::expected<std::vector<Ended>, sql::Error>> ended_since(std::int64_t since_s);
@@ -90,6 +95,7 @@ class Families {
   services::Database& database_;
   const std::int64_t lifetime_s_;
   const std::int64_t grace_s_;
+  const std::string pepper_;
   // Statements.
   const std::string insert_;
   const std::string find_;

@@ -81,7 +81,18 @@ TEST_F(FamiliesTest, AnAnswerThatWasLostComesAgain) {
   const auto again = rotate(first, 2010);
   ASSERT_TRUE(second && again);
   EXPECT_EQ(again->next.secret, second->next.secret);
-  EXPECT_TRUE(rotate(second->next, 2011));
+  EXPECT_EQ(rotate(second->next, 2010)->next.secret, second->next.secret) << "it changes once within the grace";
+  EXPECT_NE(rotate(second->next, 2011)->next.secret, second->next.secret);
+}
+
+TEST_F(FamiliesTest, TheTableAloneMakesNoToken) {
+  const RefreshToken first = begin();
+  const auto second = rotate(first, 2000);
+  families_.emplace(databases_.at("main"), Families::Options{.pepper = "another key"});
+  EXPECT_EQ(rotate(first, 2001).error(), Families::Refusal::unknown) << "its successor was made with the other key";
+  const auto third = rotate(second->next, 2020);
+  ASSERT_TRUE(third) << "and nothing has ended";
+  EXPECT_EQ(rotate(first, 2021).error(), Families::Refusal::reused);
 }
 
 TEST_F(FamiliesTest, AClockThatIsSetBackProlongsNoGrace) {
@@ -127,12 +138,12 @@ TEST_F(FamiliesTest, ALogOut) {
   EXPECT_EQ(*loop_.run(families_->end(token, 1001)), std::nullopt);
   EXPECT_EQ(rotate(token, 1001).error(), Families::Refusal::unknown);
   EXPECT_TRUE(rotate(elsewhere, 1001));
-  EXPECT_EQ(loop_.run(families_->end_all("ada", 1005)), std::vector{elsewhere.family});
+  EXPECT_EQ(loop_.run(families_->end_all("ada", 1005)), std::vector{session_of(elsewhere.family)});
   EXPECT_TRUE(rotate(of_bob, 1001));
 
   const auto ended = loop_.run(families_->ended_since(1005));
   ASSERT_EQ(ended->size(), 1u);
-  EXPECT_EQ(ended->front().family, elsewhere.family);
+  EXPECT_EQ(ended->front().session, session_of(elsewhere.family));
   EXPECT_EQ(ended->front().at_s, 1005);
   EXPECT_EQ(loop_.run(families_->ended_since(1001))->size(), 2u);
   EXPECT_EQ(loop_.run(families_->prune(1001 + 24 * 3600)), 1u) << "ended rows are kept for a day";

@@ -6,6 +6,7 @@
 
 #include "base/contains.h"
 #include "core/whole_file.h"
+#include "gateway/digest.h"
 
 namespace sluice::login {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::size_t largest_file = 64 << 10;
 
 std::expected<jwt::SigningKey, std::string> parse(std::string_view text) {
   auto key = jwt::SigningKey::parse(text);
-  if (!text.contains("-----BEGIN")) return std::unexpected("is no private key in PEM; `sluice keys` makes one");
+  if (!text.contains("-----BEGIN")) return std::unexpected("it is no private key in PEM; `sluice keys` makes one");
   return key;
 }
 
@@ -43,7 +44,7 @@ std::expected<std::shared_ptr<const Keys>, jwt::KeyProblem> Keys::load(const Opt
   std::string members;
   for (const auto& [position, name, text] : texts) {
     const auto wrong = [&](const std::string& why) {
-      return std::unexpected(jwt::KeyProblem{position, name + " " + why});
+      return std::unexpected(jwt::KeyProblem{position, name + ": " + why});
     };
     auto key = parse(text);
     if (!key) return wrong(key.error());
@@ -57,7 +58,7 @@ std::expected<std::shared_ptr<const Keys>, jwt::KeyProblem> Keys::load(const Opt
       algorithm = options.algorithm->value;  // an older key of the same kind
     }
     const std::string id = key->short_thumbprint();
-    if (contains(ids, id)) return wrong("is there twice");
+    if (contains(ids, id)) return wrong("it is there twice");
     auto verifying = jwt::Key::from_pem(key->public_pem(), id);
     if (verifying) verifying = (*verifying)->with(algorithm);
     if (!verifying) return wrong(verifying.error());
@@ -77,6 +78,8 @@ std::expected<std::shared_ptr<const Keys>, jwt::KeyProblem> Keys::load(const Opt
 }
 
 std::string Keys::sign(std::string_view payload) const { return keys_.front().sign(algorithm_, id_, payload); }
+
+std::string Keys::pepper() const { return gateway::Sha256().of("refresh tokens", keys_.front().text()).hex(); }
 
 bool Keys::is_same(const Keys& other) const { return jwks_ == other.jwks_; }
 

@@ -24,6 +24,8 @@ class Keys {
   [[nodiscard]] const std::shared_ptr<const gateway::jwt::KeySet>& verifying() const { return verifying_; }
   [[nodiscard]] const std::string& jwks() const { return jwks_; }  // the public keys (RFC 7517, 5)
   [[nodiscard]] gateway::jwt::Algorithm algorithm() const { return algorithm_; }
+  // A secret that follows from the key that signs.
+  [[nodiscard]] std::string pepper() const;
   // Whether both sign and verify alike.
   [[nodiscard]] bool is_same(const Keys& other) const;
 

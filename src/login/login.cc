@@ -30,6 +30,7 @@ using gateway::jwt::Revocation;
 constexpr Duration follow_every = 1s;
 constexpr std::int64_t overlap_s = 60;  // clocks of nodes differ, and transactions commit later than they write
 constexpr std::int64_t prune_every_s = 600;
+constexpr std::size_t most_cookies = 4;       // of one name
 constexpr std::size_t longest_cookie = 4000;  // bytes: browsers drop cookies of more than 4,096 with their names
 
 std::string random_id() {
@@ -70,12 +71,10 @@ http::Response json_response(std::string_view text) {
 
 std::int64_t whole_seconds(Duration time) { return std::chrono::duration_cast<std::chrono::seconds>(time).count(); }
 
-}  // namespace
+// The user's password has changed if this has: a hash of the hash, which the table may tell.
+std::string credential_of(std::string_view hash) { return gateway::Sha256().of(hash).hex(); }
 
-std::string session_of(std::string_view family) {
-  const gateway::Digest digest = gateway::Sha256().of(family);
-  return encode_base64url({reinterpret_cast<const char*>(digest.bytes.data()), 18});
-}
+}  // namespace
 
 Login::Login(std::shared_ptr<const Prepared> prepared, const core::Here& here, std::shared_ptr<sql::Database> database)
     : prepared_(std::move(prepared)),
@@ -83,7 +82,9 @@ Login::Login(std::shared_ptr<const Prepared> prepared, const core::Here& here, s
       database_(std::move(database)),
       databases_(here.reactor),
       families_((databases_.set({{"users", database_}}), databases_.at("users")),
-                {.table = prepared_->options.refresh.table.value, .lifetime = prepared_->options.refresh.lifetime}),
+                {.table = prepared_->options.refresh.table.value,
+                 .lifetime = prepared_->options.refresh.lifetime,
+                 .pepper = prepared_->keys->pepper()}),
       tries_(databases_.at("users"), {.table = prepared_->options.tries.value}),
       line_(here.reactor, here.mailbox, here.threads, prepared_->options.queue),
       dummy_(prepared_->dummy),
@@ -102,7 +103,9 @@ http::Response Login::failed(const sql::Error& error) {
 }
 
 Login::Answer Login::refuse_origin(const http::Request& request) const {
-  if (!has_cookies() || !request.has_field("origin")) return std::nullopt;
+  if (!has_cookies()) return std::nullopt;
+  const std::string_view site = request.field("sec-fetch-site");
+  if (!request.has_field("origin") && (site.empty() || site == "same-origin" || site == "none")) return std::nullopt;
   const std::string_view origin = gateway::origin_of(request);
   if (gateway::is_own_origin(request, origin) || gateway::allows_origin(prepared_->origins, origin)) {
     return std::nullopt;
@@ -117,8 +120,10 @@ std::expected<Fields, http::Response> Login::parameters_of(const Fields& fields)
     if (found == fields.end()) {
       return std::unexpected(http::problem(400, fmt::format("The field \"{}\" is missing.", parameter.name)));
     }
-    // PostgreSQL's texts have no NUL.
-    if (found->second.size() > longest_password || found->second.contains('\0')) {
+    if (found->second.contains('\0')) {  // PostgreSQL's texts have none
+      return std::unexpected(http::problem(400, fmt::format("The field \"{}\" has a NUL.", parameter.name)));
+    }
+    if (found->second.size() > longest_password) {
       return std::unexpected(http::problem(400, fmt::format("The field \"{}\" is too long.", parameter.name)));
     }
     parameters.insert(*found);
@@ -197,8 +202,13 @@ std::string Login::payload_of(const User& user, const RefreshToken& token, std::
                             now_s + whole_seconds(prepared_->options.access), session_of(token.family), random_id());
 }
 
-Login::Answer Login::judge(http::Exchange& exchange, const std::string& payload) const {
-  exchange.attributes.set(http::Identity{.claims = http::Claims::parse(payload)});
+Login::Answer Login::judge(http::Exchange& exchange, const std::string& payload) {
+  auto claims = http::Claims::parse(payload);
+  if (claims == nullptr) {
+    trouble_.met("a user has claims that no token can have: a name twice, a number that is too large, or too deep");
+    return http::problem(500, "The claims of the user fit into no token.");
+  }
+  exchange.attributes.set(http::Identity{.claims = std::move(claims)});
   return std::move(prepared_->guards.judge(exchange, {}).refusal);
 }
 
@@ -216,17 +226,17 @@ void Login::clear_cookies(http::Response& response) const {
 }
 
 http::Response Login::answer(const std::string& payload, const RefreshToken& token, std::int64_t now_s,
-                             std::int64_t expires_s) const {
+                             std::int64_t expires_s) {
   const std::string access = prepared_->keys->sign(payload);
+  if (access.size() > (has_cookies() ? std::min(longest_cookie, prepared_->token_limit) : prepared_->token_limit)) {
+    trouble_.met("a user has more claims than fit into a token or its cookie");
+    return http::problem(500, "The claims of the user are too long.");
+  }
   const std::int64_t lasts_s = whole_seconds(prepared_->options.access);
   if (!has_cookies()) {
     return json_response(
         fmt::format(R"({{"access_token":"{}","token_type":"Bearer","expires_in":{},"refresh_token":"{}"}})", access,
                     lasts_s, token.text()));
-  }
-  if (access.size() > longest_cookie) {
-    log_error("[login]: a user has more claims than fit into a cookie");
-    return http::problem(500, "The claims of the user are too long for a cookie.");
   }
   auto response = json_response(payload);
   const CookieOptions& cookies = prepared_->options.cookies;
@@ -267,8 +277,8 @@ core::Task<http::Response> Login::log_in(http::Exchange& exchange) {
 
   const bool has_password = *user && (*user)->password && basic::check_hash(*(*user)->password).empty();
   if (*user && (*user)->password && !has_password) {
-    log_error(fmt::format("[login]: the password of the user {} is no hash that can be verified: it {}",
-                          (*user)->subject, basic::check_hash(*(*user)->password)));
+    hashes_.met(fmt::format("the password of the user {} is no hash that can be verified: it {}", (*user)->subject,
+                            basic::check_hash(*(*user)->password)));
   }
   if (has_password) dummy_ = *(*user)->password;
   const auto work = [hash = dummy_, password = given->second] { return basic::verify_password(hash, password); };
@@ -289,40 +299,66 @@ core::Task<http::Response> Login::log_in(http::Exchange& exchange) {
   }
   const auto forgiven = co_await tries_.succeeded(tried);
   if (!forgiven) co_return failed(forgiven.error());
-  if (prepared_->options.rehash && !(*user)->password->starts_with("$argon2id$")) {
-    co_await rehash(network, (*user)->subject, given->second);
+  std::string hash = *(*user)->password;
+  if (prepared_->options.rehash && !hash.starts_with("$argon2id$")) {
+    hash = co_await rehash(network, (*user)->subject, given->second, std::move(hash));
   }
-  const auto begun = co_await families_.begin({.subject = (*user)->subject, .parameters = json_of(*parameters)}, now);
+  const auto begun = co_await families_.begin(
+      {.subject = (*user)->subject, .parameters = json_of(*parameters), .credential = credential_of(hash)}, now);
   if (!begun) co_return failed(begun.error());
+  // The password may have changed while it was verified.
+  auto after = co_await find_user(*parameters);
+  if (!after || !*after || (*after)->password != hash || (*after)->subject != (*user)->subject) {
+    const auto ended = co_await families_.end_session(session_of(begun->family), now);
+    if (!ended) co_return failed(ended.error());
+    if (!after) co_return std::move(after.error());
+    ++counters_.wrong;
+    co_return wrong_password();
+  }
   ++counters_.logins;
   co_return answer(payload_of(**user, *begun, now), *begun, now,
                    now + whole_seconds(prepared_->options.refresh.lifetime));
 }
 
-core::Task<void> Login::rehash(std::string network, std::string subject, std::string password) {
+core::Task<std::string> Login::rehash(std::string network, std::string subject, std::string password,
+                                      std::string before) {
   const auto work = [password = std::move(password)] { return basic::hash_password(password); };
-  const auto hash = co_await line_.run(std::move(network), work);
-  if (!hash) co_return;  // the next log-in tries again
+  auto hash = co_await line_.run(std::move(network), work);
+  if (!hash) co_return before;  // the next log-in tries again
   const auto written = co_await databases_.at("users").write(
       prepared_->options.rehash->value, services::Value("password", *hash), services::Value("sub", subject));
-  if (!written) trouble_.met("rehash: " + written.error().message);
+  if (written && written->changes() != 0) co_return std::move(*hash);
+  trouble_.met("rehash: " + (written ? "it has changed no row" : written.error().message));
+  co_return before;
 }
 
-core::Task<std::expected<std::optional<RefreshToken>, http::Response>> Login::token_of(
+core::Task<std::expected<std::vector<RefreshToken>, http::Response>> Login::tokens_of(
     const http::Request& request) const {
-  if (has_cookies()) {
-    const gateway::Place place{.in = gateway::Place::In::cookie, .name = prepared_->options.cookies.refresh.value};
-    std::string scratch;
-    const auto found = gateway::find_credential(place, request, scratch);
-    co_return RefreshToken::parse(found.text);
+  std::vector<RefreshToken> tokens;
+  if (!has_cookies()) {
+    auto fields = co_await read_fields(request);
+    if (!fields) co_return std::unexpected(std::move(fields.error()));
+    const auto given = fields->find("refresh_token");
+    if (given == fields->end()) {
+      co_return std::unexpected(http::problem(400, "The field \"refresh_token\" is missing."));
+    }
+    if (auto token = RefreshToken::parse(given->second)) tokens.push_back(std::move(*token));
+    co_return tokens;
   }
-  auto fields = co_await read_fields(request);
-  if (!fields) co_return std::unexpected(std::move(fields.error()));
-  const auto given = fields->find("refresh_token");
-  if (given == fields->end()) {
-    co_return std::unexpected(http::problem(400, "The field \"refresh_token\" is missing."));
+  // Another port or another domain of the host may have set a cookie of the same name.
+  const std::string begin = prepared_->options.cookies.refresh.value + "=";
+  for (const http::Field& field : request.fields) {
+    if (!http::same_name(field.name, "cookie")) continue;
+    for (std::string_view rest = field.value; !rest.empty();) {
+      std::string_view pair = rest.substr(0, rest.find(';'));
+      rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
+      while (pair.starts_with(' ')) pair.remove_prefix(1);
+      while (pair.ends_with(' ')) pair.remove_suffix(1);
+      if (!pair.starts_with(begin) || tokens.size() == most_cookies) continue;
+      if (auto token = RefreshToken::parse(pair.substr(begin.size()))) tokens.push_back(std::move(*token));
+    }
   }
-  co_return RefreshToken::parse(given->second);
+  co_return tokens;
 }
 
 http::Response Login::refuse_token(std::string_view detail) const {
@@ -332,44 +368,52 @@ http::Response Login::refuse_token(std::string_view detail) const {
   return response;
 }
 
-void Login::end_session(std::string_view family, std::int64_t now_s) {
+void Login::end_session(const std::string& session, std::int64_t now_s) {
   const Revocation ended{.until_s = static_cast<double>(now_s + whole_seconds(prepared_->options.access)),
-                         .session = session_of(family)};
+                         .session = session};
   const auto added = prepared_->ended->add({&ended, 1}, static_cast<double>(now_s));
   if (!added) log_error("[login]: " + added.error());
 }
 
 core::Task<http::Response> Login::refresh(http::Exchange& exchange) {
   if (auto refused = refuse_origin(exchange.request)) co_return std::move(*refused);
-  auto token = co_await token_of(exchange.request);
-  if (!token) co_return std::move(token.error());
-  if (!*token) co_return refuse_token("There is no refresh token.");
+  auto tokens = co_await tokens_of(exchange.request);
+  if (!tokens) co_return std::move(tokens.error());
+  for (const RefreshToken& token : *tokens) {
+    if (auto answered = co_await refresh_by(exchange, token)) co_return std::move(*answered);
+  }
+  co_return refuse_token(tokens->empty() ? "There is no refresh token." : "The refresh token is not valid any more.");
+}
+
+core::Task<Login::Answer> Login::refresh_by(http::Exchange& exchange, RefreshToken token) {
   for (;;) {
     const std::int64_t now = now_s();
-    const auto found = co_await families_.find(**token, now);
+    const auto found = co_await families_.find(token, now);
     if (!found) co_return failed(found.error());
+    const std::string session = session_of(token.family);
     if (!*found) {
       if (found->error() == Families::Refusal::reused) {
         ++counters_.reused;
-        end_session((*token)->family, now);
+        end_session(session, now);
         log_error("[login]: a refresh token was used again, which may have been stolen; its log-in has ended");
       }
-      co_return refuse_token("The refresh token is not valid any more.");
+      co_return std::nullopt;
     }
     const Families::Found& family = **found;
     auto user = co_await find_user(fields_of(family.user.parameters));
     if (!user) co_return std::move(user.error());
-    // Somebody else may have the name by now.
-    const bool is_gone = !*user || (*user)->subject != family.user.subject || !(*user)->password;
-    Answer refused = is_gone ? refuse_token("The user cannot log in any more.")
+    // Somebody else may have the name by now, and a new password ends all log-ins.
+    const bool is_gone = !*user || (*user)->subject != family.user.subject || !(*user)->password ||
+                         credential_of(*(*user)->password) != family.user.credential;
+    Answer refused = is_gone ? refuse_token("The user's name or password has changed, so the log-in has ended.")
                              : judge(exchange, payload_of(**user, family.next, now));
     if (refused) {
-      const auto ended = co_await families_.end_family(family.next.family, now);
+      const auto ended = co_await families_.end_session(session, now);
       if (!ended) co_return failed(ended.error());
-      end_session(family.next.family, now);
+      end_session(session, now);
       ++counters_.refused;
       if (!is_gone) clear_cookies(*refused);
-      co_return std::move(*refused);
+      co_return refused;
     }
     const auto rotated = co_await families_.rotate(family, now);
     if (!rotated) co_return failed(rotated.error());
@@ -385,21 +429,20 @@ core::Task<http::Response> Login::log_out(http::Exchange& exchange) {
   if (!query.empty() && query != "everywhere" && query != "everywhere=") {
     co_return http::problem(400, "The only parameter is \"everywhere\".");
   }
-  auto token = co_await token_of(exchange.request);
-  if (!token) co_return std::move(token.error());
+  auto tokens = co_await tokens_of(exchange.request);
+  if (!tokens) co_return std::move(tokens.error());
+  if (!has_cookies() && tokens->empty()) co_return http::problem(400, "The field is no refresh token.");
   const std::int64_t now = now_s();
-  if (*token) {
-    const auto subject = co_await families_.end(**token, now);
+  for (const RefreshToken& token : *tokens) {
+    const auto subject = co_await families_.end(token, now);
     if (!subject) co_return failed(subject.error());
-    if (*subject) {
-      ++counters_.logouts;
-      end_session((*token)->family, now);
-      if (!query.empty()) {
-        const auto others = co_await families_.end_all(**subject, now);
-        if (!others) co_return failed(others.error());
-        for (const std::string& family : *others) end_session(family, now);
-      }
-    }
+    if (!*subject) continue;
+    ++counters_.logouts;
+    end_session(session_of(token.family), now);
+    if (query.empty()) continue;
+    const auto others = co_await families_.end_all(**subject, now);
+    if (!others) co_return failed(others.error());
+    for (const std::string& session : *others) end_session(session, now);
   }
   http::Response response;
   response.status = 204;
@@ -422,11 +465,10 @@ core::Task<void> Login::follow() {
     if (ended) {
       trouble_.got_through();
       std::vector<Revocation> fresh;
-      for (const auto& [family, at_s] : *ended) {
-        std::string session = session_of(family);
+      for (const auto& [session, at_s] : *ended) {
         if (!known_.emplace(session, at_s).second) continue;
-        fresh.push_back({.until_s = static_cast<double>(at_s + whole_seconds(prepared_->options.access)),
-                         .session = std::move(session)});
+        fresh.push_back(
+            {.until_s = static_cast<double>(at_s + whole_seconds(prepared_->options.access)), .session = session});
       }
       if (!fresh.empty()) {
         const auto added = prepared_->ended->add(fresh, static_cast<double>(now));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "api/require.h"
 #include "base/log.h"
@@ -36,7 +37,8 @@ struct Prepared {
   std::shared_ptr<gateway::jwt::Revocations> ended;  // sessions whose access tokens have not expired
   sql::Statement query;
   api::Guards guards;
-  std::string dummy;  // a hash that no password has, as costly as a new one
+  std::size_t token_limit = 0;  // bytes: of the policy
+  std::string dummy;            // a hash that no password has, as costly as a new one
 };
 
 // One core's part of [login].
@@ -75,25 +77,28 @@ class Login {
   // The fields that the query needs; the error is the refusal.
   [[nodiscard]] std::expected<Fields, http::Response> parameters_of(const Fields& fields) const;
   // A refusal if `require` does not hold for these claims.
-  [[nodiscard]] Answer judge(http::Exchange& exchange, const std::string& payload) const;
-  core::Task<void> rehash(std::string network, std::string subject, std::string password);
+  [[nodiscard]] Answer judge(http::Exchange& exchange, const std::string& payload);
+  // Returns the hash that is stored from now on.
+  core::Task<std::string> rehash(std::string network, std::string subject, std::string password, std::string before);
+  // Nothing: the token is not accepted.
+  core::Task<Answer> refresh_by(http::Exchange& exchange, RefreshToken token);
 
   // The claims of an access token as JSON.
   [[nodiscard]] std::string payload_of(const User& user, const RefreshToken& token, std::int64_t now_s) const;
   [[nodiscard]] http::Response answer(const std::string& payload, const RefreshToken& token, std::int64_t now_s,
-                                      std::int64_t expires_s) const;
+                                      std::int64_t expires_s);
   [[nodiscard]] bool has_cookies() const { return prepared_->options.answer.value == AnswerBy::cookie; }
   // Browsers say of which origin a page is that sends a POST.
   [[nodiscard]] Answer refuse_origin(const http::Request& request) const;
-  // The refresh token of a request.
-  core::Task<std::expected<std::optional<RefreshToken>, http::Response>> token_of(const http::Request& request) const;
+  // The refresh tokens of a request; several only in cookies.
+  core::Task<std::expected<std::vector<RefreshToken>, http::Response>> tokens_of(const http::Request& request) const;
   void add_cookie(http::Response& response, std::string_view name, std::string_view value, std::int64_t for_s) const;
   // Removes the cookies.
   void clear_cookies(http::Response& response) const;
   // 401: the refresh token is not accepted.
   [[nodiscard]] http::Response refuse_token(std::string_view detail) const;
   [[nodiscard]] http::Response failed(const sql::Error& error);
-  void end_session(std::string_view family, std::int64_t now_s);
+  void end_session(const std::string& session, std::int64_t now_s);
   [[nodiscard]] std::int64_t now_s() const;
 
   core::Task<void> follow();
@@ -106,6 +111,7 @@ class Login {
   Tries tries_;
   gateway::basic::PasswordLine line_;
   TroubleLog trouble_{"[login]"};
+  TroubleLog hashes_{"[login]"};
   std::string dummy_;  // the hash that the passwords of unknown users are verified against
   std::unordered_map<std::string, std::int64_t> known_;  // sessions that have ended, and when
   const bool leads_;
@@ -121,9 +127,6 @@ class Login {
     std::uint64_t logouts = 0;
   } counters_;
 };
-
-// The hash of a family, which access tokens carry: who sees one does not learn the family.
-[[nodiscard]] std::string session_of(std::string_view family);
 
 // GET PATH/me: the claims of the request's token.
 class Me final : public http::Handler {

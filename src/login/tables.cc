@@ -1,5 +1,7 @@
 #include "login/tables.h"
 
+#include <charconv>
+
 #include <fmt/format.h>
 
 namespace sluice::login {
@@ -14,13 +16,20 @@ std::string index_of(std::string_view table, std::string_view column) {
 
 }  // namespace
 
+std::int64_t number_of(std::optional<std::string_view> text) {
+  std::int64_t value = 0;
+  if (text) (void)std::from_chars(text->data(), text->data() + text->size(), value);
+  return value;
+}
+
 std::vector<std::string> statements_of_tables(std::string_view refresh_tokens, std::string_view tries) {
   return {
       fmt::format(R"(-- One row for each log-in. Times are in seconds of the Unix epoch.
 CREATE TABLE IF NOT EXISTS {} (
-  family text PRIMARY KEY,
+  session text PRIMARY KEY,
   subject text NOT NULL,
   parameters text NOT NULL,
+  credential text NOT NULL,
   current_hash text NOT NULL,
   previous_hash text,
   chain text NOT NULL,

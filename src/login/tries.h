@@ -25,8 +25,8 @@ class Tries {
   };
   struct Options {
     std::string table = "login_tries";
-    // The same account from the same network, the same network with any account, and the same account from everywhere:
-    // its owner may log in from elsewhere while somebody guesses.
+    // The same account from the same network, the same network with any account, and the same account from everywhere,
+    // but for networks from which somebody has logged in to it: guessers elsewhere do not keep its owner out.
     Rule pair = {.free = 3, .most = 15min};
     Rule network = {.free = 50, .most = 1min};
     Rule account = {.free = 20, .most = 30s};
@@ -49,7 +49,7 @@ class Tries {
   [[nodiscard]] core::Task<std::expected<std::uint64_t, sql::Error>> prune(std::int64_t now_ms);
   // All statements, for `sluice check`.
   [[nodiscard]] std::vector<std::string_view> reading() const { return {wait_}; }
-  [[nodiscard]] std::vector<std::string_view> writing() const { return {count_, forget_, halve_, prune_}; }
+  [[nodiscard]] std::vector<std::string_view> writing() const { return {count_, forget_, halve_, remember_, prune_}; }
 
  private:
   // Hashes: names of accounts are personal data, and may be passwords that were typed into the wrong field.
@@ -58,9 +58,13 @@ class Tries {
     const std::string pair;
     const std::string network;
     const std::string account;
+    const std::string home;
   };
-  // Zero if none of the keys has to wait.
-  core::Task<std::expected<Duration, sql::Error>> wait_for(const Keys& keys, std::int64_t now_ms);
+  struct State {
+    Duration wait{};       // zero: none of the keys has to wait
+    bool is_home = false;  // somebody has logged in to the account from the network within 30 days
+  };
+  core::Task<std::expected<State, sql::Error>> look(const Keys& keys, std::int64_t now_ms);
 
   services::Database& database_;
   const Options options_;
@@ -69,6 +73,7 @@ class Tries {
   const std::string wait_;
   const std::string forget_;
   const std::string halve_;
+  const std::string remember_;
   const std::string prune_;
 };
 

@@ -82,6 +82,18 @@ TEST_F(TriesTest, SuccessIsForgiving) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(begin("ada", "net", 1000), Duration{}) << i;
 }
 
+TEST_F(TriesTest, AnAccountThatIsGuessedFromEverywhere) {
+  EXPECT_TRUE(loop_.run(tries_->succeeded({.account = "ada", .network = "home", .now_ms = 1000})));
+  int allowed = 0;
+  for (int i = 0; i < 100; ++i) allowed += begin("ada", "net" + std::to_string(i), 1000) == Duration{} ? 1 : 0;
+  EXPECT_EQ(allowed, 21);
+  EXPECT_GT(begin("ada", "elsewhere", 1000), Duration{});
+  EXPECT_EQ(begin("ada", "home", 1000), Duration{}) << "her own network";
+  EXPECT_EQ(begin("bob", "home", 1000), Duration{});
+  EXPECT_EQ(loop_.run(tries_->prune(1000 + 2 * 24 * 3600 * 1000)), 107u);
+  EXPECT_EQ(loop_.run(tries_->prune(1000 + 31LL * 24 * 3600 * 1000)), 1u) << "it is remembered for 30 days";
+}
+
 TEST_F(TriesTest, AClockThatIsSetBackHoldsNobodyUp) {
   constexpr std::int64_t now_ms = 10'000'000;
   for (int i = 0; i < 10; ++i) (void)begin("ada", "net", now_ms);

@@ -261,6 +261,11 @@ def test_a_condition_for_users(site):
     assert kept.get("/notes").status == 401, "and the session has ended"
 
 
+def pass_time(site, seconds=100):
+    """As if the tokens had been refreshed earlier."""
+    site.write(f"UPDATE refresh_tokens SET rotated_at = rotated_at - {seconds}")
+
+
 def test_each_refresh_token_is_used_once(site):
     server = site.serve()
     _, email = site.user()
@@ -274,6 +279,10 @@ def test_each_refresh_token_is_used_once(site):
     assert again.post("/auth/refresh").status == 200
     assert again.jar["refresh"] == client.jar["refresh"]
     assert client.post("/auth/refresh").status == 200
+    assert client.jar["refresh"] == again.jar["refresh"], "it changes once in ten seconds"
+    pass_time(site)
+    assert client.post("/auth/refresh").status == 200
+    assert client.jar["refresh"] != again.jar["refresh"]
     # The first one has been replaced twice: somebody has kept a copy.
     stale = first.copy()
     assert stale.post("/auth/refresh").status == 401 and not stale.jar
@@ -281,6 +290,36 @@ def test_each_refresh_token_is_used_once(site):
     assert first.get("/notes").status == 401, "its access tokens have ended too"
     assert "was used again" in server.log
     assert server.sample('sluice_login_refused_total{reason="reuse"}') == 1
+
+
+def test_a_new_password_ends_log_ins(site):
+    server = site.serve()
+    number, email = site.user()
+    client = Client(server)
+    client.login(email)
+    site.write(f"UPDATE users SET password = '{hash_of('another secret')}' WHERE id = {number}")
+    answer = client.post("/auth/refresh")
+    assert answer.status == 401 and answer.json["detail"] == "The user's name or password has changed, so the log-in has ended."
+    # Log-ins that are under way when the password changes.
+    site.write(f"UPDATE users SET password = '{HASH}' WHERE id = {number}")
+    networks = [Client(server) for _ in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        going = [pool.submit(one.login, email) for one in networks]
+        until(lambda: any(one.done() for one in going))
+        site.write(f"UPDATE users SET password = '{hash_of('a third secret')}' WHERE id = {number}")
+        concurrent.futures.wait(going)
+    assert [one.post("/auth/refresh").status for one in networks] == [401] * 8
+
+
+def test_other_cookies_of_the_same_name(site):
+    server = site.serve()
+    _, email = site.user()
+    client = Client(server)
+    client.login(email)
+    tossed = [f"Cookie: refresh=tossed; refresh={client.jar['refresh']}; access={client.jar['access']}"]
+    assert client.call("POST", "/auth/refresh", None, *tossed, cookies=False).status == 200
+    assert client.call("POST", "/auth/logout", None, *tossed, cookies=False).status == 204
+    assert client.get("/notes").status == 401
 
 
 def test_many_refreshes_at_once(site):
@@ -346,6 +385,7 @@ def test_pages_of_other_origins(site):
     server = site.serve(policy='origins = ["https://app.example"]\n')
     _, email = site.user()
     client = Client(server)
+    assert client.login(email, PASSWORD, "Sec-Fetch-Site: cross-site").status == 403
     for origin in ("https://evil.example", "null", "http://test.evil.example", "https://test"):
         answer = client.login(email, PASSWORD, f"Origin: {origin}")
         assert answer.status == 403 and not answer.cookies, origin
@@ -372,6 +412,7 @@ def test_answers_in_the_body(site):
     assert client.get("/notes", f"Cookie: access={answer.json['access_token']}").status == 401
     assert client.post("/auth/refresh").status == 400
     assert client.post("/auth/refresh", {"refresh_token": "x"}).status == 401
+    assert client.post("/auth/logout", {"refresh_token": "x"}).status == 400
     fresh = client.post("/auth/refresh", {"refresh_token": answer.json["refresh_token"]})
     assert fresh.status == 200 and fresh.json["refresh_token"] != answer.json["refresh_token"]
     assert client.post("/auth/logout", {"refresh_token": fresh.json["refresh_token"]}).status == 204
@@ -386,7 +427,7 @@ def test_a_user_who_has_gone(site):
     other.login(email)
     site.write(f"UPDATE users SET password = NULL WHERE id = {number}")
     assert client.post("/auth/refresh").status == 401
-    # Somebody else takes the name.
+    # Somebody else takes the name, and has the same hash.
     site.write(f"UPDATE users SET password = '{HASH}', id = {next(ids) + 1000} WHERE id = {number}")
     assert other.post("/auth/refresh").status == 401
     assert other.post("/auth/refresh").status == 401
@@ -568,6 +609,7 @@ def test_two_nodes(site):
     first = client.copy()
     assert client.post("/auth/refresh").status == 200
     client.server = one
+    pass_time(site)
     assert client.post("/auth/refresh").status == 200
     # A stolen token is noticed by either, and ends the session on both.
     first.server = two
@@ -602,7 +644,7 @@ def test_the_commands_for_users(site):
                password="first secret\n") == (0, "eve@x has been added.\n")
     client = Client(server)
     assert client.login("eve@x", "first secret").json["role"] == "writer"
-    assert run(site, "user", "add", "eve@x", "--set", f"id={next(ids)}", password="x y z\n") == (1, "sluice: there is a user eve@x already\n")
+    assert run(site, "user", "add", "eve@x", "--set", f"id={next(ids)}", password="x y z\n") [0] == 1
     assert run(site, "user", "password", "eve@x", password="second secret\n") == (0, "eve@x has a new password, and has to log in again.\n")
     until(lambda: client.get("/notes").status == 401, 5)
     assert client.post("/auth/refresh").status == 401
@@ -613,6 +655,8 @@ def test_the_commands_for_users(site):
     assert run(site, "user", "disable", "nobody@x") == (1, "sluice: there is no user nobody@x\n")
     assert run(site, "user", "password", "eve@x", password="\n")[0] == 1
     assert run(site, "user", "add", "a", "--set", "none=1", password="x y z\n")[0] == 1
+    assert run(site, "user", "add", "", password="x y z\n")[0] == 1
+    assert run(site, "user", "add", "a", "--set", "email=b", password="x y z\n")[1] == "sluice: --set is for other columns than email\n"
     code, text = run(site, "login", "sql")
     assert code == 0 and "CREATE TABLE IF NOT EXISTS refresh_tokens" in text
     assert run(site, "login", "sql", "--apply")[0] == 0, "a second time"
@@ -644,6 +688,7 @@ FAULTS = [
     ("tables", "signing_keys", 'tries = "users"\nsigning_keys', "the table users"),
     ("keys", "eq(claim.active, true)", "exists(SELECT 1)", "[login] takes no exists()"),
     ("keys", "eq(claim.active, true)", "eq(query.x, 1)", "[login] has no query.x"),
+    ("keys", "signing_keys", 'use = ["auth"]\nsigning_keys', "nobody has a token before the log-in"),
     ("keys", "iss =", "sub =", '[login] itself gives the claim "sub"'),
     ("keys", "signing_keys", 'cookies.access = "__Host-a"\nsigning_keys', "browsers refuse a cookie of this name without Secure"),
 ]
@@ -729,7 +774,9 @@ def test_a_page_in_chromium(site, tmp_path_factory):
         # Two tabs that refresh at the same time.
         second = chromium.open(f"http://localhost:{server.port}/")
         refresh = "Promise.all([1, 2, 3].map(() => " + status("POST", "/auth/refresh") + "))"
-        assert run(refresh) == [200] * 3 and second.run(refresh) == [200] * 3
+        assert run(refresh) == [200] * 3
+        pass_time(site)
+        assert second.run(refresh) == [200] * 3
         assert second.run(status("GET", "/notes")) == 200
         # A page of another port is another origin: cookies do not separate ports, the Origin rule does.
         foreign = chromium.open(f"http://localhost:{other.port}/")

@@ -113,6 +113,12 @@ int change_user(const config::Config& config, const UserCommand& command, std::F
   if (!config.options.login || !config.options.login->users) return fail("the configuration has no [login.users]");
   const login::Options& login = *config.options.login;
   const login::UserOptions& users = *login.users;
+  if (command.name.empty()) return fail("the name is empty");
+  for (const std::string_view column : command.columns) {
+    const std::string_view name = column.substr(0, column.find('='));
+    if (name != users.name.value && name != users.password.value) continue;
+    return fail(fmt::format("--set is for other columns than {}", name));
+  }
   std::optional<std::string> password;
   if (command.does != Does::disable) {
     password = read_password(errors);
@@ -145,8 +151,7 @@ int change_user(const config::Config& config, const UserCommand& command, std::F
   }
   const auto done = database.loop.run(database->write(statement, values, services::Database::patience));
   if (!done) {
-    return fail(done.error().sqlstate == "23505" ? fmt::format("there is a user {} already", command.name)
-                                                 : describe(done.error()));
+    return fail(describe(done.error()));
   }
   if (done->changes() == 0) return fail(fmt::format("there is no user {}", command.name));
   if (command.does != Does::add) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "api/require.h"
 #include "app/config/checks.h"
 #include "app/config/listen.h"
 #include "app/config/paths.h"
@@ -108,6 +109,10 @@ void LoginTable::check(config::Checks& checks) {
   if (!checks.options.login) return;
   login::Options& login = *checks.options.login;
   checks.check_use(login.use);
+  if (const auto own = std::ranges::find(login.use, login.policy.value, &Located<std::string>::value);
+      own != login.use.end()) {
+    checks.complain(own->position, "nobody has a token before the log-in", "leave the policy out of \"use\"");
+  }
   for (const std::string& path : {login.path.value + "/login", login.jwks}) {
     if (!path.empty()) (void)checks.parse_path({path, login.path.position});
   }
@@ -168,7 +173,7 @@ std::vector<Shape> LoginTable::shapes(const login::Options& login) {
         {.path = login.path.value + name, .position = position, .use = login.use, .methods = {http::Method::post}});
   }
   Shape::Use with_token = login.use;
-  if (!contains(with_token, login.policy.value, &Located<std::string>::value)) with_token.push_back(login.policy);
+  with_token.push_back(login.policy);
   shapes.push_back({.path = login.path.value + "/me", .position = position, .use = std::move(with_token)});
   if (!login.jwks.empty()) shapes.push_back({.path = login.jwks, .position = position});
   return shapes;

@@ -203,8 +203,8 @@ class LoginPreparation {
     const auto found = preparation_.loop.run(families.ended_since(now - access - 3600));
     if (!found) return;  // the running server goes on trying
     std::vector<gateway::jwt::Revocation> revoked;
-    for (const auto& [family, at_s] : *found) {
-      revoked.push_back({.until_s = static_cast<double>(at_s + access), .session = login::session_of(family)});
+    for (const auto& [session, at_s] : *found) {
+      revoked.push_back({.until_s = static_cast<double>(at_s + access), .session = session});
     }
     (void)ended.add(revoked, static_cast<double>(now));
   }
@@ -262,6 +262,7 @@ std::expected<void, Away> LoginTable::prepare(Preparation& preparation) {
   prepared->keys = plan.login_keys;
   prepared->query = std::move(**query);
   prepared->ended = ended_sessions(preparation.previous);
+  prepared->token_limit = policy.token_limit;
   prepared->dummy = gateway::basic::hash_password(Plan::new_boot());
   for (const api::RequireOptions& one : login.require.items) prepared->guards.add(one, http::Pattern());
   if (preparation.previous == nullptr) own.read_ended(*prepared->ended);
