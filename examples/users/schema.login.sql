@@ -1,8 +1,9 @@
 -- One row for each log-in. Times are in seconds of the Unix epoch.
 CREATE TABLE IF NOT EXISTS refresh_tokens (
-  family text PRIMARY KEY,
+  session text PRIMARY KEY,
   subject text NOT NULL,
   parameters text NOT NULL,
+  credential text NOT NULL,
   current_hash text NOT NULL,
   previous_hash text,
   chain text NOT NULL,
