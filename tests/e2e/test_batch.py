@@ -502,7 +502,7 @@ header = "X-Key"
 keys.ada = "the-key-of-ada-012345"
 pass = true
 optional = true
-""")
+""", server="cores = 1")  # on several, the one request of "busy" may be told of later than the client has its answer
     films = Films(server)
     for field in ("X-Tenant", "x-team", name):
         call = {"method": "POST", "path": "/one", "headers": {"X-Other": "1", field: "z"}}

@@ -143,9 +143,15 @@ class Site:
 
 
 def prepare(request, folder, start):
-    url, query = queried_database(request, folder, [])
-    if request.param == "postgres":
-        request.getfixturevalue("postgres").psql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    if request.param == "sqlite":
+        url, query = queried_database(request, folder, [])
+    else:
+        postgres, name = request.getfixturevalue("postgres"), f"login_{next(ids)}"
+        postgres.psql(f"CREATE DATABASE {name}")
+        url = postgres.url(name)
+
+        def query(sql):
+            return [tuple(line.split("|")) for line in postgres.psql(sql, name).decode().splitlines()]
     for statement in SCHEMA:
         query(statement)
     subprocess.run([SLUICE, "keys", "--kid", "login", "--alg", "EdDSA", "--out", folder], check=True, capture_output=True)
