@@ -21,7 +21,7 @@
 namespace sluice::gateway::basic {
 
 // One core's passwords that wait to be hashed. One is hashed at a time, on the blocking pool, so that many wrong
-// passwords do not fill the pool; so a process hashes at most as many at once as it has cores. At most `queue` of them
+// passwords do not fill the pool; other lines of the core hash beside it. At most `queue` of them
 // wait, and of one network at most half as many. They are served in the order in which they came, but one of another
 // network than the last comes first.
 class PasswordLine {
