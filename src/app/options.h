@@ -335,6 +335,9 @@ struct Options : ComponentTables, RouteTables {
     if (request_log && request_log->database.value == database) return true;
     const auto has_service = [](const ws::WebSocketOptions& websocket) { return !websocket.service.value.empty(); };
     if (std::ranges::any_of(websockets, has_service)) return true;  // a service may write to each
+    // SQLite's commits are heard of by the writer.
+    const auto has_it = [&](const RoomOptions& room) { return room.database.value == database; };
+    if (std::ranges::any_of(room_tables, has_it)) return true;
     return std::ranges::any_of(endpoints, [&](const api::EndpointOptions& endpoint) {
       return endpoint.database.value == database && !endpoint.writing_methods().empty();
     });

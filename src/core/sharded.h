@@ -24,6 +24,8 @@ class Sharded {
  public:
   explicit Sharded(unsigned cores) : parts_(std::make_shared<std::vector<Part*>>(cores)) {}
 
+  bool operator==(const Sharded&) const = default;  // the same parts
+
   [[nodiscard]] unsigned cores() const { return static_cast<unsigned>(parts_->size()); }
 
   // The part of the calling core, `core`; null if it has none.

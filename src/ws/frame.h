@@ -30,6 +30,7 @@ enum class CloseCode : std::uint16_t {
   try_again_later = 1013,
   // Ours, of the range for applications.
   unauthorized = 4401,       // the client's token has expired or was revoked
+  forbidden = 4403,          // the client may no longer be here
   too_many_messages = 4429,  // in too little time
 };
 

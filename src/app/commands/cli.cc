@@ -18,9 +18,9 @@
 namespace sluice::app {
 namespace {
 
-constexpr std::array<std::string_view, 19> commands = {
-    "serve", "init", "check", "explain",       "reload", "health", "proxy",      "test", "import",   "query",
-    "store", "keys", "token", "hash-password", "login",  "user",   "completion", "man",  "reference"};
+constexpr std::array<std::string_view, 20> commands = {
+    "serve", "init", "check", "explain",       "reload", "health", "proxy", "test",       "import", "query",
+    "store", "keys", "token", "hash-password", "login",  "rooms",  "user",  "completion", "man",    "reference"};
 
 // The message for a first argument that is not a command. CLI11 itself would only say that a command is missing.
 std::string unknown_command(std::string_view word) {
@@ -243,6 +243,15 @@ void add_token(CLI::App& app, Command& command) {
   token->callback([&] { command.action = Command::Action::token; });
 }
 
+void add_rooms(CLI::App& app, Command& command) {
+  CLI::App* rooms = app.add_subcommand("rooms", "Prepare a database for [[room]]");
+  rooms->require_subcommand(1);
+  CLI::App* sql = rooms->add_subcommand("sql", "Print the statements that make the counters and triggers of rooms");
+  sql->add_flag("--apply", command.apply, "Execute the statements; they may be executed again");
+  sql->callback([&] { command.action = Command::Action::rooms_sql; });
+  add_file(*sql, command);
+}
+
 void add_login(CLI::App& app, Command& command) {
   CLI::App* login = app.add_subcommand("login", "Prepare a database for [login]");
   login->require_subcommand(1);
@@ -403,6 +412,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   add_keys(app, command);
   add_token(app, command);
   add_login(app, command);
+  add_rooms(app, command);
   add_store(app, command);
   add_test(app, command);
   add_import(app, command);

@@ -32,6 +32,7 @@ struct Command {
     reload,         // make the server at `admin`, or of `file`, read its configuration again
     store_gc,       // remove unused files from the stores of `file`
     login_sql,      // print or make the tables of [login]
+    rooms_sql,      // print or make what [[room]] needs in its database
     user,           // add or change a user of [login.users]
     hash_password,  // print a hash of the password on standard input
     keys,           // make a key for tokens
@@ -54,7 +55,7 @@ struct Command {
   TokenCommand token;
   bool development = false;  // serve: --dev
   bool dry_run = false;
-  bool apply = false;  // login_sql
+  bool apply = false;  // login_sql, rooms_sql
   UserCommand user;
   std::string url;                   // store_gc: the database's; empty: that of the configuration
   std::optional<std::string> admin;  // reload: the listener's URL; nullopt: that of `file`

@@ -12,6 +12,7 @@
 #include "app/components/policies.h"
 #include "app/components/policy/policy.h"
 #include "app/components/resident/resident.h"
+#include "app/components/room/room.h"
 #include "app/components/service/service.h"
 #include "app/components/store/store.h"
 #include "app/components/upstream/upstream.h"

@@ -119,6 +119,7 @@ int run_command(Command command) {
       break;
     case Command::Action::store_gc:
     case Command::Action::login_sql:
+    case Command::Action::rooms_sql:
     case Command::Action::user:
     case Command::Action::check:
     case Command::Action::explain:
@@ -136,6 +137,7 @@ int run_command(Command command) {
   }
   if (command.action == Command::Action::store_gc)
     return collect_garbage(*config, command.dry_run, command.url, stdout, stderr);
+  if (command.action == Command::Action::rooms_sql) return room_tables(*config, command.apply, stdout, stderr);
   if (command.action == Command::Action::login_sql) return login_tables(*config, command.apply, stdout, stderr);
   if (command.action == Command::Action::user) return change_user(*config, command.user, stdout, stderr);
   std::optional<DevelopmentWatch> watch;

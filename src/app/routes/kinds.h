@@ -12,6 +12,7 @@
 #include "app/routes/login/tables.h"
 #include "app/routes/openapi/tables.h"
 #include "app/routes/resident/tables.h"
+#include "app/routes/room/tables.h"
 #include "app/routes/websocket/tables.h"
 
 namespace sluice::app {
@@ -19,7 +20,7 @@ namespace sluice::app {
 // All kinds of route, in the order of the reference, in which they are also checked and prepared. [batch] needs the
 // routes before it, and [openapi] describes them.
 using RouteKinds = std::tuple<EndpointTables, ResidentTables, FilesTables, WebSocketTables, FramesTables, GatewayTables,
-                              BatchTable, LoginTable, OpenApiTable>;
+                              RoomTables, RealtimeTable, BatchTable, LoginTable, OpenApiTable>;
 
 // Calls `fn.operator()<Kind>()` for each kind.
 template <class Fn>

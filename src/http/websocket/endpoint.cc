@@ -61,6 +61,7 @@ class Endpoint::Conversation final : public Upgrade {
  public:
   Conversation(std::shared_ptr<Endpoint> endpoint, const Exchange& exchange, Handshake handshake)
       : endpoint_(std::move(endpoint)),
+        service_(endpoint_->service_.keep_alive()),
         peer_(exchange.request.peer),
         protocol_(std::move(handshake.protocol)),
         path_(exchange.request.path),
@@ -69,8 +70,10 @@ class Endpoint::Conversation final : public Upgrade {
         claims_(shared_claims_of(exchange)),
         secure_(exchange.request.secure),
         deflate_(handshake.deflate),
+        certificate_(exchange.request.certificate),
         standing_(exchange),
         next_(endpoint_->newest_) {
+    if (endpoint_->service_.keeps_requests()) keep_request(exchange.request);
     if (next_ != nullptr) next_->previous_ = this;
     endpoint_->newest_ = this;
   }
@@ -97,8 +100,11 @@ class Endpoint::Conversation final : public Upgrade {
                           .path = path_,
                           .query = query_,
                           .parameters = parameters_,
-                          .claims = claims_.get(),
-                          .secure = secure_};
+                          .claims = claims_,
+                          .secure = secure_,
+                          .fields = fields_,
+                          .authority = authority_,
+                          .certificate = certificate_};
     co_await endpoint_->service_.converse(channel, opening);
     ending.cancel();
     co_await channel.close();
@@ -110,6 +116,22 @@ class Endpoint::Conversation final : public Upgrade {
   }
 
  private:
+  void keep_request(const Request& request) {
+    std::size_t size = request.authority.size();
+    for (const Field& field : request.fields) size += field.name.size() + field.value.size();
+    kept_.reserve(size);  // so that the views stay valid
+    const auto copy = [&](std::string_view text) {
+      const std::size_t at = kept_.size();
+      kept_.append(text);
+      return std::string_view(kept_).substr(at);
+    };
+    for (const Field& field : request.fields) {
+      const std::string_view name = copy(field.name);
+      fields_.push_back({name, copy(field.value)});
+    }
+    authority_ = copy(request.authority);
+  }
+
   // A conversation ends when the credentials of its request do.
   core::Task<void> end(ws::Channel& channel, core::Reactor& reactor) {
     co_await standing_.end(reactor);
@@ -117,6 +139,7 @@ class Endpoint::Conversation final : public Upgrade {
   }
 
   const std::shared_ptr<Endpoint> endpoint_;
+  const std::shared_ptr<const void> service_;  // keeps it alive
   std::string peer_;
   std::string protocol_;
   std::string path_;
@@ -125,6 +148,10 @@ class Endpoint::Conversation final : public Upgrade {
   std::shared_ptr<const Claims> claims_;
   bool secure_;
   std::optional<ws::DeflateParameters> deflate_;
+  std::string kept_;
+  std::vector<Field> fields_;   // views of kept_
+  std::string_view authority_;  // likewise
+  const net::tls::PeerCertificate* certificate_;
   const Standing standing_;  // of the client's credentials
   ws::Channel* channel_ = nullptr;
   bool draining_ = false;

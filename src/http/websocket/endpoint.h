@@ -23,8 +23,12 @@ struct Opening {
   std::string_view path;      // of the handshake's request, decoded
   std::string_view query;     // of the handshake's request, as it was sent, without '?'
   std::span<const std::pair<std::string, std::string>> parameters;  // of the path: names and values
-  const Claims* claims;  // about the client; null if no policy has authenticated it
+  const std::shared_ptr<const Claims>& claims;  // about the client; null if no policy has authenticated it
   bool secure;           // over TLS
+  // Of the handshake's request, only for a service that keeps requests.
+  std::span<const Field> fields;
+  std::string_view authority;
+  const net::tls::PeerCertificate* certificate;  // null: none
 };
 
 // The application behind WebSocket conversations. Belongs to one core and serves any number of conversations at a time.
@@ -33,6 +37,10 @@ class Service {
   virtual ~Service() = default;
   // Runs one conversation until it ends. When this returns, the channel is closed unless it is closed already.
   [[nodiscard]] virtual core::Task<void> converse(ws::Channel& channel, const Opening& opening) = 0;
+  // Whether its openings have the fields of the request, which takes memory for each conversation.
+  [[nodiscard]] virtual bool keeps_requests() const { return false; }
+  // What a conversation keeps alive besides the endpoint, from the handshake on.
+  [[nodiscard]] virtual std::shared_ptr<const void> keep_alive() { return nullptr; }
 };
 
 // Sends every message back.

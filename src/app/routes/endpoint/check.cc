@@ -345,13 +345,13 @@ void EndpointTables::resolve(Options& options, const config::Paths& paths) {
   }
 }
 
+void config::check_endpoint(Checks& checks, api::EndpointOptions& endpoint) {
+  if (endpoint.formats.empty() && answers_with_rows(endpoint)) endpoint.formats = checks.options.defaults.formats;
+  EndpointCheck(checks, endpoint).run();
+}
+
 void EndpointTables::check(config::Checks& checks) {
-  for (auto& endpoint : checks.options.endpoints) {
-    if (endpoint.formats.empty() && config::answers_with_rows(endpoint)) {
-      endpoint.formats = checks.options.defaults.formats;
-    }
-    EndpointCheck(checks, endpoint).run();
-  }
+  for (auto& endpoint : checks.options.endpoints) config::check_endpoint(checks, endpoint);
 }
 
 std::vector<Shape> EndpointTables::shapes(const api::EndpointOptions& options) {

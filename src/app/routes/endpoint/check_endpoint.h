@@ -12,6 +12,8 @@
 // Checks the combination of an endpoint's own keys. Its database has been chosen, if there is one to choose.
 namespace sluice::app::config {
 
+class Checks;
+
 // Null if no database has that name.
 [[nodiscard]] const sql::DatabaseOptions* database_of(const Options& options, std::string_view name);
 
@@ -35,5 +37,8 @@ void check_hash(std::string_view name, const api::ParamOptions& options, const C
 // Checks a method that writes, except for the sources of its columns.
 void check_writing(const Options& options, const api::EndpointOptions& endpoint, http::Method method,
                    const api::MethodOptions& writing, const Complain& complain);
+
+// All checks of one endpoint: of [[endpoint]], or of another table that answers as one.
+void check_endpoint(Checks& checks, api::EndpointOptions& endpoint);
 
 }  // namespace sluice::app::config

@@ -1,0 +1,310 @@
+#include "app/routes/room/published.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "app/prepare/opened_database.h"
+#include "base/ascii.h"
+#include "base/contains.h"
+#include "sql/compared.h"
+#include "sql/parameters.h"
+#include "sql/set/table.h"
+#include "sql/tokens.h"
+
+namespace sluice::app {
+namespace {
+
+constexpr std::string_view apply_hint = "`sluice rooms sql --apply` makes what rooms need";
+
+std::string last_part(std::string_view table) { return std::string(table.substr(table.rfind('.') + 1)); }
+
+}  // namespace
+
+std::expected<rooms::Published, std::string> published_of(const RoomOptions& options, sql::Dialect dialect) {
+  rooms::Published published{.dialect = dialect, .table = options.history.changes.tables.front().value, .columns = {}};
+  const auto pattern = http::Pattern::parse(options.path.value);
+  const auto parsed = sql::parse_parameters(options.history.query.value, sql::PlaceholderStyle::question);
+  if (!pattern || !parsed) return published;  // reported elsewhere
+  const auto compared = sql::compared_columns(parsed->text, sql::Mentions::any);
+  for (const std::string& name : pattern->names()) {
+    const auto place = static_cast<std::size_t>(std::ranges::find(parsed->names, name) - parsed->names.begin());
+    const auto found = std::ranges::find_if(compared, [&](const sql::Compared& one) {
+      return one.parameter == place && one.use == sql::Compared::Use::equal && !one.column.empty() &&
+             contains(one.tables, to_lower(last_part(published.table)));
+    });
+    if (found == compared.end()) {
+      return std::unexpected(
+          fmt::format("the history compares no column of {} with :{}, so it cannot be told which "
+                      "rows belong to a room",
+                      published.table, name));
+    }
+    published.columns.push_back(found->column);
+  }
+  return published;
+}
+
+std::vector<std::string> tables_of(std::string_view query) {
+  std::vector<std::string> tables;
+  const sql::Tokens tokens(query, sql::Tokens::Case::kept);
+  bool in_list = false;  // after FROM or JOIN, where a table's name comes
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens.is_word(i, "from") || tokens.is_word(i, "join")) {
+      in_list = true;
+      continue;
+    }
+    if (!std::exchange(in_list, false) || !tokens.is_identifier(i)) continue;
+    std::string name = tokens[i].text;
+    if (tokens.is_sign(i + 1, ".") && tokens.is_identifier(i + 2)) {
+      name += '.' + tokens[i + 2].text;
+      i += 2;
+    }
+    if (!contains(tables, name)) tables.push_back(std::move(name));
+    // FROM a, b and FROM a AS x, b
+    std::size_t next = i + 1;
+    if (tokens.is_word(next, "as")) ++next;
+    if (tokens.is_identifier(next) && !tokens.is_word(next, "where") && !tokens.is_word(next, "join")) ++next;
+    if (tokens.is_sign(next, ",")) {
+      i = next;
+      in_list = true;
+    }
+  }
+  return tables;
+}
+
+PublishedPreparation::PublishedPreparation(Preparation& preparation, const RoomOptions& options, std::size_t database,
+                                           RoomComponent::Prepared& into)
+    : preparation_(preparation),
+      options_(options),
+      database_(*preparation.databases[database].database),
+      into_(into),
+      dialect_(preparation.options().databases[database].value.dialect()) {}
+
+bool PublishedPreparation::complain(Position position, std::string text, std::string hint) {
+  preparation_.errors.push_back(
+      {position, fmt::format("room {}: {}", options_.path.value, std::move(text)), std::move(hint)});
+  return false;
+}
+
+sql::Result<bool> PublishedPreparation::prepare() {
+  const bool is_done = prepare_table() && prepare_history() && check_triggers() && prepare_questions();
+  if (away_) return std::unexpected(std::move(*away_));
+  return is_done;
+}
+
+bool PublishedPreparation::prepare_table() {
+  const Position position = options_.history.changes.tables.front().position;
+  auto published = published_of(options_, dialect_);
+  if (!published) {
+    return complain(options_.history.query.position, published.error(), "SELECT ... FROM messages WHERE room = :id");
+  }
+  const auto table = preparation_.loop.run(sql::describe_table(database_, dialect_, published->table));
+  if (!table) {
+    if (is_away(table.error())) return away_ = table.error(), false;
+    return complain(position, describe(table.error()));
+  }
+  for (const std::string& name : published->columns) {
+    const sql::TableColumn* column = table->find(name);
+    if (column == nullptr) return complain(position, fmt::format("{} has no column {}", published->table, name));
+    const std::string type = to_lower(column->type);
+    std::optional<rooms::ValueForm> form;
+    if (dialect_ == sql::Dialect::sqlite) {
+      if (column->kind == sql::ColumnKind::integer) form = rooms::ValueForm::integer;
+      if (column->kind == sql::ColumnKind::text || column->kind == sql::ColumnKind::any) form = rooms::ValueForm::text;
+    } else if (type == "integer" || type == "bigint" || type == "smallint") {
+      form = rooms::ValueForm::integer;
+    } else if (type == "uuid") {
+      form = rooms::ValueForm::uuid;
+    } else if (type == "text" || type.starts_with("character varying")) {
+      form = rooms::ValueForm::text;
+    }
+    if (form == rooms::ValueForm::text && !column->collation.empty()) form.reset();
+    if (!form) {
+      return complain(
+          position,
+          fmt::format("{}.{} has the type {}{}: rooms are told apart by integers, uuids and texts "
+                      "without a collation of their own",
+                      published->table, name, column->type, column->collation.empty() ? "" : " with a collation"));
+    }
+    into_.forms.push_back(*form);
+  }
+  into_.published = std::move(*published);
+  return true;
+}
+
+std::optional<sql::Statement> PublishedPreparation::take(std::string_view text,
+                                                         const std::vector<sql::Parameter>& declared,
+                                                         std::string_view hint) {
+  auto statement = preparation_.loop.run(database_.prepare(text, declared));
+  if (statement) return std::move(*statement);
+  if (is_away(statement.error())) {
+    away_ = statement.error();
+  } else {
+    complain(options_.position, describe(statement.error()), std::string(hint));
+  }
+  return std::nullopt;
+}
+
+bool PublishedPreparation::prepare_history() {
+  const sql::Statement& query = into_.get->statement;
+  const Position position = options_.history.query.position;
+  if (!contains(query.columns, std::string_view("seq"), &sql::Column::name)) {
+    return complain(position, "the history returns no column \"seq\"", "SELECT seq, ... ORDER BY seq LIMIT 200");
+  }
+  auto history = std::make_shared<rooms::History>();
+  history->query = query;
+  history->dialect = dialect_;
+  const auto names = into_.pattern.names();
+  bool has_after = false;
+  for (const sql::Parameter& parameter : query.parameters) {
+    const auto place = std::ranges::find(names, parameter.name);
+    if (place != names.end()) {
+      const auto index = static_cast<std::size_t>(place - names.begin());
+      history->arguments.emplace_back(index);
+      history->types.push_back(into_.forms[index] == rooms::ValueForm::integer ? sql::ParameterType::integer
+                                                                               : sql::ParameterType::text);
+    } else if (parameter.name == "after") {
+      has_after = true;
+      history->arguments.emplace_back();
+      history->types.push_back(sql::ParameterType::integer);
+    } else {
+      return complain(position,
+                      fmt::format("the history is read once for all clients, so it cannot have :{}", parameter.name),
+                      "its parameters are those of the path and :after");
+    }
+  }
+  if (!has_after) return complain(position, "the history does not begin after :after", "... AND seq > :after");
+  auto counters =
+      take(rooms::counters_of(into_.published), {{.name = "rooms", .declared = sql::ParameterType::texts}}, apply_hint);
+  if (!counters) return false;
+  history->counters = std::move(*counters);
+  into_.history = std::move(history);
+  return true;
+}
+
+std::optional<bool> PublishedPreparation::finds(const std::string& query) {
+  const auto statement = take(query, {}, {});
+  if (!statement) return std::nullopt;
+  const auto ask = [](sql::Database& database, const sql::Statement& asked) -> core::Task<sql::Result<bool>> {
+    const auto cursor = co_await database.query(asked, {}, {});
+    if (!cursor) co_return std::unexpected(cursor.error());
+    bool found = false;
+    for (bool last = false; !last;) {
+      const auto block = co_await (*cursor)->next();
+      if (!block) co_return std::unexpected(block.error());
+      found = found || block->rows != 0;
+      last = block->last;
+    }
+    co_return found;
+  };
+  const auto found = preparation_.loop.run(ask(database_, *statement));
+  if (found) return *found;
+  away_ = found.error();
+  return std::nullopt;
+}
+
+bool PublishedPreparation::check_triggers() {
+  const Located<std::string>& table = options_.history.changes.tables.front();
+  const auto has_triggers = finds(rooms::check_of(into_.published));
+  if (!has_triggers) return false;
+  if (!*has_triggers) {
+    return complain(table.position,
+                    fmt::format("the table {} has no triggers for rooms, or those of another version", table.value),
+                    std::string(apply_hint));
+  }
+  for (const api::RequireOptions& one : options_.require.items) {
+    const auto parsed = api::parse_requirement(one.that.value);
+    if (!parsed) continue;
+    const auto learn = [&](const auto& self, const api::Requirement& requirement) -> void {
+      for (std::string& name : tables_of(requirement.sql)) {
+        if (!contains(into_.members, name)) into_.members.push_back(std::move(name));
+      }
+      for (const api::Requirement& part : requirement.parts) self(self, part);
+    };
+    learn(learn, *parsed);
+  }
+  if (dialect_ == sql::Dialect::sqlite) return true;
+  for (const std::string& members : into_.members) {
+    const auto has_trigger = finds(rooms::check_of_members(members));
+    if (!has_trigger) return false;
+    if (*has_trigger) continue;
+    return complain(options_.require.items.front().that.position,
+                    fmt::format("the table {}, which \"require\" reads, has no trigger for rooms", members),
+                    std::string(apply_hint));
+  }
+  return true;
+}
+
+std::optional<std::vector<std::string>> PublishedPreparation::type_names(const std::vector<std::uint32_t>& oids) {
+  std::string query = "SELECT ";
+  for (const std::uint32_t oid : oids) {
+    query += fmt::format("{}format_type({}, NULL) AS t{}", oid == oids.front() && query.size() == 7 ? "" : ", ", oid,
+                         query.size());
+  }
+  const auto statement = take(query, {}, {});
+  if (!statement) return std::nullopt;
+  const auto ask = [](sql::Database& database,
+                      const sql::Statement& asked) -> core::Task<sql::Result<std::vector<std::string>>> {
+    const auto cursor = co_await database.query(asked, {}, {});
+    if (!cursor) co_return std::unexpected(cursor.error());
+    std::vector<std::string> names;
+    for (bool last = false; !last;) {
+      const auto block = co_await (*cursor)->next();
+      if (!block) co_return std::unexpected(block.error());
+      for (std::size_t i = 0; block->rows != 0 && i < block->columns.size(); ++i) {
+        names.emplace_back(block->row(0)[i].view());
+      }
+      last = block->last;
+    }
+    co_return names;
+  };
+  auto names = preparation_.loop.run(ask(database_, *statement));
+  if (names) return std::move(*names);
+  away_ = names.error();
+  return std::nullopt;
+}
+
+bool PublishedPreparation::prepare_questions() {
+  if (into_.get->guards == nullptr) return true;
+  for (const api::Guards::Query& query : into_.get->guards->queries()) {
+    // exists(SELECT ... WHERE member = $2), with its parameters replaced by values of a list.
+    const bool is_postgres = dialect_ == sql::Dialect::postgres;
+    const std::string& text = query.statement.text;
+    std::string condition = text.substr(text.find('('), text.rfind(')') - text.find('(') + 1);
+    const char mark = is_postgres ? '$' : '?';
+    for (std::size_t k = query.statement.parameters.size(); k > 0; --k) {
+      const std::string placeholder = mark + std::to_string(k);
+      const std::string value =
+          is_postgres ? fmt::format("asked.p{}", k) : fmt::format("json_extract(asked.value, '$[{}]')", k);
+      bool quoted = false;
+      for (std::size_t at = 0; at < condition.size(); ++at) {
+        if (condition[at] == '\'') quoted = !quoted;
+        if (quoted || !std::string_view(condition).substr(at).starts_with(placeholder)) continue;
+        if (at + placeholder.size() < condition.size() && is_digit(condition[at + placeholder.size()])) continue;
+        condition.replace(at, placeholder.size(), value);
+        at += value.size() - 1;
+      }
+    }
+    std::string asked;
+    if (is_postgres) {
+      std::string columns = "n integer";
+      if (!query.statement.described_types.empty()) {
+        const auto types = type_names(query.statement.described_types);
+        if (!types) return false;
+        for (std::size_t k = 0; k < types->size(); ++k) columns += fmt::format(", p{} {}", k + 1, (*types)[k]);
+      }
+      asked = fmt::format("SELECT asked.n FROM json_to_recordset(:asked::json) AS asked({}) WHERE exists{}", columns,
+                          condition);
+    } else {
+      asked = fmt::format(
+          "SELECT json_extract(asked.value, '$[0]') AS n FROM json_each(:asked) AS asked WHERE exists{}", condition);
+    }
+    auto statement = take(asked, {}, "`require` is asked for many clients at once, in this form");
+    if (!statement) return false;
+    into_.questions.push_back({.statement = std::move(*statement), .sources = query.sources});
+  }
+  return true;
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/components/room/room.h"
+#include "app/prepare/loop.h"
+#include "app/prepare/preparation.h"
+#include "app/routes/room/options.h"
+#include "rooms/tables.h"
+#include "sql/database.h"
+
+namespace sluice::app {
+
+// Reads off the history's text which columns of the published table tell rooms apart: those that are compared with the
+// parameters of the path. The error says what is missing.
+[[nodiscard]] std::expected<rooms::Published, std::string> published_of(const RoomOptions& options,
+                                                                        sql::Dialect dialect);
+// The tables that a query names after FROM and JOIN.
+[[nodiscard]] std::vector<std::string> tables_of(std::string_view query);
+
+// Has the database describe what rooms need besides the statements of an endpoint: the published table, the counters,
+// and the queries of `require` for many clients at once.
+class PublishedPreparation {
+ public:
+  // Fills `into`, which has the prepared endpoint.
+  PublishedPreparation(Preparation& preparation, const RoomOptions& options, std::size_t database,
+                       RoomComponent::Prepared& into);
+
+  // False if errors were reported. Fails only if the database became unreachable.
+  [[nodiscard]] sql::Result<bool> prepare();
+
+ private:
+  [[nodiscard]] bool prepare_table();
+  [[nodiscard]] bool prepare_history();
+  [[nodiscard]] bool check_triggers();
+  [[nodiscard]] bool prepare_questions();
+  [[nodiscard]] std::optional<sql::Statement> take(std::string_view text, const std::vector<sql::Parameter>& declared,
+                                                   std::string_view hint);
+  // Whether the query, which only looks at the catalog, has a row.
+  [[nodiscard]] std::optional<bool> finds(const std::string& query);
+  // The names of types by their OIDs.
+  [[nodiscard]] std::optional<std::vector<std::string>> type_names(const std::vector<std::uint32_t>& oids);
+  bool complain(Position position, std::string text, std::string hint = {});
+
+  Preparation& preparation_;
+  const RoomOptions& options_;
+  sql::Database& database_;
+  RoomComponent::Prepared& into_;
+  const sql::Dialect dialect_;
+  std::optional<sql::Error> away_;
+};
+
+}  // namespace sluice::app
