@@ -21,9 +21,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_canonical(ValueForm form, std::string_view text) {
   if (form == ValueForm::text) return !text.contains('\0') && !text.contains(separator);
   if (form == ValueForm::integer) {
+    if (text == "0") return true;
     if (text.starts_with('-')) text.remove_prefix(1);
-    const bool has_digits = !text.empty() && text.size() <= 18 && std::ranges::all_of(text, is_digit);
-    return has_digits && (text[0] != '0' || text == "0");
+    return !text.empty() && text.size() <= 18 && std::ranges::all_of(text, is_digit) && text[0] != '0';
   }
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -66,7 +66,7 @@ http::Response refusal_of(Rooms::Refusal why) {
   return response;
 }
 
-// Answers Calls: GET by admitting the client, POST by publishing.
+// Answers the GET of Calls by admitting the client.
 class Door::Inner final : public http::Handler {
  public:
   explicit Inner(Door& door) : door_(door) {}
@@ -78,15 +78,35 @@ class Door::Inner final : public http::Handler {
   Door& door_;
 };
 
+// Publishes in rooms that there are.
+class Door::Publisher final : public http::Handler {
+ public:
+  explicit Publisher(Door& door) : door_(door) {}
+  core::Async<http::Response> handle(http::Exchange& exchange) override {
+    if (door_.name_of(exchange.request) == nullptr) return http::problem(404, "No room has this path.");
+    return door_.parts_.publish->handle(exchange);
+  }
+
+ private:
+  Door& door_;
+};
+
 Door::Door(const core::Here& here, DoorOptions options, Parts parts, ws::ChannelPool& channels)
     : here_(here),
       options_(std::move(options)),
       parts_(std::move(parts)),
       inner_(std::make_unique<Inner>(*this)),
+      publisher_(std::make_unique<Publisher>(*this)),
       endpoint_(std::make_shared<http::websocket::Endpoint>(options_.websocket, *this, channels)),
       router_(std::make_shared<http::Router>()),
       random_(static_cast<std::uint32_t>(here.reactor.wall_clock_ns())) {
   parts_.rooms->set_judge(*this);
+}
+
+void Door::set_filters(http::Binding::Filters filters, http::Binding::Filters publish_filters) {
+  filters_ = std::move(filters);
+  publish_filters_ = std::move(publish_filters);
+  router_ = std::make_shared<http::Router>();
   (void)router_->add(route());
 }
 
@@ -95,9 +115,9 @@ Door::~Door() { parts_.rooms->stop(); }
 http::Router::Route Door::route() {
   http::Router::Route route{.pattern = options_.pattern, .host = options_.host};
   route.handlers[static_cast<std::size_t>(http::Method::get)] = inner_.get();
-  if (parts_.publish) route.handlers[static_cast<std::size_t>(http::Method::post)] = parts_.publish.get();
-  route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), parts_.filters);
-  route.binding->set_filters(http::Method::post, {}, parts_.publish_filters);
+  if (parts_.publish) route.handlers[static_cast<std::size_t>(http::Method::post)] = publisher_.get();
+  route.binding = std::make_shared<http::Binding>(http::Binding::Filters(), filters_);
+  route.binding->set_filters(http::Method::post, {}, publish_filters_);
   return route;
 }
 

@@ -75,18 +75,19 @@ class Door final : public http::Handler,
     std::unique_ptr<Gate> gate;
     std::unique_ptr<http::Handler> history;  // of GET without a stream
     std::unique_ptr<http::Handler> publish;  // of POST; null: clients cannot publish
-    http::Binding::Filters filters;          // of GET
-    http::Binding::Filters publish_filters;  // of POST
   };
   Door(const core::Here& here, DoorOptions options, Parts parts, ws::ChannelPool& channels);
   ~Door() override;
 
   // GET, and CONNECT for a WebSocket over HTTP/2.
   [[nodiscard]] core::Async<http::Response> handle(http::Exchange& exchange) override;
+  // The policies in front, for Calls: of GET and of POST. Called before the first Call, and when they may have changed.
+  void set_filters(http::Binding::Filters filters, http::Binding::Filters publish_filters);
   // The route for Calls.
   [[nodiscard]] http::Router::Route route();
   [[nodiscard]] const std::shared_ptr<http::Router>& router() const { return router_; }
-  [[nodiscard]] http::Handler* publisher() { return parts_.publish.get(); }  // null: clients cannot publish
+  // The handler of POST; null: clients cannot publish.
+  [[nodiscard]] http::Handler* publisher() { return parts_.publish ? publisher_.get() : nullptr; }
   // The configuration has no such rooms any more: ends everything, and calls `ended`.
   void end();
   std::function<void()> ended;
@@ -107,6 +108,7 @@ class Door final : public http::Handler,
 
  private:
   class Inner;
+  class Publisher;
 
   [[nodiscard]] SharedName name_of(std::span<const std::string_view> values) const;
   [[nodiscard]] SharedName name_of(const http::Request& request) const;
@@ -122,9 +124,12 @@ class Door final : public http::Handler,
   const core::Here here_;
   const DoorOptions options_;
   const Parts parts_;
-  const std::unique_ptr<Inner> inner_;
+  const std::unique_ptr<http::Handler> inner_;
+  const std::unique_ptr<http::Handler> publisher_;
   const std::shared_ptr<http::websocket::Endpoint> endpoint_;
-  const std::shared_ptr<http::Router> router_;
+  http::Binding::Filters filters_;
+  http::Binding::Filters publish_filters_;
+  std::shared_ptr<http::Router> router_;
   std::minstd_rand random_;
 };
 

@@ -41,13 +41,16 @@ void Kept::begin(std::uint64_t of_epoch, std::uint64_t at) {
   bytes = 0;
 }
 
-void Kept::append(const Publications& added, std::uint64_t up_to, const KeepLimits& limits) {
+void Kept::append(const Publications& added, std::uint64_t up_to) {
   for (const SharedPublication& one : added) {
     all.push_back(one);
     bytes += one->bytes();
   }
   last = std::max(last, up_to);
-  while (all.size() > limits.count || (bytes > limits.bytes && all.size() > 1)) {
+}
+
+void Kept::trim(const KeepLimits& limits, std::size_t factor) {
+  while (all.size() > 1 && (all.size() > limits.count * factor || bytes > limits.bytes * factor)) {
     from = all.front()->offset;
     bytes -= all.front()->bytes();
     all.pop_front();

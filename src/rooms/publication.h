@@ -71,7 +71,9 @@ struct Kept {
 
   void begin(std::uint64_t of_epoch, std::uint64_t at);
   // Publications after `last`. `up_to`: the offset up to which everything has been read.
-  void append(const Publications& added, std::uint64_t up_to, const KeepLimits& limits);
+  void append(const Publications& added, std::uint64_t up_to);
+  // Forgets the oldest ones above the limits, each times `factor`; the newest stays.
+  void trim(const KeepLimits& limits, std::size_t factor = 1);
   // The first one after `offset`; null if there is none.
   [[nodiscard]] const SharedPublication* after(std::uint64_t offset) const;
   // Whether `position` can go on here.

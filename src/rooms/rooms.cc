@@ -147,6 +147,9 @@ void View::wake_later(Follower& follower) {
   rooms_.reactor().at_next_turn(*this);
 }
 
+// Followers who have not been told yet get more time, so that a large commit is no gap for them.
+void View::trim() { kept_.trim(rooms_.limits_.keep, woken_.first == nullptr ? 1 : kept_while_telling); }
+
 void View::next_turn(core::TurnHook& hook) noexcept {
   auto& self = static_cast<View&>(hook);
   const std::shared_ptr<View> keep = self.shared_from_this();
@@ -162,7 +165,11 @@ void View::wake_some() {
     waiting_.append(follower);
     follower.news();
   }
-  if (woken_.first != nullptr && !pending()) rooms_.reactor().at_next_turn(*this);
+  if (woken_.first == nullptr) {
+    trim();
+  } else if (!pending()) {
+    rooms_.reactor().at_next_turn(*this);
+  }
 }
 
 // --- Rooms
@@ -310,8 +317,9 @@ void Rooms::take(const Update& update) {
   if (found == views_.end()) return forget(update.key);
   if (!found->second->ready_) return;
   View& view = *found->second;
-  view.kept_.append(*update.added, update.last, limits_.keep);
+  view.kept_.append(*update.added, update.last);
   if (!update.added->empty()) view.wake_all();
+  view.trim();
 }
 
 // --- the owner
@@ -470,7 +478,8 @@ core::Task<bool> Rooms::catch_up(Owned& room) {
   // A counter whose rows are not there: they were deleted.
   const std::uint64_t last = read->empty() ? target : read->back()->offset;
   room.target = std::max(room.target, last);
-  room.kept.append(*read, last, limits_.keep);
+  room.kept.append(*read, last);
+  room.kept.trim(limits_.keep);
   room.filled = std::max(room.filled, room.kept.from);
   tell(room, {.key = room.name->key, .added = std::make_shared<const Publications>(std::move(*read)), .last = last});
   co_return true;
@@ -499,8 +508,9 @@ core::Task<bool> Rooms::fill(Owned& room, std::uint64_t from) {
   }
   Kept filled;
   filled.begin(room.kept.epoch, from);
-  filled.append(found, end - 1, limits_.keep);
-  filled.append({room.kept.all.begin(), room.kept.all.end()}, room.kept.last, limits_.keep);
+  filled.append(found, end - 1);
+  filled.append({room.kept.all.begin(), room.kept.all.end()}, room.kept.last);
+  filled.trim(limits_.keep);
   room.kept = std::move(filled);
   room.filled = from;
   co_return true;

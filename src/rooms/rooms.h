@@ -205,6 +205,8 @@ class View final : core::TurnHook, public std::enable_shared_from_this<View> {
  public:
   // How many followers are told in one turn of the loop, so that others are served between them.
   static constexpr std::size_t followers_a_turn = 64;
+  // While followers are being told, as many times the kept publications are kept.
+  static constexpr std::size_t kept_while_telling = 8;
 
   View(Rooms& rooms, SharedName name);
   View(const View&) = delete;
@@ -238,6 +240,7 @@ class View final : core::TurnHook, public std::enable_shared_from_this<View> {
   void remove(Follower& follower);
   void wake_all();
   void wake_later(Follower& follower);
+  void trim();
   static void next_turn(core::TurnHook& hook) noexcept;
   void wake_some();
 

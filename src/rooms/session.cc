@@ -15,6 +15,7 @@ class Session::Subscription final : public Seat {
       : session_(session), door_(std::move(door)), asked_(std::move(asked)) {}
   ~Subscription() override {
     leave();
+    if (watching_ != nullptr) core::TaskGroup::cancel(*watching_);
     std::erase(session_.fresh_, this);
   }
 
@@ -23,7 +24,7 @@ class Session::Subscription final : public Seat {
   // Ends with the credentials of this exchange.
   void watch(const http::Exchange& exchange) {
     http::Standing standing(exchange);
-    if (standing.next_look(session_.reactor_) != never) tasks_.spawn(end(std::move(standing)));
+    if (standing.next_look(session_.reactor_) != never) session_.tasks_.spawn(end(std::move(standing)), &watching_);
   }
 
   bool is_fresh = false;
@@ -33,6 +34,7 @@ class Session::Subscription final : public Seat {
   void expel() override { expelled_ = true, session_.has_news(*this); }
   core::Task<void> end(http::Standing standing) {
     co_await standing.end(session_.reactor_);
+    watching_ = nullptr;  // this task outlives the subscription, which the news may end
     has_expired_ = true;
     session_.has_news(*this);
   }
@@ -47,7 +49,7 @@ class Session::Subscription final : public Seat {
   const std::string asked_;
   bool expelled_ = false;
   bool has_expired_ = false;
-  core::TaskGroup tasks_;
+  core::TaskGroup::Member* watching_ = nullptr;
 };
 
 Session::Session(core::Reactor& reactor, ws::Channel& channel, const http::websocket::Opening& opening,
@@ -63,8 +65,8 @@ Session::Session(core::Reactor& reactor, ws::Channel& channel, const http::webso
 }
 
 Session::~Session() {
-  tasks_.cancel();
   subscriptions_.clear();
+  tasks_.cancel();
 }
 
 core::Task<bool> Session::begin(std::shared_ptr<Door> door, SharedName room, std::optional<Position> since) {

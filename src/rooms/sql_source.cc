@@ -64,6 +64,7 @@ core::Task<sql::Result<Publications>> SqlSource::after(SharedName room, std::uin
   const sql::Column* columns = nullptr;
   std::size_t seq = 0;
   Buffer json;
+  std::size_t bytes = 0;
   for (bool last = false; !last;) {
     const auto block = co_await (*cursor)->next();
     if (!block) co_return std::unexpected(block.error());
@@ -91,6 +92,8 @@ core::Task<sql::Result<Publications>> SqlSource::after(SharedName room, std::uin
       std::string_view text = json.view();
       while (text.ends_with('\n')) text.remove_suffix(1);
       found.push_back(std::make_shared<const Publication>(room->path, offset, text));
+      bytes += found.back()->bytes();
+      if (found.size() == most_rows || bytes >= most_bytes) co_return found;
     }
   }
   co_return found;

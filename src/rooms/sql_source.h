@@ -29,6 +29,9 @@ struct History {
 class SqlSource final : public Source {
  public:
   static constexpr Duration patience = 30s;  // of a query
+  // Of one read, whatever the LIMIT of the query is; the next one goes on.
+  static constexpr std::size_t most_rows = 1000;
+  static constexpr std::size_t most_bytes = 4 << 20;
 
   SqlSource(std::shared_ptr<const History> history, std::shared_ptr<sql::Database> database, core::Reactor& reactor)
       : history_(std::move(history)), database_(std::move(database)), reactor_(reactor) {}

@@ -44,16 +44,6 @@ std::string key_of(const Published& published, std::string_view row) {
   return key;
 }
 
-// "room" = NEW."room" AND ...
-std::string same_room(const Published& published, std::string_view row) {
-  std::string condition;
-  for (const std::string& column : published.columns) {
-    const std::string name = sql::quoted_identifier(column);
-    condition += fmt::format("{}{} = {}.{}", condition.empty() ? "" : " AND ", name, row, name);
-  }
-  return condition;
-}
-
 std::string columns_of(const Published& published) {
   std::string list;
   for (const std::string& column : published.columns) list += sql::quoted_identifier(column) + ", ";
@@ -64,14 +54,13 @@ std::string number_body(const Published& published) {
   return fmt::format(R"(
 BEGIN
   INSERT INTO {0} AS counter (source, room, seq)
-  VALUES ({1}, {2}, 1 + coalesce((SELECT max(seq) FROM {3} WHERE {4}), 0))
+  VALUES ({1}, {2}, 1)
   ON CONFLICT (source, room) DO UPDATE SET seq = counter.seq + 1
   RETURNING counter.seq INTO NEW.seq;
   RETURN NEW;
 END
 )",
-                     counters_table, literal(published.table), key_of(published, "NEW"), quoted_table(published.table),
-                     same_room(published, "NEW"));
+                     counters_table, literal(published.table), key_of(published, "NEW"));
 }
 
 // A payload has less than 8,000 bytes.
@@ -111,12 +100,11 @@ std::string sqlite_trigger(const Published& published) {
   const std::string key = key_of(published, "NEW");
   return fmt::format(R"(CREATE TRIGGER {0} AFTER INSERT ON {1} BEGIN
   INSERT INTO {2} (source, room, seq)
-  VALUES ({3}, {4}, 1 + coalesce((SELECT max(seq) FROM {1} WHERE {5} AND rowid <> NEW.rowid), 0))
+  VALUES ({3}, {4}, 1)
   ON CONFLICT (source, room) DO UPDATE SET seq = seq + 1;
   UPDATE {1} SET seq = (SELECT seq FROM {2} WHERE source = {3} AND room = {4}) WHERE rowid = NEW.rowid;
 END)",
-                     own_name("sluice_rooms_", published.table), table, counters_table, literal(published.table), key,
-                     same_room(published, "NEW"));
+                     own_name("sluice_rooms_", published.table), table, counters_table, literal(published.table), key);
 }
 
 std::string counters_table_statement(bool is_postgres) {
@@ -153,6 +141,10 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
         "AS n FROM {0}) AS given WHERE old.{1} = given.id AND NOT EXISTS (SELECT 1 FROM {0} WHERE seq IS NOT NULL)",
         table, row_id, partition);
   };
+  const std::string counters = fmt::format(
+      "INSERT INTO {} (source, room, seq) SELECT {}, {}, max(seq) FROM {} AS one WHERE seq IS NOT NULL GROUP BY 2 ON "
+      "CONFLICT (source, room) DO NOTHING",
+      counters_table, source, key_of(published, "one"), table);
   if (is_postgres(published)) {
     const std::string number = own_name("sluice_rooms_number_", published.table);
     const std::string notify = own_name("sluice_rooms_notify_", published.table);
@@ -162,6 +154,7 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
                     counters_table, source));
     all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN IF NOT EXISTS seq bigint", table));
     all.push_back(number_old("ctid"));
+    all.push_back(counters);
     all.push_back(index);
     all.push_back(function(number, number_body(published)));
     all.push_back(function(notify, notify_body(published)));
@@ -182,6 +175,7 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
                   counters_table, source));
   if (!has_column) all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN seq integer", table));
   all.push_back(number_old("rowid"));
+  all.push_back(counters);
   all.push_back(index);
   all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", own_name("sluice_rooms_", published.table)));
   all.push_back(sqlite_trigger(published));

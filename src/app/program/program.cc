@@ -19,6 +19,7 @@
 #include "app/commands/hash_password.h"
 #include "app/commands/keys.h"
 #include "app/commands/query.h"
+#include "app/commands/rooms.h"
 #include "app/commands/reload.h"
 #include "app/commands/store_gc.h"
 #include "app/commands/token.h"

@@ -8,9 +8,16 @@
 namespace sluice::app {
 namespace {
 
-http::Binding::Filters filters_of(const std::vector<std::shared_ptr<PolicyComponent>>& policies, const Parts& parts) {
+// CORS is for pages' requests, and not for messages of their WebSockets.
+http::Binding::Filters filters_of(const std::vector<Located<std::string>>& use, const Parts& parts) {
   http::Binding::Filters filters;
-  for (const auto& policy : policies) filters.push_back(parts.find(policy.get()));
+  for (const auto& name : use) {
+    for (const Parts::One& one : parts.all()) {
+      const auto policy = std::dynamic_pointer_cast<PolicyComponent>(one.component);
+      if (policy == nullptr || policy->options.options.name.value != name.value) continue;
+      if (!policy->options.options.value.kind().is_first) filters.push_back(parts.find(policy.get()));
+    }
+  }
   return filters;
 }
 
@@ -44,9 +51,8 @@ bool RoomComponent::is_same(const RoomComponent& other) const {
   const Prepared& its = *other.prepared;
   return config::same(mine.options, its.options) && config::same(mine.policies, its.policies) &&
          needs.database == other.needs.database && needs.feed == other.needs.feed &&
-         needs.channels == other.needs.channels && needs.policies == other.needs.policies &&
-         needs.publish_policies == other.needs.publish_policies && mine.published == its.published &&
-         mine.forms == its.forms && mine.members == its.members && mine.get->statement.id == its.get->statement.id &&
+         needs.channels == other.needs.channels && mine.published == its.published && mine.forms == its.forms &&
+         mine.members == its.members && mine.get->statement.id == its.get->statement.id &&
          publish_id(mine) == publish_id(its);
 }
 
@@ -66,8 +72,6 @@ std::shared_ptr<rooms::Door> RoomComponent::make(const core::Here& here, const P
     own.publish = std::make_unique<api::WriteEndpoint>(prepared->publish, *database, here.reactor,
                                                        &needs.database->write_trouble);
   }
-  own.filters = filters_of(needs.policies, parts);
-  own.publish_filters = filters_of(needs.publish_policies, parts);
   auto door = std::make_shared<rooms::Door>(here,
                                             rooms::DoorOptions{.pattern = prepared->pattern,
                                                                .host = options.host.value,
@@ -86,6 +90,9 @@ std::shared_ptr<rooms::Door> RoomComponent::make(const core::Here& here, const P
 void RoomComponent::serve(rooms::Door& door, const Parts& parts) const {
   const auto feed = parts.find(needs.feed.get());
   feed->add(shards_, prepared->published.table, prepared->members);
+  const api::EndpointOptions& endpoint = prepared->options.endpoint;
+  door.set_filters(filters_of(endpoint.use, parts),
+                   endpoint.post ? filters_of(endpoint.post->use, parts) : http::Binding::Filters());
   door.ended = [feed, shards = shards_] { feed->remove(shards); };
 }
 

@@ -62,8 +62,6 @@ class RoomComponent final : public ComponentOf<RoomComponent, rooms::Door> {
     std::shared_ptr<DatabaseComponent> database;
     std::shared_ptr<RoomFeedComponent> feed;
     std::shared_ptr<const WebSocketChannelsComponent> channels;
-    std::vector<std::shared_ptr<PolicyComponent>> policies;          // of GET
-    std::vector<std::shared_ptr<PolicyComponent>> publish_policies;  // of POST
   };
   RoomComponent(std::shared_ptr<const Prepared> of, Needs with, unsigned cores)
       : prepared(std::move(of)), needs(std::move(with)), shards_(cores) {}

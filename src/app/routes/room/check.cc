@@ -12,6 +12,7 @@
 #include "base/ascii.h"
 #include "base/contains.h"
 #include "gateway/policies/options.h"
+#include "sql/parameters.h"
 
 namespace sluice::app {
 namespace {
@@ -114,6 +115,11 @@ void RoomTables::complete(Options& options) {
 
 void RoomTables::check(config::Checks& checks) {
   for (RoomOptions& room : checks.options.room_tables) {
+    const auto query = sql::parse_parameters(room.history.query.value, sql::PlaceholderStyle::question);
+    if (query && !contains(query->names, std::string("after"))) {
+      checks.complain(room.history.query.position, "the history does not begin after :after", "... AND seq > :after");
+      continue;
+    }
     config::check_endpoint(checks, room.endpoint);
     room.database = room.endpoint.database;
     const auto pattern = http::Pattern::parse(room.path.value);

@@ -87,8 +87,14 @@ bool PublishedPreparation::complain(Position position, std::string text, std::st
   return false;
 }
 
+sql::Result<bool> PublishedPreparation::learn_table() {
+  const bool is_done = prepare_table();
+  if (away_) return std::unexpected(std::move(*away_));
+  return is_done;
+}
+
 sql::Result<bool> PublishedPreparation::prepare() {
-  const bool is_done = prepare_table() && prepare_history() && check_triggers() && prepare_questions();
+  const bool is_done = prepare_history() && check_triggers() && prepare_questions();
   if (away_) return std::unexpected(std::move(*away_));
   return is_done;
 }
@@ -103,6 +109,10 @@ bool PublishedPreparation::prepare_table() {
   if (!table) {
     if (is_away(table.error())) return away_ = table.error(), false;
     return complain(position, describe(table.error()));
+  }
+  if (table->find("seq") == nullptr) {
+    return complain(position, fmt::format("the table {} has no column \"seq\"", published->table),
+                    std::string(apply_hint));
   }
   for (const std::string& name : published->columns) {
     const sql::TableColumn* column = table->find(name);

@@ -27,11 +27,13 @@ namespace sluice::app {
 // and the queries of `require` for many clients at once.
 class PublishedPreparation {
  public:
-  // Fills `into`, which has the prepared endpoint.
+  // Fills `into`.
   PublishedPreparation(Preparation& preparation, const RoomOptions& options, std::size_t database,
                        RoomComponent::Prepared& into);
 
-  // False if errors were reported. Fails only if the database became unreachable.
+  // Both return false if errors were reported, and fail only if the database became unreachable. The first is for the
+  // table, before the statements that read it; the second needs the prepared endpoint.
+  [[nodiscard]] sql::Result<bool> learn_table();
   [[nodiscard]] sql::Result<bool> prepare();
 
  private:

@@ -22,7 +22,6 @@ namespace sluice::app {
 namespace {
 
 using http::Method;
-using PolicyParts = std::vector<std::shared_ptr<PolicyComponent>>;
 
 class RoomRoute final : public Route {
  public:
@@ -88,15 +87,6 @@ class RealtimeRoute final : public Route {
   const std::shared_ptr<const RealtimeComponent> component_;
 };
 
-PolicyParts parts_of(const Plan& plan, const std::vector<Located<std::string>>& use) {
-  PolicyParts parts;
-  for (const auto& name : use) {
-    const auto index = plan.options.find_policy(name.value);
-    if (index && !plan.options.policies[*index].value.kind().is_first) parts.push_back(plan.policies[*index]);
-  }
-  return parts;
-}
-
 std::shared_ptr<WebSocketChannelsComponent> channels_of(Preparation& preparation) {
   return preparation.plan.add(std::make_shared<WebSocketChannelsComponent>(), preparation.previous);
 }
@@ -113,12 +103,16 @@ std::expected<void, Away> RoomTables::prepare(Preparation& preparation) {
     const std::size_t database = plan.options.index_of_database(options.database.value);
     if (!preparation.databases[database].database) continue;
     const std::size_t errors = preparation.errors.size();
+    auto room = std::make_shared<RoomComponent::Prepared>();
+    PublishedPreparation published(preparation, options, database, *room);
+    auto known = published.learn_table();
+    if (!known) return std::unexpected(Away{database, std::move(known.error())});
+    if (!*known) continue;
     auto made = EndpointPreparation(preparation, endpoint, database).prepare();
     if (!made) return std::unexpected(Away{database, std::move(made.error())});
     if (!*made || !(*made)->get || errors != preparation.errors.size()) continue;
     PreparedEndpoint& prepared = **made;
 
-    auto room = std::make_shared<RoomComponent::Prepared>();
     room->options = options;
     room->pattern = prepared.pattern;
     room->get = prepared.get;
@@ -127,16 +121,14 @@ std::expected<void, Away> RoomTables::prepare(Preparation& preparation) {
     if (endpoint.post) {
       for (auto& policy : plan.policies_of(endpoint.post->use)) room->policies.push_back(std::move(policy));
     }
-    auto published = PublishedPreparation(preparation, options, database, *room).prepare();
-    if (!published) return std::unexpected(Away{database, std::move(published.error())});
-    if (!*published) continue;
+    auto whole = published.prepare();
+    if (!whole) return std::unexpected(Away{database, std::move(whole.error())});
+    if (!*whole) continue;
 
     RoomComponent::Needs needs{
         .database = plan.databases[database],
         .feed = plan.add(std::make_shared<RoomFeedComponent>(plan.databases[database]), preparation.previous),
-        .channels = channels_of(preparation),
-        .policies = parts_of(plan, endpoint.use),
-        .publish_policies = endpoint.post ? parts_of(plan, endpoint.post->use) : PolicyParts()};
+        .channels = channels_of(preparation)};
     auto component = plan.add(std::make_shared<RoomComponent>(std::move(room), std::move(needs), preparation.cores),
                               preparation.previous);
     plan.routes.push_back(
