@@ -1,6 +1,6 @@
 # The commands of daily work; CMake presets do the building.
 .DEFAULT_GOAL := build
-BENCHES = http gateway export-ladder growth ladder profile case-study msg services login check export point idle slow bodies burst reload write io resident failing policies list
+BENCHES = http gateway export-ladder growth ladder profile case-study msg services login check export point idle slow bodies burst reload write io resident failing policies list rooms
 .PHONY: run build install package test bench $(BENCHES:%=bench-%) bench-programs format bootstrap-build bootstrap-test bootstrap-bench
 
 # How long each fuzz target runs in `make test`.
