@@ -162,9 +162,18 @@ def completed(text, url, before=""):
         before += endpoint("SELECT 1 AS a", "/example", 'use = ["auth"]\n') + '[policy.auth]\ntype = "jwt"\nsecret = "${JWT_SECRET}"\n'
     if "tls = true" in text and "[server.tls]" not in text:
         before += '[server.tls]\ncert = "example.org.pem"\nkey = "example.org.key"\n'
-    if not re.search(r"^\[\[(endpoint|files|resident|websocket)\]\]", text + before, re.M):
+    if not re.search(r"^\[\[(endpoint|files|resident|room|websocket)\]\]", text + before, re.M):
         before += endpoint("SELECT 1 AS a", "/example")
     return text + before
+
+
+def prepare_rooms(text, folder):
+    """Makes the counters and triggers of rooms, without which `check` and `serve` refuse them."""
+    if "[[room]]" not in text:
+        return
+    (folder / "rooms.toml").write_text(text)
+    made = subprocess.run([SLUICE, "rooms", "sql", "--apply", "rooms.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
 
 
 def test_there_are_examples():
@@ -174,7 +183,9 @@ def test_there_are_examples():
 @pytest.mark.parametrize("block, kind", [pytest.param(block, kind, id=f"{block.name}-{kind}") for block in TOML for kind in block.kinds])
 def test_a_configuration_is_taken_as_written(folders, block, kind):
     folder, url = folders(kind)
-    (folder / "sluice.toml").write_text(completed(block.text, url))
+    text = completed(block.text, url)
+    prepare_rooms(text, folder)
+    (folder / "sluice.toml").write_text(text)
     program = CHAT if re.search(r"^service = |^\[service\.", block.text, re.M) else SLUICE
     checked = subprocess.run([program, "check", "sluice.toml"], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
                              timeout=30)
@@ -203,6 +214,7 @@ def test_a_request_is_answered_as_written(folders, sluice, block, after, kind):
     own = toml.text if toml and block.page != "docs/guide/README.md" else ""
     text = completed(own, url if kind == "postgres" else f"sqlite:{folder}/films.db", before)
     text = text.replace('"keys/', f'"{folder}/keys/')
+    prepare_rooms(text, folder)
     server = sluice(text, env={"JWT_SECRET": ENVIRONMENT["JWT_SECRET"]})
     for command, answer in requests_of(block):
         said = command.replace("localhost:8080", f"127.0.0.1:{server.port}")
@@ -256,5 +268,36 @@ def test_the_page_with_log_in(folders, sluice, tmp_path):
         until("notes.textContent === 'first\\nsecond'")
         tab.run("logout.click()")
         until("note.hidden && !login.hidden && notes.textContent === ''")
+    finally:
+        browser.close()
+
+
+def test_the_page_of_a_room(folders, sluice, tmp_path):
+    page, = [block for block in BLOCKS if block.page == "docs/guide/rooms.md" and block.language == "html"]
+    folder, _ = folders("sqlite")
+    shutil.copy(folder / "films.db", tmp_path)
+    (tmp_path / "index.html").write_text(page.text)
+    toml = completed(configuration_of(page).text, f"sqlite:{tmp_path}/films.db").replace('root = "public"', f'root = "{tmp_path}"')
+    prepare_rooms(toml, tmp_path)
+
+    def publish(text):
+        with sqlite3.connect(tmp_path / "films.db", timeout=10) as database:
+            database.execute("INSERT INTO messages (room, author, text) VALUES (7, 'grace', ?)", (text,))
+        database.close()
+
+    publish("before")
+    server = sluice(toml)
+    browser = Chromium(tmp_path)
+    try:
+        tab = browser.open(f"http://localhost:{server.port}/")
+
+        def until(condition):
+            tab.run(f"(async () => {{ while (!({condition})) await new Promise(done => setTimeout(done, 20)) }})()")
+
+        until("messages.lastChild?.textContent === 'grace: before'")
+        publish("from another process")
+        until("messages.lastChild?.textContent === 'grace: from another process'")
+        tab.run("document.querySelector('#form [name=text]').value = 'from the page'; document.querySelector('#form button').click()")
+        until("messages.lastChild?.textContent === 'ada: from the page'")
     finally:
         browser.close()
