@@ -19,10 +19,12 @@ struct Rooms::Owned {
 
   const SharedName name;
   Kept kept;
-  std::uint64_t target = 0;  // the highest value of the counter that is known
-  std::uint64_t filled = 0;  // from this offset on the history was read
-  bool is_open = false;      // the counter was read
-  bool is_stale = false;     // in stale_
+  std::uint64_t target = 0;   // the highest value of the counter that was told or read
+  std::uint64_t counter = 0;  // the value that was read last
+  std::uint64_t noticed = 0;  // the last value that was told
+  std::uint64_t filled = 0;   // from this offset on the history was read
+  bool is_open = false;       // the counter was read
+  bool is_stale = false;      // in stale_
   bool is_worked_on = false;
   std::uint64_t era = 0;      // grows when the counter was set back
   std::uint64_t begun = 0;    // reads of the counter
@@ -354,8 +356,13 @@ void Rooms::forget_unused(const std::shared_ptr<Owned>& room) {
 
 void Rooms::advanced(const std::string& key, std::uint64_t offset) {
   const auto found = owned_.find(key);
-  if (found == owned_.end() || offset <= found->second->target) return;
-  found->second->target = offset;
+  if (found == owned_.end()) return;
+  Owned& room = *found->second;
+  // Commits are told of in their order, so a counter that does not grow was set back.
+  if (offset <= room.noticed) make_stale(room);
+  room.noticed = offset;
+  if (offset <= room.target) return;
+  room.target = offset;
   kick(found->second);
 }
 
@@ -380,12 +387,12 @@ core::Task<void> Rooms::read_counters() {
     rooms.assign(stale_.begin(), stale_.begin() + static_cast<std::ptrdiff_t>(count));
     stale_.erase(stale_.begin(), stale_.begin() + static_cast<std::ptrdiff_t>(count));
     std::vector<SharedName> names;
-    std::vector<std::uint64_t> before;  // the counters cannot be less, unless they were set back
+    std::vector<Known> before;
     for (const auto& room : rooms) {
       room->is_stale = false;  // from now on a commit may be missing in the answer
       ++room->begun;
       names.push_back(room->name);
-      before.push_back(room->kept.last);
+      before.push_back({.last = room->kept.last, .target = room->target});
     }
     const auto counters = co_await source_->counters(names);
     if (!counters) {
@@ -412,15 +419,15 @@ core::Task<void> Rooms::read_counters() {
 }
 
 void Rooms::take_counter(const std::shared_ptr<Owned>& room, std::uint64_t epoch, std::uint64_t offset,
-                         std::uint64_t last_before) {
+                         const Known& before) {
+  room->counter = offset;
   if (!room->is_open) {
     room->is_open = true;
     room->kept.begin(epoch, offset);
     room->filled = offset;
-  } else if (epoch != room->kept.epoch || offset < last_before) {
+  } else if (epoch != room->kept.epoch || offset < before.last) {
     room->kept.begin(epoch, offset);
     room->filled = offset;
-    room->target = offset;
     ++room->era;
     for (unsigned core = 0; core < room->follows.size(); ++core) {
       if (!room->follows[core]) continue;
@@ -428,7 +435,8 @@ void Rooms::take_counter(const std::shared_ptr<Owned>& room, std::uint64_t epoch
       (void)all_.send(here_.mesh, core, [snapshot = std::move(snapshot)](Rooms& rooms) { rooms.take(snapshot); });
     }
   }
-  room->target = std::max(room->target, offset);
+  // What was told before the read and is not true is from before the counter was set back.
+  room->target = room->target == before.target ? offset : std::max(room->target, offset);
   kick(room);
 }
 
@@ -475,6 +483,11 @@ core::Task<bool> Rooms::catch_up(Owned& room) {
   trouble_.got_through();
   if (era != room.era) co_return true;
   counts_.publications += read->size();
+  if (read->empty() && room.counter < target) {
+    room.target = room.kept.last;
+    make_stale(room);
+    co_return true;
+  }
   // A counter whose rows are not there: they were deleted.
   const std::uint64_t last = read->empty() ? target : read->back()->offset;
   room.target = std::max(room.target, last);

@@ -157,6 +157,11 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
     std::uint64_t needs = 0;  // which read of the counter must have succeeded
   };
   struct Owned;
+  // Of a room, when its counter is read. The counter is not less, unless it was set back.
+  struct Known {
+    std::uint64_t last = 0;
+    std::uint64_t target = 0;
+  };
   struct Snapshot;
   struct Update;
 
@@ -166,8 +171,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
   void make_stale(Owned& room);
   void kick(const std::shared_ptr<Owned>& room);
   core::Task<void> read_counters();
-  void take_counter(const std::shared_ptr<Owned>& room, std::uint64_t epoch, std::uint64_t offset,
-                    std::uint64_t last_before);
+  void take_counter(const std::shared_ptr<Owned>& room, std::uint64_t epoch, std::uint64_t offset, const Known& before);
   core::Task<void> work(std::shared_ptr<Owned> room);
   core::Task<bool> catch_up(Owned& room);
   core::Task<bool> fill(Owned& room, std::uint64_t from);

@@ -620,7 +620,7 @@ def test_a_reload_keeps_rooms_that_stay(site):
     server = site.serve()
     with Client(server) as client, Client(server, "/realtime") as many, Stream(server) as stream:
         client.begin(), many.ask(subscribe="/rooms/7"), stream.next()
-        write(server, site.config() + '[[files]]\npath = "/f"\nfolder = "."\n')
+        write(server, site.config() + '[[websocket]]\npath = "/f"\nhandler = "echo"\n')
         assert reload(server)[0] == 200
         site.insert("one")
         assert client.rows(1) == ["one"] and many.rows(1) == ["one"] and stream.next()[1]["text"] == "one"
