@@ -76,7 +76,7 @@ struct Options {
   std::size_t payload = 200;
 };
 
-// The number behind `name` in the text; 0 if there is none.
+// The number behind `name` in the text; 0 if it is not there.
 std::uint64_t number_after(std::string_view text, std::string_view name) {
   const std::size_t at = text.find(name);
   std::uint64_t value = 0;

@@ -152,6 +152,18 @@ Readings Door::readings() const {
                   counts.refused + refused)};
 }
 
+ws::SharedMessage& Door::message_of(const SharedPublication& publication) {
+  constexpr std::size_t most_messages = 8;
+  for (auto& [of, message] : messages_) {
+    if (of == publication) return message;
+  }
+  if (messages_.size() == most_messages) messages_.pop_front();
+  return messages_
+      .emplace_back(std::piecewise_construct, std::forward_as_tuple(publication),
+                    std::forward_as_tuple(ws::Message::Kind::text, publication->message()))
+      .second;
+}
+
 Duration Door::retry() { return options_.retry + options_.retry / 2 * static_cast<int>(random_() % 1024) / 1024; }
 
 SharedName Door::name_of(std::span<const std::string_view> values) const {
@@ -255,7 +267,7 @@ core::Task<bool> Door::judge(std::shared_ptr<View> room) {
   });
   const auto verdicts = co_await parts_.gate->judge(room->name(), claims);
   if (!verdicts) co_return false;
-  // Those who have joined meanwhile were admitted by a later look.
+  // Clients that have joined meanwhile were admitted by a later query.
   room->each([&](Follower& follower) {
     auto& seat = static_cast<Seat&>(follower);
     const auto place = places.find(seat.claims.get());

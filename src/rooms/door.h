@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <functional>
 #include <memory>
@@ -31,7 +32,7 @@ namespace sluice::rooms {
 // How the values of a column are written in paths. A room has one path: others are not found.
 enum class ValueForm : std::uint8_t { text, integer, uuid };
 
-// Whose requests a room admits, as the application knows it.
+// Decides whose requests a room admits. The application implements it.
 class Gate {
  public:
   virtual ~Gate() = default;
@@ -98,6 +99,8 @@ class Door final : public http::Handler,
   [[nodiscard]] Readings readings() const;
 
   [[nodiscard]] Rooms& rooms() { return *parts_.rooms; }
+  // The publication's message, which is compressed once for all clients. Valid until the caller suspends.
+  [[nodiscard]] ws::SharedMessage& message_of(const SharedPublication& publication);
   [[nodiscard]] const DoorOptions& options() const { return options_; }
   [[nodiscard]] core::Reactor& reactor() { return here_.reactor; }
   [[nodiscard]] Duration retry();
@@ -131,6 +134,7 @@ class Door final : public http::Handler,
   http::Binding::Filters publish_filters_;
   std::shared_ptr<http::Router> router_;
   std::minstd_rand random_;
+  std::deque<std::pair<SharedPublication, ws::SharedMessage>> messages_;  // the last ones that were sent
 };
 
 // The position in a query: `?offset=12&epoch=48151`.

@@ -204,10 +204,9 @@ core::Task<void> Feed::probe() {
 Readings Feed::readings() const {
   if (told_.empty()) return {};
   const std::string name = label("database", name_);
-  return {
-      gauge("sluice_rooms_listening", "1 if the rooms of the database hear of commits, 0 if they look themselves.",
-            is_heard_ ? 1 : 0, name),
-      counter("sluice_rooms_listening_lost_total", "How often rooms had to begin to look themselves.", lost_, name)};
+  return {gauge("sluice_rooms_listening", "1 if the database notifies the rooms of commits, 0 if they poll.",
+                is_heard_ ? 1 : 0, name),
+          counter("sluice_rooms_listening_lost_total", "How often rooms had to begin to poll.", lost_, name)};
 }
 
 }  // namespace sluice::rooms

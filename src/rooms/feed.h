@@ -38,8 +38,8 @@ class Feed final : sql::ChangeSink {
   Feed(const Feed&) = delete;
   ~Feed() override;
 
-  // Rooms of this table of the database, unless they are told already. `members`: tables that decide who may stay. Does
-  // nothing on other cores than the first.
+  // Rooms of this table of the database, unless they have been added already. `members`: tables that decide who may
+  // stay. Does nothing on other cores than the first.
   void add(Rooms::Shards rooms, const std::string& table, const std::vector<std::string>& members);
   // The last ones are no longer told.
   void remove(const Rooms::Shards& rooms);

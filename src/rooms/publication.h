@@ -41,7 +41,7 @@ class Publication {
 using SharedPublication = std::shared_ptr<const Publication>;
 using Publications = std::vector<SharedPublication>;
 
-// What a client has received: everything up to this offset.
+// A client has received everything up to this offset.
 struct Position {
   bool operator==(const Position&) const = default;
 
@@ -74,7 +74,7 @@ struct Kept {
   void append(const Publications& added, std::uint64_t up_to);
   // Forgets the oldest ones above the limits, each times `factor`; the newest stays.
   void trim(const KeepLimits& limits, std::size_t factor = 1);
-  // The first one after `offset`; null if there is none.
+  // The first one after `offset`; null if it does not exist.
   [[nodiscard]] const SharedPublication* after(std::uint64_t offset) const;
   // Whether `position` can go on here.
   [[nodiscard]] bool covers(const Position& position) const {

@@ -19,9 +19,9 @@ struct Rooms::Owned {
 
   const SharedName name;
   Kept kept;
-  std::uint64_t target = 0;   // the highest value of the counter that was told or read
+  std::uint64_t target = 0;   // the highest value of the counter that a notice named or a query read
   std::uint64_t counter = 0;  // the value that was read last
-  std::uint64_t noticed = 0;  // the last value that was told
+  std::uint64_t noticed = 0;  // the value in the last notice
   std::uint64_t filled = 0;   // from this offset on the history was read
   bool is_open = false;       // the counter was read
   bool is_stale = false;      // in stale_
@@ -149,7 +149,7 @@ void View::wake_later(Follower& follower) {
   rooms_.reactor().at_next_turn(*this);
 }
 
-// Followers who have not been told yet get more time, so that a large commit is no gap for them.
+// Followers that still have to read get more time, so that a large commit is no gap for them.
 void View::trim() { kept_.trim(rooms_.limits_.keep, woken_.first == nullptr ? 1 : kept_while_telling); }
 
 void View::next_turn(core::TurnHook& hook) noexcept {
@@ -244,7 +244,7 @@ core::Task<std::expected<Rooms::Joined, Rooms::Refusal>> Rooms::join(Follower& f
   }
   if (joined.recovered) joined.position.offset = since->offset;
   view->add(follower, joined.position.offset);
-  // Those who join tell the beginning themselves, so the kept publications come in a later turn.
+  // The caller sends the first message itself, so the kept publications come in a later turn.
   if (joined.position.offset != kept.last) view->wake_later(follower);
   co_return joined;
 }
@@ -358,7 +358,7 @@ void Rooms::advanced(const std::string& key, std::uint64_t offset) {
   const auto found = owned_.find(key);
   if (found == owned_.end()) return;
   Owned& room = *found->second;
-  // Commits are told of in their order, so a counter that does not grow was set back.
+  // Notices come in the order of the commits, so a counter that does not grow was set back.
   if (offset <= room.noticed) make_stale(room);
   room.noticed = offset;
   if (offset <= room.target) return;
@@ -435,7 +435,7 @@ void Rooms::take_counter(const std::shared_ptr<Owned>& room, std::uint64_t epoch
       (void)all_.send(here_.mesh, core, [snapshot = std::move(snapshot)](Rooms& rooms) { rooms.take(snapshot); });
     }
   }
-  // What was told before the read and is not true is from before the counter was set back.
+  // If a notice from before the read was higher, the counter has been set back since.
   room->target = room->target == before.target ? offset : std::max(room->target, offset);
   kick(room);
 }

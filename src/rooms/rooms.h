@@ -35,7 +35,7 @@ class Rooms;
 // A room on one core, for its followers there.
 class View;
 
-// Somebody who is told of a room's publications, on one core. Leaves the room when it is destroyed.
+// Reads a room's publications, on one core. Leaves the room when it is destroyed.
 class Follower {
  public:
   struct Next {
@@ -72,7 +72,7 @@ class Follower {
   std::uint64_t seen_ = 0;        // offset
   std::uint64_t era_ = 0;         // as of the view
   Link link_;
-  bool is_woken_ = false;  // it is in the view's list of those to be told
+  bool is_woken_ = false;  // it is in the view's list of followers to wake
 };
 
 struct Limits {
@@ -113,7 +113,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
 
   // On the owner: the room's counter has this value, or a higher one.
   void advanced(const std::string& key, std::uint64_t offset);
-  // On any core: rooms that it owns may have publications that it has not been told of.
+  // On any core: rooms that it owns may have publications without a notice.
   void look();
   // On any core: those who follow may no longer be allowed to. Each room is judged at most once in `judge_pause`.
   void doubt();
@@ -134,7 +134,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
   void set_heard(bool heard);
   [[nodiscard]] unsigned owner_of(std::string_view key) const;
 
-  // The rooms have been removed: all followers are told that they have ended, and no others join.
+  // The rooms have been removed: all followers read Kind::ended, and no others join.
   void end();
   [[nodiscard]] bool has_ended() const { return ended_; }
 
@@ -157,7 +157,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
     std::uint64_t needs = 0;  // which read of the counter must have succeeded
   };
   struct Owned;
-  // Of a room, when its counter is read. The counter is not less, unless it was set back.
+  // A room when its counter is read. The counter is not less, unless it was set back.
   struct Known {
     std::uint64_t last = 0;
     std::uint64_t target = 0;
@@ -207,7 +207,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
 
 class View final : core::TurnHook, public std::enable_shared_from_this<View> {
  public:
-  // How many followers are told in one turn of the loop, so that others are served between them.
+  // How many followers are woken in one turn of the loop, so that others are served between them.
   static constexpr std::size_t followers_a_turn = 64;
   // While followers are being told, as many times the kept publications are kept.
   static constexpr std::size_t kept_while_telling = 8;

@@ -223,7 +223,7 @@ std::optional<core::Task<Result<void>>> Session::send_some() {
           continue;
         case Follower::Next::Kind::publication:
           sent_publication_ = std::move(next.publication);
-          sending = channel_.send(ws::Message::Kind::text, sent_publication_->message());
+          sending = channel_.send(subscription.door().message_of(sent_publication_));
           break;
         case Follower::Next::Kind::behind:
         case Follower::Next::Kind::rewound:

@@ -29,7 +29,7 @@ struct History {
 class SqlSource final : public Source {
  public:
   static constexpr Duration patience = 30s;  // of a query
-  // Of one read, whatever the LIMIT of the query is; the next one goes on.
+  // Limits of one read, whatever the LIMIT of the query is; the next one goes on.
   static constexpr std::size_t most_rows = 1000;
   static constexpr std::size_t most_bytes = 4 << 20;
 

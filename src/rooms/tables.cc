@@ -88,7 +88,7 @@ END
 }
 
 std::string function(std::string_view name, std::string_view body) {
-  // Whoever may write the table need not be allowed to write the counters.
+  // A role that writes the table needs no right to write the counters.
   return fmt::format(
       "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT "
       "AS $sluice${}$sluice$",

@@ -8,7 +8,7 @@
 
 #include "sql/database.h"
 
-// What a database needs for rooms: a table of counters, and triggers.
+// Rooms need a table of counters in the database, and triggers.
 //
 // A row gets the next number of its room's counter in its own transaction, which holds the counter's row until it
 // commits. So numbers become visible in their order, and a number that is given back by a rollback is given out again.

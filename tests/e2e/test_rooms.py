@@ -573,7 +573,7 @@ def test_a_listener_that_hears_nothing_is_noticed(postgres_site):
         site.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice' AND "
                    "datname = current_database()")
         until(lambda: server.sample(heard) == 0, 30)
-        assert "every second" in server.admin("/readyz")[1]
+        assert "poll every second" in server.admin("/readyz")[1]
         site.insert("found by looking")
         assert client.rows(1) == ["found by looking"]
         site.query(f"ALTER DATABASE {site.url.rsplit('/', 1)[1]} RESET search_path; DROP SCHEMA silent CASCADE; "
@@ -657,7 +657,7 @@ WRONG = {
     "no-seq": (HISTORY.replace("seq, author", "author"), 'the history returns no column "seq"'),
     "no-after": (HISTORY.replace("seq > :after", "seq > 0"), "does not begin after :after"),
     "claim-in-history": (HISTORY.replace(":after", ":after AND author = :who"), "cannot have :who"),
-    "no-room-column": (HISTORY.replace("room = :id", "room || '' = :id"), "it cannot be told which rows"),
+    "no-room-column": (HISTORY.replace("room = :id", "room || '' = :id"), "Sluice cannot know which"),
     "no-table": ('tables = ["other"]', "compares no column of other"),
     "no-tables": ("tables = []", "tables"),
     "query-in-require": ('require = "eq(query.a, \'b\')"', "has no query.a"),

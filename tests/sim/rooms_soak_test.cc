@@ -1,7 +1,7 @@
 // Rooms on two cores over a database that is slow, goes away, and is noticed late or not at all. Rows are committed,
 // clients join, read slowly, leave and come back on any core with the position that they had; the listener is lost, the
 // counter is made anew, and a reload replaces all parts. Each client gets each row once and in order, from its position
-// on, or is told that it has missed some; where everything is kept, it is never told so without a reason.
+// on, or learns that it has missed some; where everything is kept, it never misses any.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -307,7 +307,7 @@ class World {
     EXPECT_TRUE(publication.message().contains("\"/" + std::string(key) + '"')) << "of another room";
     EXPECT_GT(publication.offset, position.offset) << "twice, or out of order";
     if (publication.data() != fmt::format("{{\"of\":{}}}", position.epoch)) {
-      // The counter was made anew, and nobody has looked yet: the client is told so next.
+      // The counter was made anew, and nobody has looked yet: the client learns so next.
       EXPECT_FALSE(keeps_all_);
       position.offset = publication.offset;
       return;

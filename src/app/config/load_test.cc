@@ -396,7 +396,7 @@ TEST(Errors, NothingToServe) {
       errors_of(""),
       "a.toml: error: there is nothing to serve\n  = add one of [[endpoint]], [[resident]], [[files]], [[websocket]], "
       "[[frames]], "
-      "[[route]]\n");
+      "[[route]], [[room]]\n");
   EXPECT_EQ(errors_of("[[files]]\npath = \"/\"\nroot = \"public\"\n"), "");
 }
 

@@ -39,7 +39,7 @@ class Service {
   [[nodiscard]] virtual core::Task<void> converse(ws::Channel& channel, const Opening& opening) = 0;
   // Whether its openings have the fields of the request, which takes memory for each conversation.
   [[nodiscard]] virtual bool keeps_requests() const { return false; }
-  // What a conversation keeps alive besides the endpoint, from the handshake on.
+  // Returns an object that a conversation keeps alive besides the endpoint, from the handshake on.
   [[nodiscard]] virtual std::shared_ptr<const void> keep_alive() { return nullptr; }
 };
 

@@ -3,7 +3,6 @@
 #include "api/endpoint.h"
 #include "app/components/room/gate.h"
 #include "app/config/difference.h"
-#include "app/plan.h"
 
 namespace sluice::app {
 namespace {
@@ -34,13 +33,13 @@ ws::WebSocketOptions websocket_of(const auto& options) {
 
 std::shared_ptr<rooms::Feed> RoomFeedComponent::make(const core::Here& here, const Parts& parts) const {
   return std::make_shared<rooms::Feed>(here, database->options.name.value, database->options.value,
-                                       database->shared.get(), parts.find(database.get()), Plan::new_boot());
+                                       database->shared.get(), parts.find(database.get()), boot_);
 }
 
 core::Task<runtime::Readiness> RoomFeedComponent::readiness_of(rooms::Feed& feed, Instant) const {
   if (!feed.is_used() || feed.is_heard()) co_return runtime::Readiness{};
   co_return runtime::Readiness{true, "The rooms of the database \"" + database->options.name.value +
-                                         "\" hear of no commits; they look every second."};
+                                         "\" are not notified of commits; they poll every second."};
 }
 
 bool RoomComponent::is_same(const RoomComponent& other) const {

@@ -25,7 +25,9 @@ namespace sluice::app {
 // Hears of the commits to one database, for all of its rooms.
 class RoomFeedComponent final : public ComponentOf<RoomFeedComponent, rooms::Feed> {
  public:
-  explicit RoomFeedComponent(std::shared_ptr<DatabaseComponent> of) : database(std::move(of)) {}
+  // `boot`: distinguishes this process from others.
+  RoomFeedComponent(std::shared_ptr<DatabaseComponent> of, std::string boot)
+      : database(std::move(of)), boot_(std::move(boot)) {}
 
   [[nodiscard]] bool is_same(const RoomFeedComponent& other) const { return database == other.database; }
   const std::shared_ptr<DatabaseComponent> database;
@@ -36,6 +38,8 @@ class RoomFeedComponent final : public ComponentOf<RoomFeedComponent, rooms::Fee
   void end(rooms::Feed& feed) const override { feed.stop(); }
   Readings readings_of(rooms::Feed& feed) const override { return feed.readings(); }
   core::Task<runtime::Readiness> readiness_of(rooms::Feed& feed, Instant deadline) const override;
+
+  const std::string boot_;
 };
 
 // [[room]]. Clients stay if it, its statements and its policies are unchanged.

@@ -163,7 +163,7 @@ void RealtimeTable::check(config::Checks& checks) {
     checks.complain(rooms.path.position, "the path of [rooms] has no parameters");
   }
   if (checks.options.room_tables.empty()) {
-    checks.complain(rooms.position, "[rooms] is for [[room]], and there is none");
+    checks.complain(rooms.position, "[rooms] needs a [[room]]");
   }
 }
 

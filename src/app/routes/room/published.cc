@@ -36,7 +36,7 @@ std::expected<rooms::Published, std::string> published_of(const RoomOptions& opt
     });
     if (found == compared.end()) {
       return std::unexpected(
-          fmt::format("the history compares no column of {} with :{}, so it cannot be told which "
+          fmt::format("the history compares no column of {} with :{}, so Sluice cannot know which "
                       "rows belong to a room",
                       published.table, name));
     }
@@ -133,7 +133,7 @@ bool PublishedPreparation::prepare_table() {
     if (!form) {
       return complain(
           position,
-          fmt::format("{}.{} has the type {}{}: rooms are told apart by integers, uuids and texts "
+          fmt::format("{}.{} has the type {}{}: the columns of rooms are integers, uuids and texts "
                       "without a collation of their own",
                       published->table, name, column->type, column->collation.empty() ? "" : " with a collation"));
     }

@@ -127,7 +127,8 @@ std::expected<void, Away> RoomTables::prepare(Preparation& preparation) {
 
     RoomComponent::Needs needs{
         .database = plan.databases[database],
-        .feed = plan.add(std::make_shared<RoomFeedComponent>(plan.databases[database]), preparation.previous),
+        .feed = plan.add(std::make_shared<RoomFeedComponent>(plan.databases[database], Plan::new_boot()),
+                         preparation.previous),
         .channels = channels_of(preparation)};
     auto component = plan.add(std::make_shared<RoomComponent>(std::move(room), std::move(needs), preparation.cores),
                               preparation.previous);
