@@ -207,6 +207,7 @@ struct ErrorOptions {
 // [endpoint.post], [endpoint.put], [endpoint.patch] and [endpoint.delete]: what a method that writes does.
 struct MethodOptions {
   Located<std::string> sql;
+  bool one_row = false;  // once loaded: whether a body must have exactly one row whatever the statement returns
   Located<std::string> table;
   std::vector<Named<ColumnOptions>> columns;
   Located<std::string> existing;

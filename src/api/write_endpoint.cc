@@ -161,7 +161,7 @@ WritePlan::WritePlan(http::Method method_, const EndpointOptions& endpoint, cons
   const auto of_body = [](const Source& source) { return source.from == From::body; };
   const auto is_password = [](const Source& source) { return source.password != nullptr; };
   for (const std::span<const Source> all : all_sources()) has_password |= std::ranges::any_of(all, is_password);
-  one_row = object || has_password || names_its_row(method, options, pattern) ||
+  one_row = object || has_password || options.one_row || names_its_row(method, options, pattern) ||
             std::ranges::any_of(before, [&](const Step& step) { return std::ranges::any_of(step.sources, of_body); });
   const auto& columns = main.statement.columns;
   if (!options.location.value.empty()) location = *LocationPattern::parse(options.location.value, columns);

@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/hex.h"
+#include "base/utf8.h"
 #include "http/accept.h"
 #include "http/identity.h"
 #include "http/query_string.h"
@@ -19,7 +19,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether the database would write the value in the same way.
 bool is_canonical(ValueForm form, std::string_view text) {
-  if (form == ValueForm::text) return !text.contains('\0') && !text.contains(separator);
+  if (form == ValueForm::text) return is_utf8(text) && !text.contains('\0') && !text.contains(separator);
   if (form == ValueForm::integer) {
     if (text == "0") return true;
     if (text.starts_with('-')) text.remove_prefix(1);
@@ -194,7 +194,10 @@ core::Async<http::Response> Door::handle(http::Exchange& exchange) {
   const bool is_socket = !request.upgrade.empty() || request.method == http::Method::connect;
   const bool is_stream = http::quality_of(request.fields, "text", "event-stream") != 0 &&
                          request.field("accept").contains("text/event-stream");
-  if (!is_socket && !is_stream) return parts_.history->handle(exchange);
+  if (!is_socket && !is_stream) {
+    if (name_of(request) == nullptr) return http::problem(404, "No room has this path.");
+    return parts_.history->handle(exchange);
+  }
   return enter(exchange);
 }
 

@@ -53,6 +53,7 @@ void Feed::add(Rooms::Shards rooms, const std::string& table, const std::vector<
 }
 
 void Feed::remove(const Rooms::Shards& rooms) {
+  if (listener_ == nullptr) return;  // it has stopped
   for (std::size_t i = 0; i < told_.size(); ++i) {
     if (told_[i].is_removed || !(told_[i].rooms == rooms)) continue;
     told_[i].is_removed = true;

@@ -90,7 +90,9 @@ std::expected<Command, std::string> CommandReader::read(std::string_view message
     } else if (name == "id") {
       fits = value.is_string() || value.is_number();
       command.id = simdjson::minify(value);
-      fits = fits && command.id.size() <= longest_id;
+      fits = fits && command.id.size() <= longest_id + (value.is_string() ? 2 : 0);
+    } else if ((name == "offset" || name == "epoch") && value.is_null()) {
+      continue;  // as if it were left out
     } else if (name == "offset") {
       std::uint64_t number = 0;
       fits = value.get(number) == simdjson::SUCCESS;
@@ -141,7 +143,8 @@ std::string published(std::string_view room, int status, std::string_view id) {
   return close(message("published", room) + R"(,"status":)" + std::to_string(status), id);
 }
 
-std::string refused(std::string_view room, int status, std::string_view problem, std::string_view id) {
+std::string refused(std::string_view room, int status, std::string_view problem, std::string_view retry_after,
+                    std::string_view id) {
   std::string text = message("error", room);
   // The problem may have a type of its own, which must not hide that of the message.
   dom::parser parser;
@@ -155,6 +158,7 @@ std::string refused(std::string_view room, int status, std::string_view problem,
     }
   }
   if (!has_status) text += R"(,"status":)" + std::to_string(status);
+  if (parse_number(retry_after)) text.append(R"(,"retry_after":)").append(retry_after);
   return close(std::move(text), id);
 }
 

@@ -48,7 +48,9 @@ class CommandReader {
 [[nodiscard]] std::string unsubscribed(std::string_view room, int status, std::string_view detail, std::string_view id);
 [[nodiscard]] std::string published(std::string_view room, int status, std::string_view id);
 // `problem`: the members of the problem (RFC 9457) as JSON, with braces; empty: only the status is known.
-[[nodiscard]] std::string refused(std::string_view room, int status, std::string_view problem, std::string_view id);
+// `retry_after`: seconds; empty: none.
+[[nodiscard]] std::string refused(std::string_view room, int status, std::string_view problem,
+                                  std::string_view retry_after, std::string_view id);
 inline constexpr std::string_view ping = R"({"type":"ping"})";
 
 // Events of a stream.

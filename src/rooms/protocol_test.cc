@@ -28,6 +28,8 @@ TEST(RoomCommand, IsRead) {
   EXPECT_EQ(publish->id, "3");
   EXPECT_EQ(publish->data, R"({"a":[1,"é"]})");
   EXPECT_EQ(publish->position, std::nullopt);
+  EXPECT_TRUE(reader.read(R"({"subscribe":"/a","id":")" + std::string(longest_id, 'x') + "\"}"));
+  EXPECT_EQ(reader.read(R"({"subscribe":"/a","offset":null,"epoch":null})")->position, std::nullopt);
   // A position without an epoch, or with one that cannot be, is one that no counter has.
   EXPECT_EQ(reader.read(R"({"subscribe":"/a","offset":1})")->position, (Position{.epoch = 0, .offset = 1}));
   EXPECT_EQ(reader.read(R"({"subscribe":"/a","offset":1,"epoch":"x"})")->position, (Position{.epoch = 0, .offset = 1}));
@@ -44,7 +46,7 @@ TEST(RoomCommand, SaysWhatIsWrong) {
   EXPECT_EQ(wrong(R"({"subscribe":"/a","x":1})"), R"("x" is not expected, or has a wrong type)");
   EXPECT_EQ(wrong(R"({"subscribe":"/a","offset":-1})"), R"("offset" is not expected, or has a wrong type)");
   EXPECT_EQ(wrong(R"({"subscribe":"/a","id":[]})"), R"("id" is not expected, or has a wrong type)");
-  EXPECT_EQ(wrong(R"({"subscribe":"/a","id":")" + std::string(longest_id, 'x') + "\"}"),
+  EXPECT_EQ(wrong(R"({"subscribe":"/a","id":")" + std::string(longest_id + 1, 'x') + "\"}"),
             R"("id" is not expected, or has a wrong type)");
   EXPECT_EQ(wrong(R"({"publish":"/a"})"), R"("data" is the row of "publish")");
   EXPECT_EQ(wrong(R"({"subscribe":"/a","data":1})"), R"("data" is the row of "publish")");
@@ -62,9 +64,9 @@ TEST(RoomMessage, AreAsThePageSays) {
   EXPECT_EQ(unsubscribed("/rooms/7", 403, "a \"b\"", {}),
             R"({"type":"unsubscribed","room":"/rooms/7","status":403,"detail":"a \"b\""})");
   EXPECT_EQ(published("/rooms/7", 201, "3"), R"({"type":"published","room":"/rooms/7","status":201,"id":3})");
-  EXPECT_EQ(refused("/rooms/7", 422, R"({"type":"about:blank","title":"T","status":422,"detail":"d"})", "3"),
-            R"({"type":"error","room":"/rooms/7","title":"T","status":422,"detail":"d","id":3})");
-  EXPECT_EQ(refused("/rooms/7", 502, "<html>", {}), R"({"type":"error","room":"/rooms/7","status":502})");
+  EXPECT_EQ(refused("/rooms/7", 422, R"({"type":"about:blank","title":"T","status":422,"detail":"d"})", "7", "3"),
+            R"({"type":"error","room":"/rooms/7","title":"T","status":422,"detail":"d","retry_after":7,"id":3})");
+  EXPECT_EQ(refused("/rooms/7", 502, "<html>", {}, {}), R"({"type":"error","room":"/rooms/7","status":502})");
 }
 
 TEST(RoomEvent, HasOneLineOfData) {

@@ -119,7 +119,11 @@ Session::Subscription* Session::find(std::string_view room) {
 }
 
 void Session::refuse(const Command& command, const http::Response& response) {
-  say(refused(command.room, response.status, text_of(response), command.id));
+  std::string_view retry_after;
+  for (const http::Field& field : response.fields.items()) {
+    if (http::same_name(field.name, "Retry-After")) retry_after = field.value;
+  }
+  say(refused(command.room, response.status, text_of(response), retry_after, command.id));
 }
 
 core::Task<void> Session::subscribe(const Command& command, const Routes& routes) {
@@ -129,7 +133,8 @@ core::Task<void> Session::subscribe(const Command& command, const Routes& routes
     co_return refuse(command, http::problem(429, "The client is in as many rooms as it may be in."));
   }
   Call call(caller_, http::Method::get, command.room, {});
-  if (!call.is_valid()) co_return refuse(command, http::problem(400, "The room's path is invalid."));
+  if (!call.is_valid() || !call.request.query.empty())
+    co_return refuse(command, http::problem(400, "The room's path is invalid."));
   const auto router = routes();
   const http::Response response = co_await router->handle(call);
   if (call.door == nullptr) co_return refuse(command, response);
@@ -159,6 +164,9 @@ void Session::unsubscribe(const Command& command) {
 }
 
 core::Task<void> Session::publish(Command command, const Routes& routes) {
+  if (has_own_room_ && find(command.room) == nullptr) {
+    co_return refuse(command, http::problem(409, "This connection is for the room at its path."));
+  }
   // Conditions may look at the query with which the client has connected.
   std::string target = command.room;
   if (has_own_room_ && !query_.empty()) target += '?' + query_;
@@ -219,7 +227,7 @@ std::optional<core::Task<Result<void>>> Session::send_some() {
           fresh_.erase(fresh_.begin());
           continue;
         case Follower::Next::Kind::ended:
-          drop(subscription, 404, "The configuration has no such room any more.");
+          drop(subscription, 503, "The configuration has changed; subscribe again.");
           continue;
         case Follower::Next::Kind::publication:
           sent_publication_ = std::move(next.publication);
@@ -244,7 +252,7 @@ std::optional<core::Task<Result<void>>> Session::send_some() {
 void Session::drop(Subscription& subscription, int status, std::string_view detail) {
   if (has_own_room_) {
     answers_.clear();
-    channel_.drain(status == 404   ? ws::CloseCode::going_away
+    channel_.drain(status == 503   ? ws::CloseCode::going_away
                    : status == 401 ? ws::CloseCode::unauthorized
                                    : ws::CloseCode::forbidden);
     return;

@@ -14,6 +14,11 @@ namespace {
 
 bool is_postgres(const Published& published) { return published.dialect == sql::Dialect::postgres; }
 
+// A temporary table of that name must not come before it.
+std::string counters_name(const Published& published) {
+  return (published.schema.empty() ? "" : sql::quoted_identifier(published.schema) + '.') + std::string(counters_table);
+}
+
 // chat.messages as "chat"."messages".
 std::string quoted_table(std::string_view name) {
   const std::size_t dot = name.find('.');
@@ -60,7 +65,7 @@ BEGIN
   RETURN NEW;
 END
 )",
-                     counters_table, literal(published.table), key_of(published, "NEW"));
+                     counters_name(published), literal(published.table), key_of(published, "NEW"));
 }
 
 // A payload has less than 8,000 bytes.
@@ -87,27 +92,43 @@ END
                      channel);
 }
 
-std::string function(std::string_view name, std::string_view body) {
-  // A role that writes the table needs no right to write the counters.
+std::string function(std::string_view name, std::string_view body, std::string_view rights = "") {
   return fmt::format(
-      "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT "
-      "AS $sluice${}$sluice$",
-      name, body);
+      "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql {}SET search_path = pg_catalog, pg_temp AS "
+      "$sluice${}$sluice$",
+      name, rights, body);
+}
+
+std::string sqlite_body(const Published& published) {
+  return fmt::format(R"(BEGIN
+  INSERT INTO {1} (source, room, seq)
+  VALUES ({2}, {3}, 1)
+  ON CONFLICT (source, room) DO UPDATE SET seq = seq + 1;
+  UPDATE {0} SET seq = (SELECT seq FROM {1} WHERE source = {2} AND room = {3}) WHERE rowid = NEW.rowid;
+END)",
+                     sql::quoted_identifier(published.table), counters_table, literal(published.table),
+                     key_of(published, "NEW"));
 }
 
 std::string sqlite_trigger(const Published& published) {
-  const std::string table = sql::quoted_identifier(published.table);
-  const std::string key = key_of(published, "NEW");
-  return fmt::format(R"(CREATE TRIGGER {0} AFTER INSERT ON {1} BEGIN
-  INSERT INTO {2} (source, room, seq)
-  VALUES ({3}, {4}, 1)
-  ON CONFLICT (source, room) DO UPDATE SET seq = seq + 1;
-  UPDATE {1} SET seq = (SELECT seq FROM {2} WHERE source = {3} AND room = {4}) WHERE rowid = NEW.rowid;
-END)",
-                     own_name("sluice_rooms_", published.table), table, counters_table, literal(published.table), key);
+  return fmt::format("CREATE TRIGGER {} AFTER INSERT ON {} {}", own_name("sluice_rooms_", published.table),
+                     sql::quoted_identifier(published.table), sqlite_body(published));
 }
 
-std::string counters_table_statement(bool is_postgres) {
+// Whether an UPDATE takes a row to another room.
+std::string is_moved(const Published& published) {
+  std::string condition;
+  for (const std::string& column : published.columns) {
+    const std::string name = sql::quoted_identifier(column);
+    condition += fmt::format("{}OLD.{} {} NEW.{}", condition.empty() ? "" : " OR ", name,
+                             is_postgres(published) ? "IS DISTINCT FROM" : "IS NOT", name);
+  }
+  return condition;
+}
+
+constexpr std::string_view moved_function = "sluice_rooms_moved";
+
+std::string counters_table_statement(const Published& published) {
   return fmt::format(R"(-- The counter of each room, which gives its rows their seq. The empty room has the epoch.
 CREATE TABLE IF NOT EXISTS {} (
   source text NOT NULL,
@@ -115,7 +136,7 @@ CREATE TABLE IF NOT EXISTS {} (
   seq {} NOT NULL,
   PRIMARY KEY (source, room)
 ))",
-                     counters_table, is_postgres ? "bigint" : "integer");
+                     counters_name(published), is_postgres(published) ? "bigint" : "integer");
 }
 
 std::string check_postgres(std::string_view table, std::string_view trigger, std::string_view body) {
@@ -130,7 +151,7 @@ std::string check_postgres(std::string_view table, std::string_view trigger, std
 std::vector<std::string> statements_of(const Published& published, bool has_column) {
   const std::string table = quoted_table(published.table);
   const std::string source = literal(published.table);
-  std::vector<std::string> all{counters_table_statement(is_postgres(published))};
+  std::vector<std::string> all{counters_table_statement(published)};
   const std::string partition = columns_of(published).substr(0, columns_of(published).size() - 2);
   const std::string index = fmt::format("CREATE UNIQUE INDEX IF NOT EXISTS {} ON {} ({}seq)",
                                         own_name("sluice_rooms_", published.table), table, columns_of(published));
@@ -144,21 +165,24 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
   const std::string counters = fmt::format(
       "INSERT INTO {} (source, room, seq) SELECT {}, {}, max(seq) FROM {} AS one WHERE seq IS NOT NULL GROUP BY 2 ON "
       "CONFLICT (source, room) DO NOTHING",
-      counters_table, source, key_of(published, "one"), table);
+      counters_name(published), source, key_of(published, "one"), table);
   if (is_postgres(published)) {
     const std::string number = own_name("sluice_rooms_number_", published.table);
     const std::string notify = own_name("sluice_rooms_notify_", published.table);
     all.push_back(
         fmt::format("INSERT INTO {} (source, room, seq) VALUES ({}, '', (random() * 9e15)::bigint) "
                     "ON CONFLICT DO NOTHING",
-                    counters_table, source));
+                    counters_name(published), source));
     all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN IF NOT EXISTS seq bigint", table));
     all.push_back(number_old("ctid"));
     all.push_back(counters);
     all.push_back(index);
-    all.push_back(function(number, number_body(published)));
+    // A role that writes the table needs no right to write the counters.
+    all.push_back(function(number, number_body(published), "SECURITY DEFINER "));
     all.push_back(function(notify, notify_body(published)));
-    for (const std::string_view trigger : {"sluice_rooms_number", "sluice_rooms_notify"}) {
+    all.push_back(function(moved_function, members_body()));
+    for (const std::string_view trigger :
+         {"sluice_rooms_number", "sluice_rooms_notify", "sluice_rooms_renumber", "sluice_rooms_moved"}) {
       all.push_back(fmt::format("DROP TRIGGER IF EXISTS {} ON {}", trigger, table));
     }
     all.push_back(fmt::format(
@@ -167,18 +191,31 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
         fmt::format("CREATE TRIGGER sluice_rooms_notify AFTER INSERT ON {} REFERENCING NEW TABLE AS added "
                     "FOR EACH STATEMENT EXECUTE FUNCTION {}()",
                     table, notify));
+    // A row that comes from another room gets a number of its new one.
+    all.push_back(
+        fmt::format("CREATE TRIGGER sluice_rooms_renumber BEFORE UPDATE OF {} ON {} FOR EACH ROW WHEN ({}) "
+                    "EXECUTE FUNCTION {}()",
+                    partition, table, is_moved(published), number));
+    all.push_back(
+        fmt::format("CREATE TRIGGER sluice_rooms_moved AFTER UPDATE OF {} ON {} FOR EACH ROW WHEN ({}) "
+                    "EXECUTE FUNCTION {}({})",
+                    partition, table, is_moved(published), moved_function, source));
     return all;
   }
   all.push_back(
       fmt::format("INSERT INTO {} (source, room, seq) VALUES ({}, '', abs(random() % 9000000000000000)) "
                   "ON CONFLICT DO NOTHING",
-                  counters_table, source));
+                  counters_name(published), source));
   if (!has_column) all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN seq integer", table));
   all.push_back(number_old("rowid"));
   all.push_back(counters);
   all.push_back(index);
   all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", own_name("sluice_rooms_", published.table)));
   all.push_back(sqlite_trigger(published));
+  const std::string moved = own_name("sluice_rooms_moved_", published.table);
+  all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", moved));
+  all.push_back(fmt::format("CREATE TRIGGER {} AFTER UPDATE OF {} ON {} WHEN {} {}", moved, partition, table,
+                            is_moved(published), sqlite_body(published)));
   return all;
 }
 
@@ -195,8 +232,10 @@ std::string check_of(const Published& published) {
     return fmt::format("SELECT 1 AS found FROM sqlite_master WHERE type = 'trigger' AND sql = {}",
                        literal(sqlite_trigger(published)));
   }
-  return fmt::format("SELECT 1 AS found WHERE EXISTS ({}) AND EXISTS ({})",
+  return fmt::format("SELECT 1 AS found WHERE EXISTS ({}) AND EXISTS ({}) AND EXISTS ({}) AND EXISTS ({})",
                      check_postgres(published.table, "sluice_rooms_number", number_body(published)),
+                     check_postgres(published.table, "sluice_rooms_renumber", number_body(published)),
+                     check_postgres(published.table, "sluice_rooms_moved", members_body()),
                      check_postgres(published.table, "sluice_rooms_notify", notify_body(published)));
 }
 
@@ -205,7 +244,8 @@ std::string check_of_members(std::string_view table) {
 }
 
 std::string counters_of(const Published& published) {
-  return fmt::format("SELECT room, seq FROM {} WHERE source = {} AND room {}", counters_table, literal(published.table),
+  return fmt::format("SELECT room, seq FROM {} WHERE source = {} AND room {}", counters_name(published),
+                     literal(published.table),
                      is_postgres(published) ? "= ANY(:rooms)" : "IN (SELECT value FROM json_each(:rooms))");
 }
 

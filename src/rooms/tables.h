@@ -23,6 +23,7 @@ struct Published {
   bool operator==(const Published&) const = default;
 
   sql::Dialect dialect{};
+  std::string schema;                // PostgreSQL: of the table of counters
   std::string table;                 // as the configuration names it: messages, or chat.messages
   std::vector<std::string> columns;  // those that tell rooms apart, in the order of the path's parameters
 };
@@ -33,6 +34,8 @@ struct Published {
 // The statements that tell of changes of a table that `require` reads. PostgreSQL only.
 [[nodiscard]] std::vector<std::string> statements_of_members(std::string_view table);
 
+// PostgreSQL: a query of the schema in which new tables are made.
+inline constexpr std::string_view current_schema = "SELECT current_schema() AS name";
 // A query with one row if the triggers are there, as statements_of() makes them.
 [[nodiscard]] std::string check_of(const Published& published);
 [[nodiscard]] std::string check_of_members(std::string_view table);

@@ -243,7 +243,8 @@ def test_a_client_goes_on_where_it_was(site):
         client.begin()
         site.insert("one")
         assert client.rows(1) == ["one"]
-        seen = {"offset": 1, "epoch": client.ask(publish="/rooms/9", data={"text": "x"}) and None}
+        assert client.ask(publish="/rooms/9", data={"text": "x"})["status"] == 409
+        seen = {"offset": 1}
     with Client(server) as client:
         seen["epoch"] = client.begin()["epoch"]
     site.insert("two")
@@ -356,6 +357,58 @@ def test_a_burst_is_read_once(postgres_site, postgres):
     assert server.sample('sluice_rooms_reads_total{http_route="/rooms/{id}"}') == reads + 1
 
 
+def test_a_row_that_moves_is_numbered_in_its_new_room(site):
+    server = site.serve()
+    with Client(server, "/rooms/7") as seven, Client(server, "/rooms/8") as eight:
+        seven.begin(), eight.begin()
+        for text in "abc":
+            site.insert(text)
+        site.insert("x", "8")
+        assert seven.rows(3) == ["a", "b", "c"] and eight.rows(1) == ["x"]
+        site.query("UPDATE messages SET room = '8' WHERE text = 'b'")
+        site.query("UPDATE messages SET text = 'C' WHERE text = 'c'")
+        site.insert("y", "8")
+        assert eight.rows(2) == ["b", "y"]
+        site.insert("d")
+        assert seven.rows(1) == ["d"]
+
+
+def test_one_row_for_each_publish(site):
+    server = site.serve()
+    with server.connect() as connection:
+        answer = connection.call("POST", "/rooms/7", b'[{"text": "a"}, {"text": "b"}]', "Content-Type: application/json")
+        assert answer.status == 422
+    with Client(server) as client:
+        assert client.begin()["offset"] == 0
+        assert client.ask(publish="", data=[{"text": "a"}, {"text": "b"}])["status"] == 422
+
+
+def test_a_table_in_a_schema(postgres_site):
+    site = postgres_site
+    site.query("CREATE SCHEMA chat; ALTER TABLE messages SET SCHEMA chat")
+    rooms = OPEN.replace("FROM messages", "FROM chat.messages").replace('"messages"', '"chat.messages"').replace(
+        "INTO messages", "INTO chat.messages")
+    server = site.serve(rooms)
+    with Client(server) as client:
+        client.begin()
+        assert publish(server, "one").status == 201
+        assert client.rows(1) == ["one"]
+
+
+def test_writers_cannot_act_as_the_owner_of_the_triggers(postgres_site):
+    site = postgres_site
+    site.apply(OPEN)
+    role = f"writer_{site.url.rsplit('_', 1)[1]}"
+    site.query(f"CREATE ROLE {role}; GRANT INSERT, SELECT ON messages TO {role}")
+    found = site.query(f"""SET ROLE {role};
+        CREATE TEMP TABLE sluice_rooms (source text, room text, seq bigint, PRIMARY KEY (source, room));
+        GRANT ALL ON pg_temp.sluice_rooms TO public;
+        CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.seq := 777; RETURN NEW; END $$;
+        CREATE TRIGGER t BEFORE INSERT ON pg_temp.sluice_rooms FOR EACH ROW EXECUTE FUNCTION pg_temp.f();
+        INSERT INTO messages (room, text) VALUES ('7', 'x') RETURNING seq""")
+    assert found == [("1", )]
+
+
 # ---- who may follow and publish ----
 
 def test_members_alone_follow_and_writers_alone_publish(site):
@@ -439,7 +492,7 @@ def test_messages_that_are_none(site):
             with pytest.raises(Broken, match="closed with 1008"):
                 client.next()
     with Client(server, "/realtime") as client:
-        for path in ("", "rooms/7", "/rooms", "/rooms/", "/rooms/7/8", "/other", "/rooms/%", "/rooms/a b", "/rooms/%00"):
+        for path in ("", "rooms/7", "/rooms", "/rooms/", "/rooms/7/8", "/other", "/rooms/%", "/rooms/a b", "/rooms/%00", "/rooms/%ff", "/rooms/7?a=1"):
             answer = client.ask(subscribe=path, id=1)
             assert (answer["type"], answer["id"]) == ("error", 1) and answer["status"] in (400, 404), (path, answer)
         assert client.ask(subscribe="/rooms/7")["type"] == "subscribed"
@@ -456,10 +509,21 @@ def test_a_room_has_one_path(kind, request, tmp_path, sluice):
         with WebSocket(server.port, f"/rooms/{path}", open=False) as client:
             assert client.handshake().status == 404, path
         assert publish(server, "x", path).status == 404
+        assert server.get(f"/rooms/{path}").status == 404
     with Client(server, "/rooms/7") as client:
         client.begin()
         site.insert("one")
         assert client.rows(1) == ["one"]
+
+
+@pytest.mark.parametrize("site", ["sqlite"], indirect=True)
+def test_an_id_that_is_no_text_harms_nobody(site):
+    server = site.serve()
+    for _ in range(3):
+        with WebSocket(server.port, "/rooms/%ff", open=False) as client:
+            assert client.handshake().status == 404
+    with Client(server, "/rooms/8") as client:
+        client.begin()
 
 
 @pytest.mark.parametrize("site", ["sqlite"], indirect=True)
@@ -630,12 +694,32 @@ def test_a_reload_keeps_rooms_that_stay(site):
         with pytest.raises(Broken, match="closed with 1001"):
             client.next()
         gone = many.next()
-        assert (gone["type"], gone["status"]) == ("unsubscribed", 404)
+        assert (gone["type"], gone["status"]) == ("unsubscribed", 503)
         assert stream.next() == ("end", None)
         assert many.ask(subscribe="/rooms/7")["status"] == 404
         assert many.ask(subscribe="/other/7")["offset"] == 1
         site.insert("two")
         assert many.rows(1) == ["two"]
+
+
+def test_a_reload_changes_nothing_for_two_rooms_of_a_database(site):
+    second = OPEN[:OPEN.index("[rooms]")].replace("/rooms/{id}", "/others/{id}")
+    config = OPEN + second
+    server = site.serve(config)
+    with Client(server) as client, Client(server, "/others/7") as other:
+        client.begin(), other.begin()
+        assert server.sample('sluice_rooms_listening{database="main"}') in (0, 1)
+        assert reload(server)[0] == 200
+        write(server, site.config(config).replace('url = "', 'pool = 3\nurl = "'))
+        assert reload(server)[0] == 200
+        site.insert("one")
+        assert client.rows(1) == ["one"] and other.rows(1) == ["one"]
+        again = site.url + ("?application_name=x" if site.kind == "postgres" else "")
+        write(server, site.config(config).replace(site.url, again))
+        assert reload(server)[0] == 200
+        site.insert("two")
+    with Client(server) as client:
+        assert client.begin()["offset"] == 2
 
 
 def test_the_end_of_the_server(site):

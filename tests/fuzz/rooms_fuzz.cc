@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require((command->kind == Command::Kind::publish) == !command->data.empty(), "data without publish");
     // An answer is one JSON object again.
     CommandReader other;
-    require(other.read(refused(command->room, 400, command->data, command->id)).error() != "it is no JSON object",
+    require(other.read(refused(command->room, 400, command->data, "7", command->id)).error() != "it is no JSON object",
             "the answer is no JSON");
   }
   if (const auto position = parse_id(text)) require(parse_id(id_of(*position)) == position, "another position");

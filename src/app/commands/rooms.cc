@@ -55,6 +55,11 @@ int room_tables(const config::Config& config, bool apply, std::FILE* out, std::F
     auto opened = open_database(loop, options, database);
     if (!opened) return fail(describe(opened.error()));
     std::vector<std::string> statements;
+    if (dialect == sql::Dialect::postgres) {
+      const auto schema = loop.run(texts_of(*opened->database, std::string(rooms::current_schema)));
+      if (!schema) return fail(describe(schema.error()));
+      for (rooms::Published& published : all) published.schema = schema->empty() ? "" : schema->front();
+    }
     for (const rooms::Published& published : all) {
       const auto table = loop.run(sql::describe_table(*opened->database, dialect, published.table));
       if (!table) return fail(describe(table.error()));

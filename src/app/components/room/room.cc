@@ -20,8 +20,9 @@ http::Binding::Filters filters_of(const std::vector<Located<std::string>>& use, 
   return filters;
 }
 
-ws::WebSocketOptions websocket_of(const auto& options) {
+ws::WebSocketOptions websocket_of(const auto& options, ByteSize longest_message) {
   ws::WebSocketOptions made;
+  made.max_message = longest_message;
   made.path = options.path;
   made.origins = options.origins;
   made.compression = options.compression;
@@ -71,15 +72,16 @@ std::shared_ptr<rooms::Door> RoomComponent::make(const core::Here& here, const P
     own.publish = std::make_unique<api::WriteEndpoint>(prepared->publish, *database, here.reactor,
                                                        &needs.database->write_trouble);
   }
-  auto door = std::make_shared<rooms::Door>(here,
-                                            rooms::DoorOptions{.pattern = prepared->pattern,
-                                                               .host = options.host.value,
-                                                               .forms = prepared->forms,
-                                                               .clients = options.clients,
-                                                               .heartbeat = options.heartbeat,
-                                                               .retry = options.retry,
-                                                               .websocket = websocket_of(options)},
-                                            std::move(own), channels->pool);
+  auto door =
+      std::make_shared<rooms::Door>(here,
+                                    rooms::DoorOptions{.pattern = prepared->pattern,
+                                                       .host = options.host.value,
+                                                       .forms = prepared->forms,
+                                                       .clients = options.clients,
+                                                       .heartbeat = options.heartbeat,
+                                                       .retry = options.retry,
+                                                       .websocket = websocket_of(options, options.longest_message())},
+                                    std::move(own), channels->pool);
   door->keep(database);
   door->keep(channels);
   door->keep(prepared);
@@ -100,14 +102,14 @@ Readings RoomComponent::readings_of(rooms::Door& door) const {
 }
 
 bool RealtimeComponent::is_same(const RealtimeComponent& other) const {
-  return config::same(options, other.options) && config::same(policies_, other.policies_) &&
-         channels_ == other.channels_;
+  return config::same(options, other.options) && options.longest_message == other.options.longest_message &&
+         config::same(policies_, other.policies_) && channels_ == other.channels_;
 }
 
 std::shared_ptr<rooms::Hall> RealtimeComponent::make(const core::Here& here, const Parts& parts) const {
   const auto channels = parts.find(channels_.get());
   return {new rooms::Hall(here.reactor,
-                          {.websocket = websocket_of(options),
+                          {.websocket = websocket_of(options, options.longest_message),
                            .clients = options.clients,
                            .rooms = options.rooms,
                            .heartbeat = options.heartbeat},

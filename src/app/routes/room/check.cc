@@ -104,12 +104,18 @@ void RoomTables::complete(Options& options) {
     if (!room.publish) continue;
     endpoint.post.emplace();
     endpoint.post->sql = take_claims(room.publish->sql, endpoint.params);
+    endpoint.post->one_row = true;  // the rate counts rows
     endpoint.post->use = room.use;
     std::ranges::copy(room.publish->use, std::back_inserter(endpoint.post->use));
     endpoint.post->is_public = room.is_public;
     endpoint.post->require = room.publish->require;
     endpoint.post->body_limit = Located<ByteSize>(room.publish->limit, room.publish->position);
     add_rate_policy(options, room);
+  }
+  if (!options.rooms) return;
+  for (const RoomOptions& room : options.room_tables) {
+    std::uint64_t& longest = options.rooms->longest_message.bytes;
+    longest = std::max(longest, room.longest_message().bytes);
   }
 }
 

@@ -104,6 +104,10 @@ struct RoomOptions {
 
   // Once loaded: the history as GET and publishing as POST.
   api::EndpointOptions endpoint;
+  [[nodiscard]] ByteSize longest_message() const {
+    constexpr std::uint64_t more = 4096;  // the path, the id and the position
+    return {more + (publish ? publish->limit.bytes : 0)};
+  }
 
   template <class Visitor>
   static void declare(Visitor& v) {
@@ -160,6 +164,8 @@ struct RoomsOptions {
   Located<bool> is_public;
   bool access_log = true;
   Position position;
+
+  ByteSize longest_message;  // once loaded: of all rooms
 
   template <class Visitor>
   static void declare(Visitor& v) {

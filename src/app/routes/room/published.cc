@@ -23,9 +23,16 @@ std::string last_part(std::string_view table) { return std::string(table.substr(
 }  // namespace
 
 std::expected<rooms::Published, std::string> published_of(const RoomOptions& options, sql::Dialect dialect) {
-  rooms::Published published{.dialect = dialect, .table = options.history.changes.tables.front().value, .columns = {}};
+  rooms::Published published{
+      .dialect = dialect, .schema = {}, .table = options.history.changes.tables.front().value, .columns = {}};
   const auto pattern = http::Pattern::parse(options.path.value);
-  const auto parsed = sql::parse_parameters(options.history.query.value, sql::PlaceholderStyle::question);
+  // The columns are found by the name of the table alone.
+  std::string query = options.history.query.value;
+  const std::string schema = published.table.substr(0, published.table.rfind('.') + 1);
+  for (std::size_t at = 0; !schema.empty() && (at = query.find(published.table, at)) != query.npos;) {
+    query.erase(at, schema.size());
+  }
+  const auto parsed = sql::parse_parameters(query, sql::PlaceholderStyle::question);
   if (!pattern || !parsed) return published;  // reported elsewhere
   const auto compared = sql::compared_columns(parsed->text, sql::Mentions::any);
   for (const std::string& name : pattern->names()) {
@@ -73,6 +80,23 @@ std::vector<std::string> tables_of(std::string_view query) {
   return tables;
 }
 
+core::Task<sql::Result<std::vector<std::string>>> texts_of(sql::Database& database, std::string query) {
+  const auto statement = co_await database.prepare(query, {});
+  if (!statement) co_return std::unexpected(statement.error());
+  const auto cursor = co_await database.query(*statement, {}, {});
+  if (!cursor) co_return std::unexpected(cursor.error());
+  std::vector<std::string> texts;
+  for (bool last = false; !last;) {
+    const auto block = co_await (*cursor)->next();
+    if (!block) co_return std::unexpected(block.error());
+    last = block->last;
+    for (const sql::Field& field : block->fields.first(block->rows * block->columns.size())) {
+      texts.emplace_back(field.is_null() ? std::string_view() : field.view());
+    }
+  }
+  co_return texts;
+}
+
 PublishedPreparation::PublishedPreparation(Preparation& preparation, const RoomOptions& options, std::size_t database,
                                            RoomComponent::Prepared& into)
     : preparation_(preparation),
@@ -113,6 +137,11 @@ bool PublishedPreparation::prepare_table() {
   if (table->find("seq") == nullptr) {
     return complain(position, fmt::format("the table {} has no column \"seq\"", published->table),
                     std::string(apply_hint));
+  }
+  if (dialect_ == sql::Dialect::postgres) {
+    const auto schema = texts(std::string(rooms::current_schema));
+    if (!schema) return false;
+    if (!schema->empty()) published->schema = schema->front();
   }
   for (const std::string& name : published->columns) {
     const sql::TableColumn* column = table->find(name);
@@ -193,32 +222,18 @@ bool PublishedPreparation::prepare_history() {
   return true;
 }
 
-std::optional<bool> PublishedPreparation::finds(const std::string& query) {
-  const auto statement = take(query, {}, {});
-  if (!statement) return std::nullopt;
-  const auto ask = [](sql::Database& database, const sql::Statement& asked) -> core::Task<sql::Result<bool>> {
-    const auto cursor = co_await database.query(asked, {}, {});
-    if (!cursor) co_return std::unexpected(cursor.error());
-    bool found = false;
-    for (bool last = false; !last;) {
-      const auto block = co_await (*cursor)->next();
-      if (!block) co_return std::unexpected(block.error());
-      found = found || block->rows != 0;
-      last = block->last;
-    }
-    co_return found;
-  };
-  const auto found = preparation_.loop.run(ask(database_, *statement));
-  if (found) return *found;
+std::optional<std::vector<std::string>> PublishedPreparation::texts(const std::string& query) {
+  auto found = preparation_.loop.run(texts_of(database_, query));
+  if (found) return std::move(*found);
   away_ = found.error();
   return std::nullopt;
 }
 
 bool PublishedPreparation::check_triggers() {
   const Located<std::string>& table = options_.history.changes.tables.front();
-  const auto has_triggers = finds(rooms::check_of(into_.published));
-  if (!has_triggers) return false;
-  if (!*has_triggers) {
+  const auto triggers = texts(rooms::check_of(into_.published));
+  if (!triggers) return false;
+  if (triggers->empty()) {
     return complain(table.position,
                     fmt::format("the table {} has no triggers for rooms, or those of another version", table.value),
                     std::string(apply_hint));
@@ -227,6 +242,11 @@ bool PublishedPreparation::check_triggers() {
     const auto parsed = api::parse_requirement(one.that.value);
     if (!parsed) continue;
     const auto learn = [&](const auto& self, const api::Requirement& requirement) -> void {
+      if (requirement.kind == api::Requirement::Kind::exists && tables_of(requirement.sql).empty()) {
+        preparation_.plan.warnings.push_back(
+            fmt::format("{}: room {}: this exists() names no table, so it is asked when clients join, and not again",
+                        preparation_.source.files().place(one.that.position), options_.path.value));
+      }
       for (std::string& name : tables_of(requirement.sql)) {
         if (!contains(into_.members, name)) into_.members.push_back(std::move(name));
       }
@@ -236,43 +256,14 @@ bool PublishedPreparation::check_triggers() {
   }
   if (dialect_ == sql::Dialect::sqlite) return true;
   for (const std::string& members : into_.members) {
-    const auto has_trigger = finds(rooms::check_of_members(members));
-    if (!has_trigger) return false;
-    if (*has_trigger) continue;
+    const auto trigger = texts(rooms::check_of_members(members));
+    if (!trigger) return false;
+    if (!trigger->empty()) continue;
     return complain(options_.require.items.front().that.position,
                     fmt::format("the table {}, which \"require\" reads, has no trigger for rooms", members),
                     std::string(apply_hint));
   }
   return true;
-}
-
-std::optional<std::vector<std::string>> PublishedPreparation::type_names(const std::vector<std::uint32_t>& oids) {
-  std::string query = "SELECT ";
-  for (const std::uint32_t oid : oids) {
-    query += fmt::format("{}format_type({}, NULL) AS t{}", oid == oids.front() && query.size() == 7 ? "" : ", ", oid,
-                         query.size());
-  }
-  const auto statement = take(query, {}, {});
-  if (!statement) return std::nullopt;
-  const auto ask = [](sql::Database& database,
-                      const sql::Statement& asked) -> core::Task<sql::Result<std::vector<std::string>>> {
-    const auto cursor = co_await database.query(asked, {}, {});
-    if (!cursor) co_return std::unexpected(cursor.error());
-    std::vector<std::string> names;
-    for (bool last = false; !last;) {
-      const auto block = co_await (*cursor)->next();
-      if (!block) co_return std::unexpected(block.error());
-      for (std::size_t i = 0; block->rows != 0 && i < block->columns.size(); ++i) {
-        names.emplace_back(block->row(0)[i].view());
-      }
-      last = block->last;
-    }
-    co_return names;
-  };
-  auto names = preparation_.loop.run(ask(database_, *statement));
-  if (names) return std::move(*names);
-  away_ = names.error();
-  return std::nullopt;
 }
 
 bool PublishedPreparation::prepare_questions() {
@@ -300,7 +291,11 @@ bool PublishedPreparation::prepare_questions() {
     if (is_postgres) {
       std::string columns = "n integer";
       if (!query.statement.described_types.empty()) {
-        const auto types = type_names(query.statement.described_types);
+        std::string names = "SELECT ";
+        for (const std::uint32_t oid : query.statement.described_types) {
+          names += fmt::format("{}format_type({}, NULL) AS t{}", names.ends_with(' ') ? "" : ",", oid, names.size());
+        }
+        const auto types = texts(names);
         if (!types) return false;
         for (std::size_t k = 0; k < types->size(); ++k) columns += fmt::format(", p{} {}", k + 1, (*types)[k]);
       }

@@ -23,6 +23,9 @@ namespace sluice::app {
 // The tables that a query names after FROM and JOIN.
 [[nodiscard]] std::vector<std::string> tables_of(std::string_view query);
 
+// All values of a query of the catalog, row by row; empty for NULL.
+[[nodiscard]] core::Task<sql::Result<std::vector<std::string>>> texts_of(sql::Database& database, std::string query);
+
 // Has the database describe what rooms need besides the statements of an endpoint: the published table, the counters,
 // and the queries of `require` for many clients at once.
 class PublishedPreparation {
@@ -43,10 +46,8 @@ class PublishedPreparation {
   [[nodiscard]] bool prepare_questions();
   [[nodiscard]] std::optional<sql::Statement> take(std::string_view text, const std::vector<sql::Parameter>& declared,
                                                    std::string_view hint);
-  // Whether the query, which only looks at the catalog, has a row.
-  [[nodiscard]] std::optional<bool> finds(const std::string& query);
-  // The names of types by their OIDs.
-  [[nodiscard]] std::optional<std::vector<std::string>> type_names(const std::vector<std::uint32_t>& oids);
+  // As texts_of(); nothing if the database is away.
+  [[nodiscard]] std::optional<std::vector<std::string>> texts(const std::string& query);
   bool complain(Position position, std::string text, std::string hint = {});
 
   Preparation& preparation_;

@@ -87,8 +87,17 @@ class RealtimeRoute final : public Route {
   const std::shared_ptr<const RealtimeComponent> component_;
 };
 
+// The component of the plan that is the same, or `made`.
+template <class C>
+std::shared_ptr<C> shared_component(Preparation& preparation, std::shared_ptr<C> made) {
+  for (const auto& one : preparation.plan.all<C>()) {
+    if (one->is_same(*made)) return one;
+  }
+  return preparation.plan.add(std::move(made), preparation.previous);
+}
+
 std::shared_ptr<WebSocketChannelsComponent> channels_of(Preparation& preparation) {
-  return preparation.plan.add(std::make_shared<WebSocketChannelsComponent>(), preparation.previous);
+  return shared_component(preparation, std::make_shared<WebSocketChannelsComponent>());
 }
 
 }  // namespace
@@ -116,7 +125,10 @@ std::expected<void, Away> RoomTables::prepare(Preparation& preparation) {
     room->options = options;
     room->pattern = prepared.pattern;
     room->get = prepared.get;
-    if (!prepared.writes.empty()) room->publish = prepared.writes.front();
+    if (!prepared.writes.empty()) {
+      room->publish = prepared.writes.front();
+      plan.most_body = std::max<std::uint64_t>(plan.most_body, room->publish->body_limit);
+    }
     room->policies = plan.policies_of(endpoint.use);
     if (endpoint.post) {
       for (auto& policy : plan.policies_of(endpoint.post->use)) room->policies.push_back(std::move(policy));
@@ -125,11 +137,10 @@ std::expected<void, Away> RoomTables::prepare(Preparation& preparation) {
     if (!whole) return std::unexpected(Away{database, std::move(whole.error())});
     if (!*whole) continue;
 
-    RoomComponent::Needs needs{
-        .database = plan.databases[database],
-        .feed = plan.add(std::make_shared<RoomFeedComponent>(plan.databases[database], Plan::new_boot()),
-                         preparation.previous),
-        .channels = channels_of(preparation)};
+    RoomComponent::Needs needs{.database = plan.databases[database],
+                               .feed = shared_component(preparation, std::make_shared<RoomFeedComponent>(
+                                                                         plan.databases[database], Plan::new_boot())),
+                               .channels = channels_of(preparation)};
     auto component = plan.add(std::make_shared<RoomComponent>(std::move(room), std::move(needs), preparation.cores),
                               preparation.previous);
     plan.routes.push_back(
