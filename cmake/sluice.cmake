@@ -141,7 +141,7 @@ function(sluice_module name)
     target_link_libraries(sluice_${name} PRIVATE $<BUILD_INTERFACE:sluice_options>)
     target_link_libraries(sluice_${name} ${ARGN})
     sluice_embed_pages(${name})
-    if(SLUICE_STATIC AND name STREQUAL "app")
+    if(SLUICE_STATIC AND name MATCHES "^(app|login)$")
       target_compile_options(sluice_${name} PRIVATE -Oz)  # a third of the program, and little of it runs for a request
     elseif(SLUICE_STATIC AND name MATCHES "^(services|runtime)$")
       target_compile_options(sluice_${name} PRIVATE -Os)
