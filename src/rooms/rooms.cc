@@ -159,7 +159,9 @@ void View::next_turn(core::TurnHook& hook) noexcept {
 }
 
 void View::wake_some() {
+  // The last follower may own what is left of rooms that a reload has replaced.
   const std::shared_ptr<View> keep = shared_from_this();
+  const std::shared_ptr<Rooms> keep_rooms = rooms_.shared_from_this();
   for (std::size_t n = 0; n < followers_a_turn && woken_.first != nullptr; ++n) {
     Follower& follower = *woken_.first;
     woken_.remove(follower);
@@ -244,6 +246,8 @@ core::Task<std::expected<Rooms::Joined, Rooms::Refusal>> Rooms::join(Follower& f
   }
   if (joined.recovered) joined.position.offset = since->offset;
   view->add(follower, joined.position.offset);
+  // The answer that let the follower join may have changed before it was there to be judged.
+  if (here_.reactor.now() - doubted_at_ < admission) judge_soon();
   // The caller sends the first message itself, so the kept publications come in a later turn.
   if (joined.position.offset != kept.last) view->wake_later(follower);
   co_return joined;
@@ -284,6 +288,11 @@ void Rooms::forget(const std::string& key) {
 }
 
 void Rooms::doubt() {
+  doubted_at_ = here_.reactor.now();
+  judge_soon();
+}
+
+void Rooms::judge_soon() {
   if (judge_ == nullptr) return;
   is_doubtful_ = true;
   doubt_alarm_.ring();

@@ -144,6 +144,8 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
 
   static constexpr Duration look_pause = 1s;
   static constexpr Duration judge_pause = 1s;
+  static constexpr Duration admission =
+      60s;  // the longest time from the question whether a client may join until it has
 
  private:
   friend class View;
@@ -185,6 +187,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
   void forget(const std::string& key);
   core::Task<void> tick();
   core::Task<void> judge_all();
+  void judge_soon();
 
   const core::Here here_;
   const Shards all_;
@@ -197,6 +200,7 @@ class Rooms : public std::enable_shared_from_this<Rooms> {
   core::Alarm stale_alarm_;
   Judge* judge_ = nullptr;  // null: everybody may stay
   bool is_doubtful_ = false;
+  Instant doubted_at_{};
   core::Alarm doubt_alarm_;
   bool heard_ = true;
   bool ended_ = false;

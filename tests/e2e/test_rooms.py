@@ -722,6 +722,23 @@ def test_a_reload_changes_nothing_for_two_rooms_of_a_database(site):
         assert client.begin()["offset"] == 2 or client.rows(1) == ["two"]
 
 
+@pytest.mark.parametrize("site", ["sqlite"], indirect=True)
+def test_a_reload_ends_many_subscriptions(site):
+    """More than are woken in one turn, on one core."""
+    server = site.serve(server="cores = 1")
+    clients = [Client(server, "/realtime") for _ in range(200)]
+    for client in clients:
+        assert client.ask(subscribe="/rooms/7")["type"] == "subscribed"
+    write(server, site.config(keys="keep = 10"))
+    assert reload(server)[0] == 200
+    for client in clients:
+        assert client.next()["status"] == 503
+    site.insert("one")
+    for client in clients:
+        assert client.ask(subscribe="/rooms/7", offset=0)["type"] == "subscribed"
+        client.close()
+
+
 def test_the_end_of_the_server(site):
     server = site.serve()
     with Client(server) as client, Client(server, "/realtime") as many, Stream(server) as stream:
