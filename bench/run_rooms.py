@@ -49,6 +49,7 @@ url = "sqlite:{database}"
 path = "/rooms/{{id}}"
 public = true
 [room.publish]
+rate = "100000/s"
 sql = "INSERT INTO messages (room, text) VALUES (:id, :text)"
 [room.history]
 query = "SELECT seq, text FROM messages WHERE room = :id AND seq > :after ORDER BY seq LIMIT 200"
