@@ -11,9 +11,9 @@ namespace sluice::core {
 // Wakes one coroutine at an instant, or earlier when ring() is called. A ring without a waiter is remembered, once.
 //
 //   const bool rung = co_await alarm.wait(until);
-class Alarm : Timer {
+class Alarm : Timer, TurnHook {
  public:
-  explicit Alarm(Reactor& reactor) : Timer(&Alarm::expired), reactor_(reactor) {}
+  explicit Alarm(Reactor& reactor) : Timer(&Alarm::expired), TurnHook(&Alarm::turned), reactor_(reactor) {}
 
   class [[nodiscard]] Wait {
    public:
@@ -36,15 +36,21 @@ class Alarm : Timer {
   };
   [[nodiscard]] Wait wait(Instant until) { return {*this, until}; }
 
-  // Resumes the waiter in the loop's next turn, not from within this call.
+  // Resumes the waiter in the loop's next turn, not from within this call. (A timer would be up to a tick late.)
   void ring() {
     rung_ = true;
-    if (caller_) reactor_.timers().schedule(*this, reactor_.now());
+    if (caller_) reactor_.at_next_turn(*this);
   }
 
  private:
-  static void expired(Timer& timer) noexcept {
-    if (const auto caller = std::exchange(static_cast<Alarm&>(timer).caller_, {})) caller.resume();
+  static void expired(Timer& timer) noexcept { static_cast<Alarm&>(timer).resume(); }
+  // The hook of a ring may outlive the wait that has taken it.
+  static void turned(TurnHook& hook) noexcept {
+    auto& self = static_cast<Alarm&>(hook);
+    if (self.rung_) self.resume();
+  }
+  void resume() noexcept {
+    if (const auto caller = std::exchange(caller_, {})) caller.resume();
   }
   void forget() noexcept {
     caller_ = {};
