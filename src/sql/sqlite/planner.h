@@ -8,7 +8,8 @@ namespace sluice::sql::sqlite {
 
 // Where a statement runs. Decided once, when it is prepared.
 struct Plan {
-  bool on_core = false;     // every table is searched by equality through an index or rowid, and nothing is sorted
+  // Every table is searched through an index or rowid, by equality or by equality and a range, and nothing is sorted.
+  bool on_core = false;
   bool single_row = false;  // the program has no loop, so it returns at most one row
 
   friend bool operator==(const Plan&, const Plan&) = default;

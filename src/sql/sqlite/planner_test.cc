@@ -40,6 +40,8 @@ TEST_F(PlannerTest, LookUps) {
   EXPECT_EQ(plan("SELECT * FROM tags WHERE film = ?1 AND tag = ?2"), one_row);
   EXPECT_EQ(plan("SELECT tag FROM tags WHERE film = ?1 ORDER BY tag"), few_rows);
   EXPECT_EQ(plan("SELECT * FROM films WHERE year = ?1"), few_rows);
+  EXPECT_EQ(plan("SELECT tag FROM tags WHERE film = ?1 AND tag > ?2 ORDER BY tag LIMIT 200"), few_rows);
+  EXPECT_EQ(plan("SELECT * FROM films WHERE year = ?1 AND id > ?2"), few_rows);
   EXPECT_EQ(plan("SELECT * FROM films WHERE id IN (1, 2, ?1)"), few_rows);
   EXPECT_EQ(plan("SELECT f.*, t.tag FROM films f JOIN tags t ON t.film = f.slug WHERE f.id = ?1"), few_rows);
   EXPECT_EQ(plan("SELECT id, (SELECT count(*) FROM tags WHERE film = slug) FROM films WHERE slug = ?1"), few_rows);
@@ -65,7 +67,6 @@ TEST_F(PlannerTest, ScansAndSorts) {
            "SELECT * FROM films",
            "SELECT * FROM films WHERE name = ?1",
            "SELECT * FROM films WHERE id > ?1",
-           "SELECT * FROM films WHERE year = ?1 AND id > ?2",
            "SELECT * FROM films WHERE year BETWEEN ?1 AND ?2",
            "SELECT * FROM films ORDER BY id",
            "SELECT * FROM films WHERE year = ?1 ORDER BY name",
