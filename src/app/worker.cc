@@ -187,7 +187,7 @@ bool Worker::drained() const {
 
 void Worker::drain(Duration grace) noexcept {
   try {
-    server_.drain();
+    server_.drain(grace / 2);
     for_each_frames(*site_, [&](const FramesComponent&, FramesPart& part) { part.server.drain(grace / 2); });
     site_->drain_endless(nullptr);  // streams without an end
   } catch (const std::bad_alloc&) {

@@ -4,10 +4,14 @@
 #include <new>
 #include <utility>
 
+#include "core/sleep.h"
 #include "http/h1/connection.h"
 
 namespace sluice::http {
 namespace {
+
+constexpr Duration drain_step = 20ms;
+constexpr std::size_t least_drained_in_a_step = 4;
 
 net::AcceptorOptions acceptor_options(const ServerOptions& options) {
   return {.descriptors = options.descriptors, .trouble = options.trouble};
@@ -133,20 +137,49 @@ void Server::close(h1::Connection& connection) {
   const std::unique_ptr<h1::Connection> last(&connection);
 }
 
-void Server::drain() {
+void Server::drain(Duration over) {
   if (state_.draining) return;
   state_.draining = true;
   acceptor_.stop();
   prepared_.reset();
+  std::size_t upgraded = 0;
   // drain() may close the connection and thereby remove it from the list.
   for (h1::Connection* connection = newest_; connection != nullptr;) {
     h1::Connection* next = connection->listed.next;
-    try {
-      connection->drain();
-    } catch (const std::bad_alloc&) {
-      ++state_.counters.out_of_memory;  // this connection is not drained; cut() closes it
+    if (over != Duration() && connection->is_upgraded()) {
+      connection->listed.awaits_drain = true;
+      ++upgraded;
+    } else {
+      drain(*connection);
     }
     connection = next;
+  }
+  if (upgraded != 0) running_.spawn(drain_upgraded(upgraded, over));
+}
+
+void Server::drain(h1::Connection& connection) noexcept {
+  try {
+    connection.drain();
+  } catch (const std::bad_alloc&) {
+    ++state_.counters.out_of_memory;  // this connection is not drained; cut() closes it
+  }
+}
+
+core::Task<void> Server::drain_upgraded(std::size_t count, Duration over) {
+  const auto steps = static_cast<std::size_t>(over / drain_step) + 1;
+  const std::size_t in_a_step = std::max(least_drained_in_a_step, (count + steps - 1) / steps);
+  for (;;) {
+    std::size_t drained = 0;
+    for (h1::Connection* connection = newest_; connection != nullptr && drained < in_a_step;) {
+      h1::Connection* next = connection->listed.next;
+      if (std::exchange(connection->listed.awaits_drain, false)) {
+        ++drained;
+        drain(*connection);
+      }
+      connection = next;
+    }
+    if (drained == 0) co_return;
+    co_await core::Sleep(state_.reactor, state_.reactor.now() + drain_step);
   }
 }
 

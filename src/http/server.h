@@ -40,8 +40,9 @@ class Server final : net::Acceptor::Owner, ConnectionRunner {
   }
 
   // Stops accepting, closes idle connections, and lets running requests, and the first ones of new connections, finish
-  // with `Connection: close`.
-  void drain();
+  // with `Connection: close`. Connections that have switched protocols are closed over this time, but at least
+  // 200 a second, so that their clients do not all come back at once.
+  void drain(Duration over = {});
   // Cuts the unfinished responses whose bodies `owner` keeps alive (owner_of()), in a way that their clients can
   // detect. In HTTP/1.1 this ends the connection in the loop's next turn. In HTTP/2 it ends the stream and releases its
   // body at once.
@@ -66,6 +67,8 @@ class Server final : net::Acceptor::Owner, ConnectionRunner {
   void serve(h1::Connection& connection) override;
   core::Task<void> run(h1::Connection& connection);
   void close(h1::Connection& connection);
+  void drain(h1::Connection& connection) noexcept;
+  core::Task<void> drain_upgraded(std::size_t count, Duration over);
 
   ServerState state_;
   std::shared_ptr<const net::tls::ServerContext> tls_context_;

@@ -55,6 +55,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
   // Returns false if there are already bytes to read, so that run() can be called at once.
   [[nodiscard]] bool wait_for_request();
   core::Task<void> run_upgrade();
+  [[nodiscard]] bool is_upgraded() const { return upgrade_ != nullptr; }
   core::Task<void> run_http2();
   // True between wait_for_request() and the call of serve().
   [[nodiscard]] bool is_idle() const { return watching(); }
@@ -77,6 +78,7 @@ class Connection final : public core::SlabAllocated, net::Stream::Watch, Interim
     Connection* next = nullptr;  // in the list of open connections
     Connection* previous = nullptr;
     core::TaskGroup::Member* task = nullptr;  // runs the connection unless it is idle
+    bool awaits_drain = false;
   };
   Listed listed;
 

@@ -367,6 +367,33 @@ TEST_F(ChannelTest, DrainingSaysGoingAway) {
   EXPECT_EQ(service.code, CloseCode::going_away);
 }
 
+TEST_F(ChannelTest, DrainingIsSpread) {
+  start();
+  constexpr int count = 600;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < count; ++i) clients.push_back(std::make_unique<Client>(*reactor));
+  int told = 0;
+  core::TaskGroup reading;
+  const auto read = [](Client& one, int& count) -> Task<void> {
+    const Event event = co_await one.next();
+    EXPECT_EQ(event.code, CloseCode::going_away);
+    ++count;
+    (void)co_await one.send(close_frame(CloseCode::going_away));
+    one.close();
+  };
+  run([](auto& test, auto& all) -> Task<void> {
+    for (auto& one : all) EXPECT_TRUE(co_await one->open(test.address));
+  }(*this, clients));
+  for (auto& one : clients) reading.spawn(read(*one, told));
+  server->drain(2s);
+  run_for(1s);
+  EXPECT_GT(told, count / 4);
+  EXPECT_LT(told, count * 3 / 4);
+  run_for(1500ms);
+  EXPECT_EQ(told, count);
+  EXPECT_TRUE(server->drained());
+}
+
 TEST_F(ChannelTest, DrainingWaitsNotLongForThoseWhoDoNotAnswer) {
   start();
   run([](ChannelTest& test) -> Task<void> {
