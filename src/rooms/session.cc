@@ -54,13 +54,7 @@ class Session::Subscription final : public Seat {
 
 Session::Session(core::Reactor& reactor, ws::Channel& channel, const http::websocket::Opening& opening,
                  Duration heartbeat, std::size_t most_rooms)
-    : reactor_(reactor),
-      channel_(channel),
-      caller_(opening),
-      query_(opening.query),
-      claims_(opening.claims),
-      most_rooms_(most_rooms),
-      last_sent_(reactor.now()) {
+    : reactor_(reactor), channel_(channel), opening_(opening), most_rooms_(most_rooms), last_sent_(reactor.now()) {
   tasks_.spawn(beat(heartbeat));
 }
 
@@ -72,7 +66,7 @@ Session::~Session() {
 core::Task<bool> Session::begin(std::shared_ptr<Door> door, SharedName room, std::optional<Position> since) {
   has_own_room_ = true;
   auto subscription = std::make_unique<Subscription>(*this, door, std::string());
-  subscription->claims = claims_;
+  subscription->claims = opening_.claims;
   const auto joined = co_await door->rooms().join(*subscription, room, since, reactor_.now() + join_patience);
   if (!joined) {
     co_await channel_.close(ws::CloseCode::try_again_later, "the history of the room cannot be read now");
@@ -132,11 +126,12 @@ core::Task<void> Session::subscribe(const Command& command, const Routes& routes
   if (subscriptions_.size() >= most_rooms_) {
     co_return refuse(command, http::problem(429, "The client is in as many rooms as it may be in."));
   }
-  Call call(caller_, http::Method::get, command.room, {});
+  Call call(opening_, http::Method::get, command.room, {});
   if (!call.is_valid() || !call.request.query.empty())
     co_return refuse(command, http::problem(400, "The room's path is invalid."));
   const auto router = routes();
   const http::Response response = co_await router->handle(call);
+  call.end({.status = response.status, .broken = false});
   if (call.door == nullptr) co_return refuse(command, response);
   if (find(call.room->path) != nullptr) {
     co_return refuse(command, http::problem(409, "The client is in this room."));
@@ -169,11 +164,12 @@ core::Task<void> Session::publish(Command command, const Routes& routes) {
   }
   // Conditions may look at the query with which the client has connected.
   std::string target = command.room;
-  if (has_own_room_ && !query_.empty()) target += '?' + query_;
-  Call call(caller_, http::Method::post, std::move(target), std::move(command.data));
+  if (has_own_room_ && !opening_.query.empty()) target += '?' + std::string(opening_.query);
+  Call call(opening_, http::Method::post, std::move(target), std::move(command.data));
   if (!call.is_valid()) co_return refuse(command, http::problem(400, "The room's path is invalid."));
   const auto router = routes();
   const http::Response response = co_await router->handle(call);
+  call.end({.status = response.status, .broken = false});
   if (response.status >= 300) co_return refuse(command, response);
   say(published(command.room, response.status, command.id));
 }
@@ -261,11 +257,16 @@ void Session::drop(Subscription& subscription, int status, std::string_view deta
   std::erase_if(subscriptions_, [&](const auto& one) { return one.get() == &subscription; });
 }
 
-// Says something if nothing else was said.
+// Says something if nothing else was said. A client that has not read what was sent gets nothing on top.
 core::Task<void> Session::beat(Duration pause) {
   for (;;) {
     co_await core::Sleep(reactor_, last_sent_ + pause);
-    if (reactor_.now() - last_sent_ >= pause) say(std::string(ping));
+    if (reactor_.now() - last_sent_ < pause) continue;
+    if (is_waiting_) {
+      last_sent_ = reactor_.now();
+    } else {
+      say(std::string(ping));
+    }
   }
 }
 

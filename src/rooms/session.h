@@ -63,9 +63,7 @@ class Session {
 
   core::Reactor& reactor_;
   ws::Channel& channel_;
-  const Caller caller_;
-  const std::string query_;  // of the handshake
-  const std::shared_ptr<const http::Claims> claims_;
+  const http::websocket::Opening& opening_;  // lives as long as the conversation
   const std::size_t most_rooms_;
   bool has_own_room_ = false;
   CommandReader reader_;

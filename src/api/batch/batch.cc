@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "core/back_off.h"
 #include "core/next_turn.h"
-#include "http/target.h"
+#include "http/inner_request.h"
 #include "sql/retries.h"
 
 namespace sluice::api::batch {
@@ -80,23 +80,6 @@ class Unavailable final : public http::Handler {
 
  private:
   const std::string_view why_;
-};
-
-class TextBody final : public http::BodyReader {
- public:
-  // Memory that is kept for the body counts toward the batch's own request.
-  TextBody(std::string_view text, http::BodyReader& outer) : text_(text), outer_(outer) {}
-  core::Task<Result<std::string_view>> read() override {
-    if (text_.size() > limit_) co_return fail(Errc::limit);
-    co_return Result<std::string_view>(std::exchange(text_, {}));
-  }
-  void limit_to(std::uint64_t bytes) override { limit_ = std::min(limit_, bytes); }
-  Result<void> keep(std::size_t bytes) override { return outer_.keep(bytes); }
-
- private:
-  std::string_view text_;
-  http::BodyReader& outer_;
-  std::uint64_t limit_ = UINT64_MAX;
 };
 
 void append_member(Buffer& out, std::string_view name, std::string_view text) {
@@ -179,59 +162,26 @@ struct Batch::Answer {
 
 namespace {
 
-// One call, as a request of its own. It has views into itself, so it must not move.
-class Calling {
+// One call, as a request of its own.
+class Calling final : public http::InnerRequest {
  public:
   Calling(const http::Request& outer, const Call& call, std::string target, std::string body)
-      : target_(std::move(target)), body_(std::move(body)), reader_(body_, *outer.body) {
+      : InnerRequest(call.method, std::move(target), std::move(body), outer.body) {
+    std::vector<http::Field> fields;
     for (const http::Field& field : outer.fields) {
       if (!passed_on(field.name)) continue;
       const bool own =
           std::ranges::any_of(call.fields, [&](const auto& its) { return http::same_name(its.first, field.name); });
-      if (!own) fields_.push_back(field);
+      if (!own) fields.push_back(field);
     }
-    for (const auto& [name, value] : call.fields) fields_.push_back({name, value});
-    http::Request& request = exchange_.request;
-    request.method = call.method;
-    request.method_text = http::name_of(call.method);
+    for (const auto& [name, value] : call.fields) fields.push_back({name, value});
+    set_fields(std::move(fields));
     request.version = outer.version;
     request.authority = outer.authority;
     request.peer = outer.peer;
     request.secure = outer.secure;
     request.certificate = outer.certificate;
-    request.target = target_;
-    request.fields = fields_;
-    if (!body_.empty()) request.body = &reader_;
   }
-  Calling(const Calling&) = delete;
-
-  // Returns false if the target's path is invalid.
-  [[nodiscard]] bool decode() {
-    http::Request& request = exchange_.request;
-    const auto mark = request.target.find('?');
-    const std::string_view raw = request.target.substr(0, mark);
-    if (mark != request.target.npos) request.query = request.target.substr(mark + 1);
-    segments_.resize(raw.size());
-    const auto decoded = http::decode_path(raw, segments_.data());
-    if (decoded.fault != http::DecodedPath::Fault::none) return false;
-    segments_.resize(decoded.size);
-    path_ = segments_;
-    if (decoded.has_encoded_slash) std::ranges::replace(path_, '\0', '/');
-    request.path = path_;
-    request.segments = segments_;
-    request.has_empty_segment = decoded.has_empty_segment;
-    return true;
-  }
-  [[nodiscard]] http::Exchange& exchange() { return exchange_; }
-
- private:
-  const std::string target_;
-  const std::string body_;
-  TextBody reader_;
-  std::vector<http::Field> fields_;
-  std::string segments_;
-  std::string path_;
-  http::Exchange exchange_;
 };
 
 // The whole body. Returns nullopt if it is longer than `most` or breaks off.
@@ -316,7 +266,7 @@ class Batch::Isolations {
     if (call.target.contains("${")) return strictest_[static_cast<std::size_t>(call.method)];
     Calling calling(outer, call, call.target, {});
     found_ = sql::Isolation::standard;
-    if (calling.decode()) (void)router_.handle(calling.exchange());
+    if (calling.is_valid()) (void)router_.handle(calling);
     return found_;
   }
 
@@ -470,17 +420,17 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       break;
     }
     Calling calling(request, call, std::move(*target), std::move(*body));
-    if (!calling.decode()) {
+    if (!calling.is_valid()) {
       answer.refusal = refuse_call({at + "/path", "it is no path"});
       break;
     }
-    http::Response response = co_await lane.router().handle(calling.exchange());
+    http::Response response = co_await lane.router().handle(calling);
     auto bytes = co_await read_body(response, plan_.options.answer_limit);
     if (!bytes || answer.calls.size() + bytes->size() > plan_.options.answer_limit) {
       answer.refusal = refuse_answers(plan_.options);
       break;
     }
-    calling.exchange().end({.status = response.status, .broken = false});
+    calling.end({.status = response.status, .broken = false});
     const bool is_json = is_json_type(response.fields.get("Content-Type"));
     if (response.status >= 400) {
       Buffer members;
@@ -488,8 +438,8 @@ core::Task<Batch::Answer> Batch::attempt(Lane& lane, const http::Request& reques
       append_answer(members, response, *bytes, is_json);
       answer.refusal = http::problem(
           response.status,
-          "Call " + std::to_string(results.size()) + ", " + std::string(calling.exchange().request.method_text) + " " +
-              std::string(calling.exchange().request.path) + ", is refused; nothing of the batch has been done.",
+          "Call " + std::to_string(results.size()) + ", " + std::string(calling.request.method_text) + " " +
+              std::string(calling.request.path) + ", is refused; nothing of the batch has been done.",
           members.view());
       for (const std::string_view name : {"WWW-Authenticate", "Retry-After", "Allow"}) {
         if (const auto value = response.fields.get(name); !value.empty())
