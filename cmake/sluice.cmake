@@ -143,7 +143,7 @@ function(sluice_module name)
     sluice_embed_pages(${name})
     if(SLUICE_STATIC AND name MATCHES "^(app|login)$")
       target_compile_options(sluice_${name} PRIVATE -Oz)  # a third of the program, and little of it runs for a request
-    elseif(SLUICE_STATIC AND name MATCHES "^(services|runtime)$")
+    elseif(SLUICE_STATIC AND name MATCHES "^(services|runtime|rooms)$")
       target_compile_options(sluice_${name} PRIVATE -Os)
     endif()
     # Not optimised, a module compiles in half the time: those that do little for each request, and all where threads are

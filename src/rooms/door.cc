@@ -135,21 +135,24 @@ void Door::drain() {
 
 Readings Door::readings() const {
   const Rooms::Counts& counts = parts_.rooms->counts();
+  const Owner::Counts& read = parts_.rooms->owner_counts();
   const auto clients = [](std::uint64_t count, std::string_view kind) {
     return gauge("sluice_rooms_clients", "Clients in rooms.", count, label("kind", kind));
   };
-  return {clients(sockets, "websocket"),
-          clients(streams, "stream"),
-          gauge("sluice_rooms_open", "Rooms that have clients.", counts.rooms),
-          counter("sluice_rooms_publications_total", "Rows that were read for rooms.", counts.publications),
-          counter("sluice_rooms_deliveries_total", "Publications that were passed to clients.", counts.deliveries),
-          counter("sluice_rooms_reads_total", "Queries of the history.", counts.reads),
-          counter("sluice_rooms_recovered_total", "Clients that came back and missed nothing.", counts.recovered),
-          counter("sluice_rooms_unrecovered_total", "Clients that came back and had to read the room again.",
-                  counts.unrecovered),
-          counter("sluice_rooms_resets_total", "Clients in a room that had to read it again.", counts.behind),
-          counter("sluice_rooms_refused_total", "Clients that were refused: too many, or the database was away.",
-                  counts.refused + refused)};
+  return {
+      clients(sockets, "websocket"),
+      clients(streams, "stream"),
+      gauge("sluice_rooms_subscriptions", "Clients in rooms; one in several rooms counts in each.", counts.followers),
+      gauge("sluice_rooms_open", "Rooms that have clients.", counts.rooms),
+      counter("sluice_rooms_publications_total", "Rows that were read for rooms.", read.publications),
+      counter("sluice_rooms_deliveries_total", "Publications that were passed to clients.", counts.deliveries),
+      counter("sluice_rooms_reads_total", "Queries of the history.", read.reads),
+      counter("sluice_rooms_recovered_total", "Clients that came back and missed nothing.", counts.recovered),
+      counter("sluice_rooms_unrecovered_total", "Clients that came back and had to read the room again.",
+              counts.unrecovered),
+      counter("sluice_rooms_resets_total", "Clients in a room that had to read it again.", counts.behind),
+      counter("sluice_rooms_refused_total", "Clients that were refused: too many, or the database was away.",
+              counts.refused + refused)};
 }
 
 ws::SharedMessage& Door::message_of(const SharedPublication& publication) {

@@ -49,7 +49,6 @@ struct DoorOptions {
   std::string host;
   std::vector<ValueForm> forms;  // of the path's parameters
   std::uint32_t clients = 100'000;
-  std::uint32_t rooms = 100;  // that one client may be in
   Duration heartbeat = 25s;
   Duration retry = 2s;
   ws::WebSocketOptions websocket;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/contains.h"
+#include "core/back_off.h"
 #include "core/sleep.h"
 #include "rooms/tables.h"
 
@@ -18,7 +19,9 @@ Feed::Feed(const core::Here& here, std::string name, const sql::DatabaseOptions&
       shared_(shared),
       database_(std::move(database)),
       beat_(std::move(beat)),
-      trouble_("rooms of the database \"" + name_ + '"', "commits are heard of again", "looks failed") {}
+      trouble_("rooms of the database \"" + name_ + '"', "commits are heard of again", "looks failed"),
+      raised_trouble_("counters of rooms of the database \"" + name_ + '"', "they can be read again", "reads failed"),
+      raised_alarm_(here_.reactor) {}
 
 Feed::~Feed() { stop(); }
 
@@ -27,7 +30,7 @@ void Feed::stop() {
   listener_.reset();
 }
 
-void Feed::add(Rooms::Shards rooms, const std::string& table, const std::vector<std::string>& members) {
+void Feed::add(Rooms::Shards rooms, const Published& published, const std::vector<std::string>& members) {
   const auto is_told = [&](const Told& told) { return !told.is_removed && told.rooms == rooms; };
   if (here_.mesh.core() != 0 || std::ranges::any_of(told_, is_told)) return;
   sql::Topic topic{.channel = std::string(channel), .tables = members};
@@ -39,14 +42,21 @@ void Feed::add(Rooms::Shards rooms, const std::string& table, const std::vector<
     listener_ = std::move(*opened);
   }
   const std::size_t index = listener_->add(std::move(topic));
-  if (index >= told_.size()) told_.resize(index + 1, Told{.rooms = rooms, .table = {}, .members = {}});
-  told_[index] = {.rooms = rooms, .table = table, .members = members};
+  Told told{.rooms = rooms, .table = published.table, .members = members, .raised = {}};
+  if (options_.is_sqlite()) {
+    told.raised = std::make_shared<Raised>(database_, published, here_.reactor);
+    told.is_due = true;
+    raised_alarm_.ring();
+  }
+  if (index >= told_.size()) told_.resize(index + 1, told);
+  told_[index] = std::move(told);
   rooms.each(here_.mesh, [heard = is_heard_](Rooms& one) { one.set_heard(heard); });
   if (!is_first) return;
   tasks_.spawn(listener_->run());
   if (options_.is_sqlite()) {
     set_heard(true);
     tasks_.spawn(probe());
+    tasks_.spawn(read_raised());
   } else {
     tasks_.spawn(watch());
   }
@@ -61,8 +71,7 @@ void Feed::remove(const Rooms::Shards& rooms) {
   }
 }
 
-void Feed::take_notice(const Told& told, std::string_view payload,
-                       std::vector<std::vector<std::pair<std::string, std::uint64_t>>>& raised) {
+void Feed::take_notice(const Told& told, std::string_view payload) {
   const auto notice = parse_notice(payload);
   if (!notice) return;
   switch (notice->kind) {
@@ -74,33 +83,76 @@ void Feed::take_notice(const Told& told, std::string_view payload,
       if (contains(told.members, notice->name)) told.rooms.each(here_.mesh, [](Rooms& rooms) { rooms.doubt(); });
       return;
     case Notice::Kind::counter:
-      if (notice->name != told.table) return;
-      const Rooms* const here = told.rooms.at(here_.mesh.core());
-      if (here == nullptr) return;
-      raised[here->owner_of(notice->key)].emplace_back(notice->key, notice->offset);
+      if (notice->name == told.table) tell(told.rooms, {{std::string(notice->key), notice->offset}});
+  }
+}
+
+void Feed::tell(const Rooms::Shards& rooms, Counters raised) {
+  const Rooms* const here = rooms.at(here_.mesh.core());
+  if (here == nullptr) return;
+  std::vector<Counters> by_core(rooms.cores());
+  for (auto& one : raised) by_core[here->owner_of(one.first)].push_back(std::move(one));
+  for (unsigned core = 0; core < by_core.size(); ++core) {
+    if (by_core[core].empty()) continue;
+    (void)rooms.send(here_.mesh, core, [all = std::move(by_core[core])](Rooms& owner) {
+      for (const auto& [key, offset] : all) owner.advanced(key, offset);
+    });
+  }
+}
+
+void Feed::changed_sqlite(std::span<const sql::Change> changes) {
+  const auto has = [](const sql::Change& change, std::string_view table) {
+    return change.text.contains('"' + std::string(table) + '"');
+  };
+  for (const sql::Change& change : changes) {
+    Told& told = told_[change.topic];
+    if (told.is_removed) continue;
+    if (has(change, counters_table)) told.is_due = true;
+    if (std::ranges::any_of(told.members, [&](const std::string& table) { return has(change, table); })) {
+      told.rooms.each(here_.mesh, [](Rooms& rooms) { rooms.doubt(); });
+    }
+  }
+  raised_alarm_.ring();
+}
+
+core::Task<void> Feed::read_raised() {
+  std::optional<core::BackOff> pause;
+  for (;;) {
+    const auto due = std::ranges::find_if(told_, [](const Told& told) { return told.is_due && !told.is_removed; });
+    if (due == told_.end()) {
+      (void)co_await raised_alarm_.wait(never);
+      continue;
+    }
+    due->is_due = false;
+    const std::shared_ptr<Raised> raised = due->raised;
+    const Rooms::Shards rooms = due->rooms;
+    auto found = co_await raised->read();
+    if (!found) {
+      raised_trouble_.met(found.error().message);
+      if (!pause) pause.emplace(here_.reactor, probe_pause, beat_pause);
+      co_await pause->wait();
+    } else {
+      raised_trouble_.got_through();
+      pause.reset();
+      if (found->is_unsure) rooms.each(here_.mesh, [](Rooms& one) { one.look(); });
+      tell(rooms, std::move(found->counters));
+      co_await settle_mesh();
+    }
+    if (found && found->is_all) continue;
+    for (Told& told : told_) {
+      if (told.raised == raised) told.is_due = true;
+    }
   }
 }
 
 core::Task<void> Feed::changed(std::span<const sql::Change> changes) {
+  if (options_.is_sqlite()) {
+    changed_sqlite(changes);
+    co_return;
+  }
   for (const sql::Change& change : changes) {
-    if (told_[change.topic].is_removed) continue;
     const Told& told = told_[change.topic];
-    if (options_.is_sqlite()) {
-      told.rooms.each(here_.mesh, [](Rooms& rooms) { rooms.look(); });
-      const auto changes_it = [&](const std::string& table) { return change.text.contains('"' + table + '"'); };
-      if (std::ranges::any_of(told.members, changes_it)) {
-        told.rooms.each(here_.mesh, [](Rooms& rooms) { rooms.doubt(); });
-      }
-      continue;
-    }
-    std::vector<std::vector<std::pair<std::string, std::uint64_t>>> raised(told.rooms.cores());
-    take_notice(told, change.text, raised);
-    for (unsigned core = 0; core < raised.size(); ++core) {
-      if (raised[core].empty()) continue;
-      (void)told.rooms.send(here_.mesh, core, [all = std::move(raised[core])](Rooms& rooms) {
-        for (const auto& [key, offset] : all) rooms.advanced(key, offset);
-      });
-    }
+    if (!told.is_removed) take_notice(told, change.text);
   }
   co_await settle_mesh();
 }
@@ -118,13 +170,15 @@ core::Task<void> Feed::resumed() {
 }
 
 void Feed::look_everywhere() {
-  for (const Told& told : told_) {
+  for (Told& told : told_) {
     if (told.is_removed) continue;
-    told.rooms.each(here_.mesh, [](Rooms& rooms) {
-      rooms.look();
+    told.is_due = told.raised != nullptr;
+    told.rooms.each(here_.mesh, [looks = !told.is_due](Rooms& rooms) {
+      if (looks) rooms.look();
       rooms.doubt();
     });
   }
+  raised_alarm_.ring();
 }
 
 void Feed::set_heard(bool heard) {

@@ -18,7 +18,7 @@ sql::Error wrong_history(std::string message) {
 }  // namespace
 
 core::Task<sql::Result<Counters>> SqlSource::counters(std::vector<SharedName> rooms) {
-  std::vector<std::string> keys{""};  // the epoch
+  std::vector<std::string> keys;
   for (const SharedName& room : rooms) keys.push_back(room->key);
   const std::string list = list_of(keys, history_->dialect);
   const sql::Argument argument{.text = list, .type = sql::ParameterType::texts};
@@ -35,7 +35,7 @@ core::Task<sql::Result<Counters>> SqlSource::counters(std::vector<SharedName> ro
       const auto row = block->row(i);
       const auto number = parse_number(row[1].view());
       if (!number) co_return std::unexpected(wrong_history("a counter of sluice_rooms is no positive number"));
-      if (row[0].view().empty()) {
+      if (row[0].is_null()) {
         counters.epoch = *number;
         has_epoch = true;
       } else {

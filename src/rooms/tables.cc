@@ -101,9 +101,9 @@ std::string function(std::string_view name, std::string_view body, std::string_v
 
 std::string sqlite_body(const Published& published) {
   return fmt::format(R"(BEGIN
-  INSERT INTO {1} (source, room, seq)
-  VALUES ({2}, {3}, 1)
-  ON CONFLICT (source, room) DO UPDATE SET seq = seq + 1;
+  INSERT INTO {1} (source, room, seq, change)
+  VALUES ({2}, {3}, 1, (SELECT coalesce(max(change), 0) + 1 FROM {1} WHERE source = {2}))
+  ON CONFLICT (source, room) DO UPDATE SET seq = seq + 1, change = excluded.change;
   UPDATE {0} SET seq = (SELECT seq FROM {1} WHERE source = {2} AND room = {3}) WHERE rowid = NEW.rowid;
 END)",
                      sql::quoted_identifier(published.table), counters_table, literal(published.table),
@@ -126,17 +126,32 @@ std::string is_moved(const Published& published) {
   return condition;
 }
 
+std::string partition_of(const Published& published) {
+  const std::string list = columns_of(published);
+  return list.substr(0, list.size() - 2);
+}
+
+std::string sqlite_moved_trigger(const Published& published) {
+  return fmt::format("CREATE TRIGGER {} AFTER UPDATE OF {} ON {} WHEN {} {}",
+                     own_name("sluice_rooms_moved_", published.table), partition_of(published),
+                     sql::quoted_identifier(published.table), is_moved(published), sqlite_body(published));
+}
+
 constexpr std::string_view moved_function = "sluice_rooms_moved";
 
 std::string counters_table_statement(const Published& published) {
-  return fmt::format(R"(-- The counter of each room, which gives its rows their seq. The empty room has the epoch.
+  const bool is_sqlite = !is_postgres(published);
+  return fmt::format(
+      R"(-- The counter of each room, which gives its rows their seq. The empty source has the epochs of all.
 CREATE TABLE IF NOT EXISTS {} (
   source text NOT NULL,
   room text NOT NULL,
-  seq {} NOT NULL,
+  seq {} NOT NULL,{}
   PRIMARY KEY (source, room)
-))",
-                     counters_name(published), is_postgres(published) ? "bigint" : "integer");
+){})",
+      counters_name(published), is_sqlite ? "integer" : "bigint",
+      is_sqlite ? "\n  change integer NOT NULL DEFAULT 0, -- numbers the changes of all rooms of a source" : "",
+      is_sqlite ? " WITHOUT ROWID" : "");
 }
 
 std::string check_postgres(std::string_view table, std::string_view trigger, std::string_view body) {
@@ -152,7 +167,7 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
   const std::string table = quoted_table(published.table);
   const std::string source = literal(published.table);
   std::vector<std::string> all{counters_table_statement(published)};
-  const std::string partition = columns_of(published).substr(0, columns_of(published).size() - 2);
+  const std::string partition = partition_of(published);
   const std::string index = fmt::format("CREATE UNIQUE INDEX IF NOT EXISTS {} ON {} ({}seq)",
                                         own_name("sluice_rooms_", published.table), table, columns_of(published));
   // Rows that were there before get numbers in the order in which they lie in the table.
@@ -170,7 +185,7 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
     const std::string number = own_name("sluice_rooms_number_", published.table);
     const std::string notify = own_name("sluice_rooms_notify_", published.table);
     all.push_back(
-        fmt::format("INSERT INTO {} (source, room, seq) VALUES ({}, '', (random() * 9e15)::bigint) "
+        fmt::format("INSERT INTO {} (source, room, seq) VALUES ('', {}, (random() * 9e15)::bigint) "
                     "ON CONFLICT DO NOTHING",
                     counters_name(published), source));
     all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN IF NOT EXISTS seq bigint", table));
@@ -203,19 +218,18 @@ std::vector<std::string> statements_of(const Published& published, bool has_colu
     return all;
   }
   all.push_back(
-      fmt::format("INSERT INTO {} (source, room, seq) VALUES ({}, '', abs(random() % 9000000000000000)) "
+      fmt::format("INSERT INTO {} (source, room, seq) VALUES ('', {}, abs(random() % 9000000000000000)) "
                   "ON CONFLICT DO NOTHING",
                   counters_name(published), source));
+  all.push_back(fmt::format("CREATE INDEX IF NOT EXISTS sluice_rooms_change ON {} (source, change)", counters_table));
   if (!has_column) all.push_back(fmt::format("ALTER TABLE {} ADD COLUMN seq integer", table));
   all.push_back(number_old("rowid"));
   all.push_back(counters);
   all.push_back(index);
   all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", own_name("sluice_rooms_", published.table)));
   all.push_back(sqlite_trigger(published));
-  const std::string moved = own_name("sluice_rooms_moved_", published.table);
-  all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", moved));
-  all.push_back(fmt::format("CREATE TRIGGER {} AFTER UPDATE OF {} ON {} WHEN {} {}", moved, partition, table,
-                            is_moved(published), sqlite_body(published)));
+  all.push_back(fmt::format("DROP TRIGGER IF EXISTS {}", own_name("sluice_rooms_moved_", published.table)));
+  all.push_back(sqlite_moved_trigger(published));
   return all;
 }
 
@@ -229,8 +243,10 @@ std::vector<std::string> statements_of_members(std::string_view table) {
 
 std::string check_of(const Published& published) {
   if (!is_postgres(published)) {
-    return fmt::format("SELECT 1 AS found FROM sqlite_master WHERE type = 'trigger' AND sql = {}",
-                       literal(sqlite_trigger(published)));
+    return fmt::format(
+        "SELECT 1 AS found FROM (SELECT count(*) AS n FROM sqlite_master WHERE type = 'trigger' AND sql IN ({}, {})) "
+        "WHERE n = 2",
+        literal(sqlite_trigger(published)), literal(sqlite_moved_trigger(published)));
   }
   return fmt::format("SELECT 1 AS found WHERE EXISTS ({}) AND EXISTS ({}) AND EXISTS ({}) AND EXISTS ({})",
                      check_postgres(published.table, "sluice_rooms_number", number_body(published)),
@@ -244,9 +260,23 @@ std::string check_of_members(std::string_view table) {
 }
 
 std::string counters_of(const Published& published) {
-  return fmt::format("SELECT room, seq FROM {} WHERE source = {} AND room {}", counters_name(published),
-                     literal(published.table),
-                     is_postgres(published) ? "= ANY(:rooms)" : "IN (SELECT value FROM json_each(:rooms))");
+  return fmt::format(
+      "SELECT room, seq FROM {0} WHERE source = {1} AND room {2} UNION ALL SELECT NULL, seq FROM {0} WHERE source = '' "
+      "AND room = {1}",
+      counters_name(published), literal(published.table),
+      is_postgres(published) ? "= ANY(:rooms)" : "IN (SELECT value FROM json_each(:rooms))");
+}
+
+std::string newest_of(const Published& published) {
+  return fmt::format(
+      "SELECT (SELECT seq FROM {0} WHERE source = '' AND room = {1}) AS epoch, (SELECT max(change) FROM {0} WHERE "
+      "source = {1}) AS newest",
+      counters_table, literal(published.table));
+}
+
+std::string raised_of(const Published& published) {
+  return fmt::format("SELECT room, seq, change FROM {} WHERE source = {} AND change > :since ORDER BY change LIMIT {}",
+                     counters_table, literal(published.table), raised_rooms);
 }
 
 std::string list_of(const std::vector<std::string>& keys, sql::Dialect dialect) {

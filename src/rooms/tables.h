@@ -39,8 +39,14 @@ inline constexpr std::string_view current_schema = "SELECT current_schema() AS n
 // A query with one row if the triggers are there, as statements_of() makes them.
 [[nodiscard]] std::string check_of(const Published& published);
 [[nodiscard]] std::string check_of_members(std::string_view table);
-// A query of the counters of :rooms, a list of keys, and of the epoch, whose key is empty.
+// A query of the counters of :rooms, a list of keys, and of the epoch, whose key is NULL.
 [[nodiscard]] std::string counters_of(const Published& published);
+// SQLite: a query of the epoch and of the highest number of a change; NULL if nothing has changed.
+[[nodiscard]] std::string newest_of(const Published& published);
+// SQLite: a query of key, counter and number of the change of the rooms that have changed after the number :since, in
+// this order.
+[[nodiscard]] std::string raised_of(const Published& published);
+inline constexpr std::size_t raised_rooms = 1000;  // its LIMIT
 // The value of its :rooms.
 [[nodiscard]] std::string list_of(const std::vector<std::string>& keys, sql::Dialect dialect);
 

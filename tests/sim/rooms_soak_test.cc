@@ -1,7 +1,8 @@
 // Rooms on two cores over a database that is slow, goes away, and is noticed late or not at all. Rows are committed,
 // clients join, read slowly, leave and come back on any core with the position that they had; the listener is lost, the
-// counter is made anew, and a reload replaces all parts. Each client gets each row once and in order, from its position
-// on, or learns that it has missed some; where everything is kept, it never misses any.
+// counter is made anew, a reload replaces all parts, and members are removed and taken back. Each client gets each row
+// once and in order, from its position on, or learns that it has missed some; where everything is kept, it never misses
+// any. A client that is no member leaves, whenever it came.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -39,7 +40,7 @@ constexpr std::array<std::string_view, 4> keys{"a", "b", "room 7", "d"};
 
 struct Tally {
   std::uint64_t commits = 0, told = 0, joined = 0, recovered = 0, unrecovered = 0, behind = 0, rewound = 0;
-  std::uint64_t away = 0, deaf = 0, reloads = 0, ended = 0;
+  std::uint64_t away = 0, deaf = 0, reloads = 0, ended = 0, refused = 0, expelled = 0;
 };
 
 SharedName name_of(std::string_view key) {
@@ -53,7 +54,6 @@ struct Table {
   std::map<std::uint64_t, std::map<std::string, std::vector<std::uint64_t>, std::less<>>> rows;
   std::map<std::string, std::uint64_t, std::less<>> counters;
   bool is_away = false;
-  bool is_calm = false;  // no query fails any more
 
   // Whether the room has a row between the two offsets.
   [[nodiscard]] bool has_between(std::uint64_t of_epoch, std::string_view key, std::uint64_t from,
@@ -66,6 +66,29 @@ struct Table {
   }
 };
 
+struct Member {
+  bool is_allowed = true;
+};
+
+class Client final : public Follower {
+ public:
+  Client(std::string_view of, const Member& is, core::Reactor& reactor) : key(of), member(is), alarm(reactor) {}
+  ~Client() override { leave(); }
+  void expel() {
+    is_expelled = true;
+    alarm.ring();
+  }
+
+  const std::string key;
+  const Member& member;
+  core::Alarm alarm;
+  bool is_expelled = false;
+
+ private:
+  void news() override { alarm.ring(); }
+};
+
+// One core's way to the database.
 class SimulatedSource final : public rooms::Source {
  public:
   SimulatedSource(Table& table, core::Reactor& reactor, Random random)
@@ -96,7 +119,7 @@ class SimulatedSource final : public rooms::Source {
   }
 
  private:
-  bool fails() { return table_.is_away || (!table_.is_calm && random_.chance(0.02)); }
+  bool fails() { return table_.is_away || random_.chance(0.02); }
   static sql::Error away() { return {.failure = sql::Failure::unavailable, .sqlstate = {}, .message = "away"}; }
 
   Table& table_;
@@ -104,16 +127,30 @@ class SimulatedSource final : public rooms::Source {
   Random random_;
 };
 
-class Client final : public Follower {
+class SimulatedJudge final : public rooms::Rooms::Judge {
  public:
-  Client(std::string_view of, core::Reactor& reactor) : key(of), alarm(reactor) {}
-  ~Client() override { leave(); }
+  SimulatedJudge(Table& table, core::Reactor& reactor, Random random)
+      : table_(table), reactor_(reactor), random_(random) {}
 
-  const std::string key;
-  core::Alarm alarm;
+  Task<bool> judge(std::shared_ptr<rooms::View> room) override {
+    std::map<const Member*, bool> verdicts;
+    room->each([&](Follower& follower) { verdicts[&static_cast<Client&>(follower).member]; });
+    co_await Sleep(reactor_, random_.up_to(5ms));
+    if (table_.is_away || random_.chance(0.02)) co_return false;
+    for (auto& [member, is_allowed] : verdicts) is_allowed = member->is_allowed;
+    co_await Sleep(reactor_, random_.up_to(5ms));
+    room->each([&](Follower& follower) {
+      auto& client = static_cast<Client&>(follower);
+      const auto found = verdicts.find(&client.member);
+      if (found != verdicts.end() && !found->second) client.expel();
+    });
+    co_return true;
+  }
 
  private:
-  void news() override { alarm.ring(); }
+  Table& table_;
+  core::Reactor& reactor_;
+  Random random_;
 };
 
 class World {
@@ -140,10 +177,11 @@ class World {
   }
 
   void run() {
-    for (std::uint64_t i = random_.between(3, 9); i > 0; --i) {
+    members_.resize(random_.between(3, 9));
+    for (const Member& member : members_) {
       const std::string_view key = keys.at(random_.below(keys.size()));
       ++active_;
-      lives_.spawn(live(key, Random(random_.next())));
+      lives_.spawn(live(key, member, Random(random_.next())));
     }
     for (int i = 0; i < 1500 && !testing::Test::HasFailure(); ++i) {
       step(random_.up_to(4ms));
@@ -153,10 +191,10 @@ class World {
       if (random_.chance(0.004)) set_deaf(!is_deaf_);
       if (!keeps_all_ && random_.chance(0.002)) make_anew();
       if (random_.chance(0.002)) reload();
+      if (random_.chance(0.005)) change_members();
       deliver();
     }
     table_.is_away = false;
-    table_.is_calm = true;
     set_deaf(false);
     stop_ = true;
     for (int i = 0; i < 40'000 && active_ != 0 && !testing::Test::HasFailure(); ++i) {
@@ -169,7 +207,7 @@ class World {
  private:
   struct Notice {
     Instant at;
-    std::string key;
+    std::string key;  // empty: the members have changed
     std::uint64_t offset;
   };
 
@@ -182,6 +220,8 @@ class World {
       parts_[i] = std::make_shared<rooms::Rooms>(
           here_[i], *shards_, std::make_unique<SimulatedSource>(table_, here_[i].reactor, Random(random_.next())),
           limits, "test");
+      judges_.push_back(std::make_unique<SimulatedJudge>(table_, here_[i].reactor, Random(random_.next())));
+      parts_[i]->set_judge(*judges_.back());
       parts_[i]->set_heard(!is_deaf_);
     }
   }
@@ -201,14 +241,25 @@ class World {
     table_.rows[table_.epoch];
     // As after a restore: the connection with LISTEN has ended.
     notices_.clear();
-    for (auto& part : parts_) part->look();
+    for (auto& part : parts_) {
+      part->look();
+      part->doubt();
+    }
   }
   void set_deaf(bool deaf) {
     if (deaf == is_deaf_) return;
     is_deaf_ = deaf;
     ++tally_.deaf;
     if (deaf) notices_.clear();
-    for (auto& part : parts_) part->set_heard(!deaf);
+    for (auto& part : parts_) {
+      part->set_heard(!deaf);
+      if (!deaf) part->doubt();
+    }
+  }
+  void change_members() {
+    Member& member = members_.at(random_.below(members_.size()));
+    member.is_allowed = !member.is_allowed;
+    if (!is_deaf_) notices_.push_back({now_ + random_.up_to(20ms), {}, 0});
   }
   void commit() {
     const std::string key(keys.at(random_.below(keys.size())));
@@ -221,6 +272,7 @@ class World {
     while (!notices_.empty() && notices_.front().at <= now_) {
       const Notice notice = std::move(notices_.front());
       notices_.pop_front();
+      if (notice.key.empty()) shards_->each(here_[0].mesh, [](rooms::Rooms& rooms) { rooms.doubt(); });
       (void)shards_->send(here_[0].mesh, parts_[0]->owner_of(notice.key),
                           [notice](rooms::Rooms& rooms) { rooms.advanced(notice.key, notice.offset); });
     }
@@ -233,14 +285,14 @@ class World {
   }
 
   // Joins on a random core, follows for a while, and comes back. Runs on the loop of core 0 in between.
-  Task<void> live(std::string_view key, Random random) {
+  Task<void> live(std::string_view key, const Member& member, Random random) {
     std::optional<Position> position;
     while (true) {
       // A follower belongs to one core; the coroutine of each stay runs there.
       const auto core = static_cast<unsigned>(random.below(core_count));
       bool done = false;
       bool is_last = false;
-      groups_[core].spawn(stay(core, key, random.next(), position, done, is_last));
+      groups_[core].spawn(stay(core, key, member, random.next(), position, done, is_last));
       while (!done) co_await Sleep(here_[0].reactor, 1ms);
       if (is_last) break;
       co_await Sleep(here_[0].reactor, random.up_to(random.chance(0.1) ? 3s : 50ms));
@@ -248,8 +300,8 @@ class World {
     --active_;
   }
 
-  Task<void> stay(unsigned core, std::string_view key, std::uint64_t seed, std::optional<Position>& position,
-                  bool& done, bool& is_last) {
+  Task<void> stay(unsigned core, std::string_view key, const Member& member, std::uint64_t seed,
+                  std::optional<Position>& position, bool& done, bool& is_last) {
     struct Done {
       bool& done;
       ~Done() { done = true; }
@@ -257,7 +309,15 @@ class World {
     Random random(seed);
     core::Reactor& reactor = here_[core].reactor;
     const std::shared_ptr<rooms::Rooms> rooms = parts_[core];
-    Client client(key, reactor);
+    Client client(key, member, reactor);
+    co_await Sleep(reactor, random.up_to(5ms));
+    const bool may_join = member.is_allowed;
+    co_await Sleep(reactor, random.up_to(5ms));
+    if (!may_join) {
+      ++tally_.refused;
+      is_last = stop_;
+      co_return;
+    }
     const auto joined = co_await rooms->join(client, name_of(key), position, reactor.now() + random.between(1, 5) * 1s);
     if (!joined) co_return;
     ++tally_.joined;
@@ -272,12 +332,16 @@ class World {
     const Instant end = reactor.now() + random.up_to(random.chance(0.3) ? 500ms : 50ms);
     while (!testing::Test::HasFailure()) {
       if (!stop_ && reactor.now() >= end) co_return;
+      if (client.is_expelled) {
+        ++tally_.expelled;
+        co_return;
+      }
       Follower::Next next = client.next();
       switch (next.kind) {
         case Follower::Next::Kind::nothing: {
           const auto counter = table_.counters.find(key);
           const std::uint64_t last = counter == table_.counters.end() ? 0 : counter->second;
-          if (stop_ && position->epoch == table_.epoch && position->offset == last) {
+          if (stop_ && member.is_allowed && position->epoch == table_.epoch && position->offset == last) {
             is_last = true;
             co_return;
           }
@@ -325,6 +389,8 @@ class World {
   core::Mesh mesh_{core_count, 4};
   std::array<std::unique_ptr<core::Core>, core_count> cores_;
   std::vector<core::Here> here_;
+  std::vector<Member> members_;
+  std::vector<std::unique_ptr<SimulatedJudge>> judges_;  // those of replaced parts too
   std::optional<rooms::Rooms::Shards> shards_;
   std::array<std::shared_ptr<rooms::Rooms>, core_count> parts_;
   std::vector<std::shared_ptr<rooms::Rooms>> old_parts_;
@@ -350,13 +416,12 @@ TEST(RoomsSoak, EachClientGetsEachRowOnceAndInOrder) {
   }
   fmt::print(
       "{} worlds: {} commits, told {} times; {} joined, {} recovered, {} not; {} behind, {} rewound; {} steps without "
-      "a "
-      "database, {} times deaf or hearing again; {} reloads, {} told of their end\n",
+      "a database, {} times deaf or hearing again; {} reloads, {} told of their end; {} refused, {} expelled\n",
       count, all.commits, all.told, all.joined, all.recovered, all.unrecovered, all.behind, all.rewound, all.away,
-      all.deaf, all.reloads, all.ended);
+      all.deaf, all.reloads, all.ended, all.refused, all.expelled);
   if (count < 100) return;
   for (const std::uint64_t each : {all.told, all.recovered, all.unrecovered, all.behind, all.rewound, all.away,
-                                   all.deaf, all.reloads, all.ended}) {
+                                   all.deaf, all.reloads, all.ended, all.refused, all.expelled}) {
     EXPECT_GT(each, 0U);
   }
 }

@@ -90,7 +90,7 @@ std::shared_ptr<rooms::Door> RoomComponent::make(const core::Here& here, const P
 
 void RoomComponent::serve(rooms::Door& door, const Parts& parts) const {
   const auto feed = parts.find(needs.feed.get());
-  feed->add(shards_, prepared->published.table, prepared->members);
+  feed->add(shards_, prepared->published, prepared->members);
   const api::EndpointOptions& endpoint = prepared->options.endpoint;
   door.set_filters(filters_of(endpoint.use, parts),
                    endpoint.post ? filters_of(endpoint.post->use, parts) : http::Binding::Filters());

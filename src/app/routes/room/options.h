@@ -126,8 +126,11 @@ struct RoomOptions {
     v.field("params", &Self::params, "The parameters of the statements, by name, as for [endpoint.params].");
     v.field("clients", &Self::clients, "The most clients at the same time on each core. Further ones are answered 503.",
             {.min = 1, .max = 10'000'000});
-    v.field("rooms", &Self::rooms, "The most rooms with clients on each core. Further ones are answered 503.",
-            {.min = 1, .max = 1'000'000});
+    v.field(
+        "rooms", &Self::rooms,
+        "The most rooms with clients on each core. Clients of further ones are answered 503, and a WebSocket at such "
+        "a room's own path is closed with 1013.",
+        {.min = 1, .max = 1'000'000});
     v.field("heartbeat", &Self::heartbeat,
             "After this long without a message, a client is sent one that says nothing, so that it notices a lost "
             "connection.",
@@ -141,8 +144,8 @@ struct RoomOptions {
             "host and port.",
             {.check = ws::WebSocketOptions::check_origin});
     v.field("compression", &Self::compression, "permessage-deflate of WebSockets, as for [[websocket]].");
-    v.field("write_timeout", &Self::write_timeout, "How long a client may read nothing before it is disconnected.",
-            {.min = 1ms, .max = 24h});
+    v.field("write_timeout", &Self::write_timeout,
+            "How long a WebSocket client may read nothing before it is disconnected.", {.min = 1ms, .max = 24h});
     v.field("use", &Self::use, "The names of the policies ([policy.NAME]) that apply to a request, in this order.");
     v.field("public", &Self::is_public, "`true`: the policies of [defaults] do not apply here.");
     v.field("access_log", &Self::access_log, "`false`: the access log has no lines for these requests.");
