@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "api/require.h"
 #include "app/commands/exit_code.h"
 #include "app/prepare/loop.h"
 #include "app/prepare/opened_database.h"
 #include "app/routes/room/published.h"
+#include "app/routes/room/sql_text.h"
 #include "base/contains.h"
 #include "rooms/tables.h"
 #include "sql/script.h"
@@ -19,14 +19,6 @@ namespace sluice::app {
 namespace {
 
 constexpr Duration patience = 10min;  // numbering the rows of a large table takes its time
-
-// The tables that `require` of the room reads.
-void learn_members(const api::Requirement& requirement, std::vector<std::string>& members) {
-  for (std::string& name : tables_of(requirement.sql)) {
-    if (!contains(members, name)) members.push_back(std::move(name));
-  }
-  for (const api::Requirement& part : requirement.parts) learn_members(part, members);
-}
 
 }  // namespace
 
@@ -46,8 +38,8 @@ int room_tables(const config::Config& config, bool apply, std::FILE* out, std::F
       auto published = published_of(room, dialect);
       if (!published) return fail(fmt::format("room {}: {}", room.path.value, published.error()));
       if (!contains(all, *published)) all.push_back(std::move(*published));
-      for (const api::RequireOptions& one : room.require.items) {
-        if (const auto parsed = api::parse_requirement(one.that.value)) learn_members(*parsed, members);
+      for (std::string& table : members_of(room)) {
+        if (!contains(members, table)) members.push_back(std::move(table));
       }
     }
     if (all.empty()) continue;

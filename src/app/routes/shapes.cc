@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -186,10 +187,15 @@ std::vector<std::string> warn_of_open_writes(const Options& options) {
     return std::ranges::any_of(endpoint.writing_methods(),
                                [&](const auto& one) { return is_guarded(options, one.second->use); });
   };
-  const auto guarded = std::ranges::find_if(options.endpoints, has_guarded);
+  std::vector<std::pair<std::string_view, std::reference_wrapper<const api::EndpointOptions>>> all;
+  for (const api::EndpointOptions& endpoint : options.endpoints) all.emplace_back("endpoint", endpoint);
+  for (const RoomOptions& room : options.room_tables) all.emplace_back("room", room.endpoint);
+  const auto found = std::ranges::find_if(all, [&](const auto& one) { return has_guarded(one.second); });
   std::vector<std::string> warnings;
-  if (guarded == options.endpoints.end()) return warnings;
-  for (const api::EndpointOptions& endpoint : options.endpoints) {
+  if (found == all.end()) return warnings;
+  const api::EndpointOptions& guarded = found->second;
+  for (const auto& [kind, of] : all) {
+    const api::EndpointOptions& endpoint = of;
     const auto writing = endpoint.writing_methods();
     const auto open = std::ranges::find_if(writing, [&](const auto& one) {
       return !one.second->is_public.value && !is_guarded(options, one.second->use);
@@ -205,10 +211,10 @@ std::vector<std::string> warn_of_open_writes(const Options& options) {
     }
     if (endpoint.is_public.value) continue;
     warnings.push_back(
-        fmt::format("\"{}\": the endpoint in {} writes, and no policy checks the client, as one does for \"{}\" in {}; "
+        fmt::format("\"{}\": the {} in {} writes, and no policy checks the client, as one does for \"{}\" in {}; "
                     "`public = true` says that this is meant",
-                    endpoint.path.value, options.sources.line(endpoint.path.position), guarded->path.value,
-                    options.sources.line(guarded->path.position)));
+                    endpoint.path.value, kind, options.sources.line(endpoint.path.position), guarded.path.value,
+                    options.sources.line(guarded.path.position)));
   }
   return warnings;
 }

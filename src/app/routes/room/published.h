@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,13 +14,6 @@
 #include "sql/database.h"
 
 namespace sluice::app {
-
-// Reads off the history's text which columns of the published table tell rooms apart: those that are compared with the
-// parameters of the path. The error says what is missing.
-[[nodiscard]] std::expected<rooms::Published, std::string> published_of(const RoomOptions& options,
-                                                                        sql::Dialect dialect);
-// The tables that a query names after FROM and JOIN.
-[[nodiscard]] std::vector<std::string> tables_of(std::string_view query);
 
 // All values of a query of the catalog, row by row; empty for NULL.
 [[nodiscard]] core::Task<sql::Result<std::vector<std::string>>> texts_of(sql::Database& database, std::string query);
