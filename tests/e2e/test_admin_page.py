@@ -6,15 +6,19 @@ import json
 import os
 import pathlib
 import re
+import sqlite3
+import subprocess
 import threading
+from contextlib import closing
 
 import pytest
 
 import http1
 from browser import Chromium, Page
-from conftest import ROOT, until
+from conftest import ROOT, SLUICE, until
 from test_gateway import gateway
 from upstream import Upstream, response
+from websocket import WebSocket
 
 TOKEN = "0123456789-abcdef"
 OPEN = '[[route]]\npath = "/ok"\nrespond = 204\n[[route]]\npath = "/bad"\nrespond = 503\n'
@@ -131,6 +135,32 @@ def test_all_sections(sluice, small_sqlite, localhost, visit):
         assert page.rows("databases")[0][:2] == ["main", "SQLite"]
         assert page.rows("upstreams")[0][:3] == ["back", back.name, "up"]
         assert page.complaints() == []
+
+
+def test_rooms(sluice, tmp_path, visit):
+    with closing(sqlite3.connect(tmp_path / "chat.db")) as database:
+        database.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, room text NOT NULL, text text NOT NULL)")
+    config = f"""[database.chat]
+url = "sqlite:{tmp_path}/chat.db"
+[[room]]
+path = "/rooms/{{id}}"
+[room.publish]
+sql = "INSERT INTO messages (room, text) VALUES (:id, :text)"
+[room.history]
+query = "SELECT seq, text FROM messages WHERE room = :id AND seq > :after ORDER BY seq LIMIT 200"
+changes = {{ tables = ["messages"] }}
+"""
+    (tmp_path / "rooms.toml").write_text(config)
+    subprocess.run([SLUICE, "rooms", "sql", "--apply", "rooms.toml"], cwd=tmp_path, check=True, capture_output=True)
+    server = sluice(config)
+    page = visit(server)
+    page.wait(READY)
+    with WebSocket(server.port, "/rooms/7") as client:
+        assert json.loads(client.frame().payload)["type"] == "subscribed"
+        page.wait(page.row("rooms", "/rooms/{id}") + "[2] === '1'")
+        assert page.rows("rooms")[0][1] == "1"
+    page.wait(page.row("rooms", "/rooms/{id}") + "[2] === '0'")
+    assert page.complaints() == []
 
 
 def test_drain_and_enable_by_click(sluice, visit):
