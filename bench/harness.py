@@ -56,6 +56,7 @@ class Program:
     """A program that listens on `port`, stopped at the end of the benchmark."""
     scheme = "http"
     preloaded = {}  # more environment of Sluice's programs
+    admin = None    # the port of Sluice's [admin]
 
     def __init__(self, name, command, port, core=None, environment=None):
         self.name, self.port = name, port
@@ -143,8 +144,11 @@ def sluice(config, where, cores=0, core=None, port=None, server=None, server_mor
     port = port or free_port()
     file = where / f"sluice-{port}.toml"
     server = server or f'listen = ["127.0.0.1:{port}"]\n'
-    file.write_text(f'[server]\n{server}{server_more}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n{config}')
-    return Program("sluice", [program, "serve", file], port, core)
+    admin = free_port()
+    file.write_text(f'[server]\n{server}{server_more}cores = {cores}\n[admin]\nlisten = "127.0.0.1:{admin}"\n{config}')
+    started = Program("sluice", [program, "serve", file], port, core)
+    started.admin = admin
+    return started
 
 
 def fetch(port, target, *options, scheme="http"):

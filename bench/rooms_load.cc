@@ -1,7 +1,7 @@
 // Subscribes many WebSockets to rooms, publishes at a fixed rate, and checks every delivery, in one thread.
 //
 //   rooms_load --server sluice|centrifugo --port N --api-port N --rooms R --subscribers S --rate X --seconds T
-//              --payload BYTES
+//              --payload BYTES [--slow K --slow-rate BYTES] [--fill F]
 //
 // --server says which protocol is spoken: the one of rooms (docs/formats/rooms.md), or Centrifugo's in JSON.
 //
@@ -13,10 +13,21 @@
 //
 // Each subscriber must receive each publication of its room once and in order, with the offsets 1, 2, 3 and so on.
 //
+// --slow adds K subscribers, which subscribe before the others. Each of them reads --slow-rate bytes once a second, or
+// nothing at all if that is 0. They are not checked and do not count as deliveries, and the server may close them.
+// Their sockets have a small receive buffer and segments as on a network. With the segments of the loopback, the kernel
+// would queue megabytes for each of them, and the server would not notice in a short run that they are slow.
+//
+// --fill publishes F texts of 15,000 bytes in each room before "ready", and waits until the subscribers have received
+// them. They fill the buffers of the slow ones, and are in no figure.
+//
+// With --broadcast 1 each publication is one request and goes to all rooms.
+//
 // When all are subscribed, "ready" goes to stderr. A line on stdin, or its end, starts the publications. Then a line of
 // JSON goes to stdout, and the connections stay open until stdin ends. Ends with 1 if anything was wrong.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -45,6 +56,7 @@ constexpr std::size_t publisher_count = 4;
 constexpr std::uint64_t second = 1'000'000'000;
 constexpr std::uint64_t patience = 10 * second;  // after the last publication was due
 constexpr std::uint64_t linger = second / 5;     // in which a second copy would arrive
+constexpr std::size_t fill_payload = 15'000;
 
 [[noreturn]] void give_up(std::string_view what, std::string_view seen = {}) {
   std::fprintf(stderr, "rooms_load: %.*s%s%.*s\n", static_cast<int>(what.size()), what.data(), seen.empty() ? "" : ": ",
@@ -74,6 +86,10 @@ struct Options {
   double rate = 1;
   double seconds = 1;
   std::size_t payload = 200;
+  std::size_t slow = 0;
+  std::size_t slow_rate = 0;
+  std::size_t fill = 0;
+  bool broadcast = false;
 };
 
 // The number behind `name` in the text; 0 if it is not there.
@@ -105,13 +121,19 @@ void send_all(int fd, std::string_view bytes) {
   }
 }
 
-int connect_to(std::uint16_t port) {
+int connect_to(std::uint16_t port, bool slow = false) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd < 0) give_up("no more descriptors");
+  if (slow) {
+    constexpr int buffer = 4096;
+    constexpr int segment = 1448;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
+  }
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) give_up("nobody listens");
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -140,6 +162,7 @@ class Load {
   explicit Load(const Options& options)
       : options_(options),
         subscribers_(options.subscribers),
+        slow_(options.slow),
         publishers_(std::min(publisher_count, options.rooms)),
         published_(options.rooms),
         loop_(epoll_create1(0)) {
@@ -148,8 +171,15 @@ class Load {
                                         : "\"channel\":\"" + std::to_string(room) + '"');
     }
     // One after the other, so that no backlog overflows.
+    for (std::size_t i = 0; i < slow_.size(); ++i) {
+      slow_[i].room = i % options.rooms;
+      slow_[i].fd = connect_to(options.port, true);
+      subscribe(slow_[i]);
+      fcntl(slow_[i].fd, F_SETFL, O_NONBLOCK);
+    }
     for (std::size_t i = 0; i < subscribers_.size(); ++i) {
       subscribers_[i].room = i % options.rooms;
+      subscribers_[i].fd = connect_to(options.port);
       subscribe(subscribers_[i]);
       watch(subscribers_[i].fd, i);
     }
@@ -157,6 +187,8 @@ class Load {
       publishers_[i].fd = connect_to(options.api_port);
       watch(publishers_[i].fd, subscribers_.size() + i);
     }
+    next_slow_ = now_ns();
+    fill();
   }
 
   // Reads what arrives, until there is something on stdin.
@@ -186,7 +218,7 @@ class Load {
       if (now >= end) break;
       if (i < count && due(i) <= now) {
         late = std::max(late, now - due(i));
-        expected += publish(i % options_.rooms, now);
+        expected += publish(options_.broadcast ? 0 : i % options_.rooms, options_.payload, now);
         ++i;
         continue;
       }
@@ -201,19 +233,32 @@ class Load {
     std::printf(
         "{\"server\": \"%s\", \"publications\": %llu, \"deliveries\": %llu, \"missing\": %llu, \"errors\": %llu, "
         "\"seconds\": %.6f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"max_us\": %.2f, \"answer_p50_us\": %.2f, "
-        "\"answer_p99_us\": %.2f, \"late_us\": %.2f, \"client_busy\": %.3f}\n",
+        "\"answer_p99_us\": %.2f, \"late_us\": %.2f, \"slow_bytes\": %llu, \"slow_closed\": %llu, "
+        "\"client_busy\": %.3f}\n",
         options_.sluice ? "sluice" : "centrifugo", static_cast<unsigned long long>(count),
         static_cast<unsigned long long>(deliveries_),
         static_cast<unsigned long long>(expected - std::min(expected, deliveries_)),
         static_cast<unsigned long long>(errors_), static_cast<double>(finish - begin) / 1e9,
         latencies_.percentile(50) / 1e3, latencies_.percentile(99) / 1e3, static_cast<double>(latencies_.most()) / 1e3,
         answers_.percentile(50) / 1e3, answers_.percentile(99) / 1e3, static_cast<double>(late) / 1e3,
+        static_cast<unsigned long long>(slow_bytes_), static_cast<unsigned long long>(slow_closed_),
         static_cast<double>(cpu_end - cpu) / static_cast<double>(finish - begin));
     std::fflush(stdout);
     return errors_ == 0;
   }
 
  private:
+  void fill() {
+    const std::uint64_t end = now_ns() + patience;
+    std::uint64_t expected = 0;
+    const std::uint64_t count = options_.fill * options_.rooms;
+    for (std::uint64_t i = 0; i < count; ++i) expected += publish(i % options_.rooms, fill_payload, now_ns());
+    while ((deliveries_ < expected || answered_ < count) && now_ns() < end) poll_once(second);
+    if (deliveries_ != expected || answered_ != count || errors_ != 0) give_up("the first publications did not arrive");
+    deliveries_ = answered_ = 0;
+    latencies_ = answers_ = {};
+  }
+
   void watch(int fd, std::uint64_t number) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
     epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
@@ -226,9 +271,8 @@ class Load {
                  static_cast<int>(seen.size()), seen.data());
   }
 
-  // Returns when the connection is subscribed.
+  // Returns when the new connection is subscribed.
   void subscribe(Subscriber& one) {
-    one.fd = connect_to(options_.port);
     const std::string room = std::to_string(one.room);
     send_all(one.fd, "GET " + (options_.sluice ? "/rooms/" + room : "/connection/websocket") +
                          " HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -254,18 +298,35 @@ class Load {
   }
 
   // Queues a publication. Returns how many deliveries it makes.
-  std::uint64_t publish(std::size_t room, std::uint64_t now) {
+  std::uint64_t publish(std::size_t room, std::size_t payload, std::uint64_t now) {
     std::string text = std::to_string(now) + ' ' + std::to_string(++published_[room]) + ' ';
-    text.resize(std::max(text.size(), options_.payload), 'x');
+    text.resize(std::max(text.size(), payload), 'x');
     std::string body = "{\"text\":\"" + text + "\"}";
-    if (!options_.sluice) body = "{\"channel\":\"" + std::to_string(room) + "\",\"data\":" + body + '}';
+    std::string path = "/rooms/" + std::to_string(room);
+    if (options_.broadcast) path = "/broadcast";
+    if (!options_.sluice) {
+      path = options_.broadcast ? "/api/broadcast" : "/api/publish";
+      body = (options_.broadcast ? "{\"channels\":[" + all_rooms() + ']'
+                                 : "{\"channel\":\"" + std::to_string(room) + '"') +
+             ",\"data\":" + body + '}';
+    }
     Publisher& publisher = publishers_[room % publishers_.size()];
     publisher.requests.push_back(
-        "POST " + (options_.sluice ? "/rooms/" + std::to_string(room) : "/api/publish") +
+        "POST " + path +
         " HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: bench\r\nContent-Type: application/json\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
     if (publisher.requests.size() == 1) send_first(publisher);
+    if (options_.broadcast) return options_.subscribers;
     return options_.subscribers / options_.rooms + (room < options_.subscribers % options_.rooms ? 1 : 0);
+  }
+
+  // "0","1" ...
+  [[nodiscard]] std::string all_rooms() const {
+    std::string names;
+    for (std::size_t room = 0; room < options_.rooms; ++room) {
+      names += (names.empty() ? "\"" : ",\"") + std::to_string(room) + '"';
+    }
+    return names;
   }
 
   static void send_first(Publisher& publisher) {
@@ -273,8 +334,28 @@ class Load {
     send_all(publisher.fd, publisher.requests.front());
   }
 
+  // Each slow subscriber has its turn once a second.
+  void read_slowly() {
+    for (const std::uint64_t now = now_ns(); next_slow_ <= now; next_slow_ += second / slow_.size()) {
+      Subscriber& one = slow_[slow_turn_++ % slow_.size()];
+      if (one.fd < 0) continue;
+      const ssize_t got = recv(one.fd, input_.data(), std::min(options_.slow_rate, input_.size()), 0);
+      if (got > 0) {
+        slow_bytes_ += static_cast<std::uint64_t>(got);
+      } else if (got == 0 || errno != EAGAIN) {
+        close(one.fd);
+        one.fd = -1;
+        ++slow_closed_;
+      }
+    }
+  }
+
   // Waits this long at most. True: there is something on stdin.
   bool poll_once(std::uint64_t most) {
+    if (!slow_.empty() && options_.slow_rate != 0) {
+      read_slowly();
+      most = std::min(most, next_slow_ - std::min(next_slow_, now_ns()));
+    }
     const timespec timeout{.tv_sec = static_cast<time_t>(most / second), .tv_nsec = static_cast<long>(most % second)};
     const int count = epoll_pwait2(loop_, ready_.data(), static_cast<int>(ready_.size()), &timeout, nullptr);
     bool input = false;
@@ -411,6 +492,7 @@ class Load {
 
   const Options options_;
   std::vector<Subscriber> subscribers_;
+  std::vector<Subscriber> slow_;
   std::vector<Publisher> publishers_;
   std::vector<std::uint64_t> published_;  // by room
   std::vector<std::string> markers_;      // what each publication of a room contains
@@ -420,6 +502,10 @@ class Load {
   std::uint64_t deliveries_ = 0;
   std::uint64_t answered_ = 0;
   std::uint64_t errors_ = 0;
+  std::uint64_t next_slow_ = 0;  // when the next slow subscriber reads
+  std::size_t slow_turn_ = 0;
+  std::uint64_t slow_bytes_ = 0;
+  std::uint64_t slow_closed_ = 0;
   Histogram latencies_;
   Histogram answers_;  // the time from a request to its answer
 };
@@ -433,6 +519,7 @@ Options read_options(int argc, char** argv) {
     return found->second;
   };
   const auto count = [&](std::string_view name) { return std::strtoul(value(name), nullptr, 10); };
+  const auto count_or_none = [&](std::string_view name) { return given.contains(name) ? count(name) : 0; };
   const std::string_view server = value("--server");
   if (server != "sluice" && server != "centrifugo") give_up("--server sluice|centrifugo", server);
   const Options options{.sluice = server == "sluice",
@@ -442,7 +529,11 @@ Options read_options(int argc, char** argv) {
                         .subscribers = count("--subscribers"),
                         .rate = std::strtod(value("--rate"), nullptr),
                         .seconds = std::strtod(value("--seconds"), nullptr),
-                        .payload = count("--payload")};
+                        .payload = count("--payload"),
+                        .slow = count_or_none("--slow"),
+                        .slow_rate = count_or_none("--slow-rate"),
+                        .fill = count_or_none("--fill"),
+                        .broadcast = count_or_none("--broadcast") != 0};
   if (options.rooms == 0 || options.subscribers == 0 || options.rate <= 0) give_up("nothing to do");
   return options;
 }
