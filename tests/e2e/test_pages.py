@@ -2,8 +2,8 @@
 
 A comment above a block says what it is for: `<!-- file: NAME -->` writes it to a file, `<!-- append: NAME -->` appends it, and
 `<!-- sqlite -->`, `<!-- postgres -->`, `<!-- sqlite: NAME -->`, `<!-- postgres: NAME -->` are for one database. Blocks of `sh` are
-run; after a line `$ command` comes the output of the command. `<!-- eventually -->`: the command is repeated until its output is the
-expected one.
+run; after a line `$ command` comes the output of the command, in which `...` stands for any text. `<!-- eventually -->`: the command
+is repeated until its output is the expected one.
 """
 import os
 import pathlib
@@ -61,11 +61,15 @@ class Reader:
                 done = subprocess.run(["bash", "-ec", re.sub(r"\bcurl ", "curl -s ", command)], cwd=self.folder,
                                       env=self.environment, capture_output=True, text=True, timeout=60)
                 output = done.stdout.replace("\r", "").strip()
-                if not eventually or output == self.own(expected).strip():
+                if not eventually or self.is_expected(output, expected):
                     break
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
             if expected is not None:
-                assert output == self.own(expected).strip(), command
+                assert self.is_expected(output, expected), f"{command}: {output}"
+
+    def is_expected(self, output, expected):
+        pattern = re.escape(self.own(expected).strip()).replace(re.escape("..."), ".*")
+        return re.fullmatch(pattern, output) is not None
 
     def start(self, command):
         self.started.append(subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment))
