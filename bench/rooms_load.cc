@@ -163,7 +163,7 @@ class Load {
       : options_(options),
         subscribers_(options.subscribers),
         slow_(options.slow),
-        publishers_(std::min(publisher_count, options.rooms)),
+        publishers_(options.broadcast ? 1 : std::min(publisher_count, options.rooms)),
         published_(options.rooms),
         loop_(epoll_create1(0)) {
     for (std::size_t room = 0; room < options.rooms; ++room) {
