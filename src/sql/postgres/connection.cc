@@ -18,18 +18,7 @@ namespace {
 constexpr std::size_t kept_capacity = 512 << 10;  // a larger send buffer is released
 constexpr Duration drain_patience = 2s;           // limit for a cancelled answer to end
 constexpr std::size_t all = SIZE_MAX;             // a cancel without confirmation may hit any later request
-
-// A prepared statement's name, which identifies the slot.
-struct StatementName {
-  explicit StatementName(std::uint32_t slot) {
-    text[0] = 's';
-    const auto end = std::to_chars(text + 1, text + sizeof text, slot).ptr;
-    size = static_cast<std::size_t>(end - text);
-  }
-  [[nodiscard]] std::string_view view() const { return {text, size}; }
-  char text[16];
-  std::size_t size;
-};
+constexpr std::size_t most_role_plans = 512;      // about 20 KB each in the server's process
 
 }  // namespace
 
@@ -43,6 +32,7 @@ Connection::Connection(Pool& pool, std::size_t index)
       writer_(&Connection::on_writable, *this),
       watchdog_(&Connection::on_timer, *this),
       hook_(&Connection::on_turn_end, *this),
+      plans_(pool.column_lists(), pool.options().prepared, std::max(most_role_plans, 2 * pool.options().pipeline)),
       flight_(std::bit_ceil(pool.options().pipeline + 8)) {}
 
 Connection::~Connection() {
@@ -112,7 +102,7 @@ void Connection::close() {
   in_transaction_ = unreset_ = has_temporary_ = wakes_when_sent_ = false;
   may_be_hit_ = batch_ = 0;
   answer_ = {};
-  prepared_.clear();
+  plans_.clear();
   key_ = {};
   // The waiting queries may retry at once. They use another connection, because this one is not ready.
   while (flight_size_ != 0) {
@@ -143,17 +133,6 @@ Connection::InFlight Connection::pop() {
   if (may_be_hit_ != 0 && may_be_hit_ != all) --may_be_hit_;
   if (flight_size_ != 0) cancel_abandoned();
   return entry;
-}
-
-Connection::Prepared& Connection::prepared(StatementId id) {
-  if (!id.is_named()) return unnamed_;
-  if (id.slot >= prepared_.size()) prepared_.resize(id.slot + 1);
-  Prepared& found = prepared_[id.slot];
-  if (found.serial != id.serial) [[unlikely]] {
-    // The slot belonged to another statement, which the server may still have prepared.
-    found = {found.state == Prepared::State::no ? Prepared::State::no : Prepared::State::stale, {}, id.serial};
-  }
-  return found;
 }
 
 void Connection::set_role(Role role) {
@@ -193,42 +172,28 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
     // Reserve all memory first, so that no message is written in part.
     (void)out_.reserve(query.parameters().size() + statement.text.size() + 4096);
   } catch (const std::bad_alloc&) {
-    push({.query = &query, .statement = statement.id});
+    push({.query = &query, .plan = {statement.id}});
     break_off("no memory");
     return;
   }
   const bool checks_types = !statement.type_check.empty();
-  const bool alone =
-      pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets || checks_types;
+  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets ||
+                     checks_types || !query.settings_.empty();
   if (alone) end_batch();
-  InFlight entry{.query = &query, .statement = statement.id, .resets = resets, .deadline = query.first_deadline_};
+  const std::uint32_t role = query.settings_.role();
+  InFlight entry{.query = &query, .plan = {statement.id, role}, .resets = resets, .deadline = query.first_deadline_};
   if (query.has_transaction_) {
     write_command(out_, "BEGIN READ ONLY");
     entry.before = entry.after = 1;
     begin_transaction(resets);
   }
-  query.settings_.write_to(out_);
-  entry.before += static_cast<std::uint8_t>(query.settings_.commands());
+  plans_.write_settings(out_, query.settings_);
+  entry.sets_role = query.settings_.has_role();
+  entry.before += query.settings_.commands();
   entry.checks_types = checks_types;
-  entry.before += write_type_check(statement);
-  entry.named = pool_.options().prepared && statement.id.is_named();
-  if (entry.named) {
-    const StatementName name(statement.id.slot);
-    Prepared::State& state = prepared(statement.id).state;
-    if (state != Prepared::State::yes) {
-      if (state == Prepared::State::stale) write_close_statement(out_, name.view());
-      write_parse(out_, name.view(), statement.text, statement.parameter_types);
-      write_describe_statement(out_, name.view());
-      state = Prepared::State::yes;
-      entry.prepares = true;
-    }
-    write_bind(out_, name.view(), static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
-  } else {
-    write_parse(out_, {}, statement.text, statement.parameter_types);
-    write_describe_statement(out_, {});
-    entry.prepares = true;
-    write_bind(out_, {}, static_cast<std::uint16_t>(statement.parameters.size()), query.parameters());
-  }
+  entry.before += plans_.write_type_check(out_, statement, role);
+  const auto count = static_cast<std::uint16_t>(statement.parameters.size());
+  entry.prepares = plans_.write_bind(out_, statement, role, count, query.parameters(), PlanCache::For::query);
   write_execute(out_, row_limit);
   if (query.has_transaction_) write_command(out_, "COMMIT");
   if (resets) {
@@ -268,7 +233,7 @@ void Connection::forget(Query& query) {
       entry.query = nullptr;
       if (i == 0) {
         answer_.discard = true;
-        if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.statement);
+        if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.plan.id);
       }
       cancel_abandoned();
       return;
@@ -304,35 +269,10 @@ void Connection::expect_answer(Query& query) {
   flush_soon();
 }
 
-std::uint8_t Connection::write_type_check(const Statement& statement) {
-  if (statement.type_check.empty()) return 0;
-  write_command(out_, pool_.column_lists().type_check_of(statement));
-  Prepared& there = prepared(statement.id);
-  const std::uint32_t changes = pool_.column_lists().type_changes_of(statement.id);
-  if (std::exchange(there.type_changes, changes) != changes && there.state == Prepared::State::yes) {
-    there.state = Prepared::State::stale;
-    there.described = {};
-  }
-  return 1;
-}
-
-bool Connection::write_step(const Statement& statement, std::uint16_t count, std::string_view parameters) {
-  const bool named = pool_.options().prepared && statement.id.is_named();
+bool Connection::write_step(const Statement& statement, std::uint32_t role, std::uint16_t count,
+                            std::string_view parameters) {
   (void)out_.reserve(parameters.size() + statement.text.size() + 4096);  // so that no message is written in part
-  const StatementName name(statement.id.slot);
-  const std::string_view known = named ? name.view() : std::string_view{};
-  bool prepares = true;
-  if (named) {
-    Prepared& there = prepared(statement.id);
-    prepares = there.state != Prepared::State::yes || there.described.kind != Described::Kind::usable;
-    if (prepares && there.state != Prepared::State::no) write_close_statement(out_, known);
-    if (prepares) there = {Prepared::State::yes, {}, statement.id.serial, there.type_changes};
-  }
-  if (prepares) {
-    write_parse(out_, known, statement.text, statement.parameter_types);
-    write_describe_statement(out_, known);
-  }
-  write_bind(out_, known, count, parameters);
+  const bool prepares = plans_.write_bind(out_, statement, role, count, parameters, PlanCache::For::step);
   write_execute(out_, 0);
   return prepares;
 }
@@ -341,42 +281,6 @@ void Connection::write_reset() {
   write_session_reset(out_);
   if (role_ != opened_as_) role_known_ = false;
   if (access_ != Access::server_default) access_ = Access::unknown;
-}
-
-bool Connection::step_described(const Statement& statement, std::span<const FieldDescription> fields) {
-  Described described;
-  if (fields.empty() || statement.columns.empty()) {
-    const bool fits = fields.empty() && statement.columns.empty();
-    described.kind = fits ? Described::Kind::usable : Described::Kind::unusable;
-  } else if (const auto list = pool_.column_lists().find(statement, fields)) {
-    described = {Described::Kind::usable, *list};
-  } else {
-    pool_.column_lists().look_up(statement, fields);
-  }
-  Prepared& there = prepared(statement.id);
-  there = {Prepared::State::yes, described, statement.id.serial, there.type_changes};
-  return described.kind == Described::Kind::usable;
-}
-
-void Connection::step_failed(const Statement& statement) {
-  prepared(statement.id) = {Prepared::State::stale, {}, statement.id.serial};
-}
-
-void Connection::all_plans_stale() {
-  for (Prepared& known : prepared_) {
-    if (known.state == Prepared::State::yes) known.state = Prepared::State::stale;
-  }
-}
-
-void Connection::step_types_changed(const Statement& statement) {
-  step_failed(statement);
-  pool_.column_lists().look_up_types(statement);
-}
-
-std::span<const Column> Connection::step_columns(const Statement& statement) {
-  const Described& described = prepared(statement.id).described;
-  if (described.list != nullptr) return *described.list;
-  return statement.columns;
 }
 
 // Undoes what a conversation has left behind: an open transaction, a changed session, temporary tables.

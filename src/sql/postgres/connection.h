@@ -12,10 +12,10 @@
 #include "core/task.h"
 #include "net/stream.h"
 #include "sql/database.h"
-#include "sql/postgres/column_lists.h"
 #include "sql/postgres/gathering.h"
 #include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
+#include "sql/postgres/plan_cache.h"
 #include "sql/postgres/server_error.h"
 
 namespace sluice::sql::postgres {
@@ -148,22 +148,11 @@ class Connection {
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
-  // Writes the statement's type check, and returns how many commands that is: 0 or 1.
-  [[nodiscard]] std::uint8_t write_type_check(const Statement& statement);
-  // Writes Bind and Execute without Sync. If the connection does not have the statement yet, Parse and Describe come
-  // first, and the function returns true: the caller then passes the outcome to step_described() or step_failed().
-  [[nodiscard]] bool write_step(const Statement& statement, std::uint16_t count, std::string_view parameters);
-  // Empty `fields`: the statement returns no rows. Returns false if types are being looked up, or if the statement has
-  // columns now and had none when it was prepared.
-  [[nodiscard]] bool step_described(const Statement& statement, std::span<const FieldDescription> fields);
-  // Records that the connection may or may not have the statement.
-  void step_failed(const Statement& statement);
-  // A plan is out of date, so others may be. Otherwise each statement of a transaction would fail once.
-  void all_plans_stale();
-  // The step's type check has failed. The types are being looked up.
-  void step_types_changed(const Statement& statement);
-  // The columns as last described.
-  [[nodiscard]] std::span<const Column> step_columns(const Statement& statement);
+  [[nodiscard]] PlanCache& plans() { return plans_; }
+  // Writes Bind and Execute without Sync. If the connection does not have the plan yet, Parse and Describe come first,
+  // and the function returns true: the caller then passes the outcome to PlanCache::take() or step_failed().
+  [[nodiscard]] bool write_step(const Statement& statement, std::uint32_t role, std::uint16_t count,
+                                std::string_view parameters);
 
   [[nodiscard]] const Error& failure() const { return failure_; }
 
@@ -178,35 +167,18 @@ class Connection {
   void look_around();
 
  private:
-  // The server's description of a statement's columns.
-  struct Described {
-    enum class Kind : std::uint8_t {
-      nothing,
-      usable,
-      unknown,   // the types are being looked up
-      unusable,  // the result has no columns any more
-    };
-    Kind kind = Kind::nothing;
-    const ColumnLists::List* list = nullptr;  // if usable; null: the statement's own list
-  };
-  struct Prepared {
-    enum class State : std::uint8_t { no, yes, stale };
-    State state = State::no;  // for the next request to send
-    Described described;      // for the next answer to arrive
-    std::uint64_t serial = 0;
-    std::uint32_t type_changes = 0;  // ColumnLists::type_changes_of() when it was prepared
-  };
+  using Described = PlanCache::Description;
 
   struct InFlight {
     Query* query = nullptr;  // null: the query was abandoned, or this is a session setting
-    StatementId statement{};
-    bool setting = false;   // a SET of Sluice itself
-    bool prepares = false;  // Parse and Describe precede Bind
-    bool named = false;
+    PlanCache::Key plan{};
+    bool setting = false;       // a SET of Sluice itself
+    bool prepares = false;      // Parse and Describe precede Bind
     bool synced = true;         // followed by a Sync; false: the next entry belongs to the same batch
     bool conversation = false;  // any messages up to ReadyForQuery
     bool resets = false;        // reset commands follow the statement
     bool checks_types = false;  // Statement::type_check is the last command before it
+    bool sets_role = false;     // by the last command before the type check
     Instant deadline = never;
     std::uint8_t before = 0;  // Sluice's own commands before the statement, in the same flight
     std::uint8_t after = 0;   // Sluice's own commands after it
@@ -252,7 +224,6 @@ class Connection {
   void begin_foremost();
   InFlight pop();
   [[nodiscard]] InFlight& foremost() { return flight_[flight_first_]; }
-  [[nodiscard]] Prepared& prepared(StatementId id);
 
   void pump();
   [[nodiscard]] bool pass_over(const Message& message);
@@ -327,7 +298,7 @@ class Connection {
   Inbox inbox_;
   Buffer out_;
   std::vector<Field> fields_;
-  std::vector<Prepared> prepared_;  // by StatementId::slot
+  PlanCache plans_;
 
   std::vector<InFlight> flight_;  // ring buffer
   std::size_t flight_first_ = 0;
@@ -335,7 +306,6 @@ class Connection {
   std::size_t batch_ = 0;       // requests in out_ that the next Sync will end
   bool has_temporary_ = false;  // the conversation has created temporary tables
   bool wakes_when_sent_ = false;
-  Prepared unnamed_;
   bool in_transaction_ = false;  // a conversation may have left a transaction open
   bool unreset_ = false;         // the session may have been changed and must be reset before the next use
   bool skipping_ = false;        // a request has failed, and the server skips all messages up to the Sync

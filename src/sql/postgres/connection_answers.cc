@@ -166,14 +166,13 @@ void Connection::handle_error(const Message& message) {
   }
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound && !is_own_command();
-  const Query* const query = foremost().query;
-  answer_.error->at_role =
-      answer_.commands != 0 && answer_.commands < foremost().before && query != nullptr && query->settings_.has_role();
-  if (foremost().checks_types && answer_.commands + 1 == foremost().before && notice->sqlstate == "22012") {
+  const InFlight& entry = foremost();
+  if (is_own_command()) plans_.settings_failed();
+  answer_.error->at_role = entry.sets_role && answer_.commands + (entry.checks_types ? 2 : 1) == entry.before;
+  if (entry.checks_types && answer_.commands + 1 == entry.before && notice->sqlstate == "22012") {
     answer_.error->at_type_check = true;
     answer_.described = {Described::Kind::unknown};
-    if (query != nullptr) step_types_changed(*query->statement_);
-    if (query != nullptr && foremost().named) prepared(foremost().statement).described = answer_.described;
+    if (entry.query != nullptr) plans_.types_changed(*entry.query->statement_, entry.plan.role);
   }
   if (foremost().synced) return;
   complete_foremost();
@@ -183,33 +182,23 @@ void Connection::handle_error(const Message& message) {
 // Each connection prepares the statement itself, and the table may have changed since the program's start.
 void Connection::take_description(const Message& message) {
   if (flight_size_ == 0 || !foremost().prepares || foremost().query == nullptr) return;
-  const Statement& statement = *foremost().query->statement_;
-  Described& described = answer_.described;
-  described = {};
-  if (message.type == 'n') {
-    described.kind = statement.columns.empty() ? Described::Kind::usable : Described::Kind::unusable;
-  } else {
-    const auto fields = parse_row_description(message.payload);
-    if (!fields) {
+  std::vector<FieldDescription> fields;
+  if (message.type == 'T') {
+    auto parsed = parse_row_description(message.payload);
+    if (!parsed) {
       break_off("the server sent a malformed row description");
       return;
     }
-    if (fields->empty() && !statement.columns.empty()) {
-      described.kind = Described::Kind::unusable;
-    } else if (const auto list = pool_.column_lists().find(statement, *fields)) {
-      described = {Described::Kind::usable, *list};
-    } else {
-      described.kind = Described::Kind::unknown;
-      pool_.column_lists().look_up(statement, *fields);
-    }
+    fields = std::move(*parsed);
   }
-  if (foremost().named) prepared(statement.id).described = described;
+  const Statement& statement = *foremost().query->statement_;
+  answer_.described = plans_.take(statement, foremost().plan.role, fields, PlanCache::For::query);
 }
 
 // For the request that is first in flight, or has just been completed.
 Connection::Described Connection::described(const InFlight& entry) {
   if (entry.prepares) return answer_.described;
-  return entry.named ? prepared(entry.statement).described : Described{};
+  return plans_.description_of(entry.plan);
 }
 
 // In a batch an answer ends with its CommandComplete, otherwise with ReadyForQuery.
@@ -277,7 +266,7 @@ void Connection::drop_skipped() {
   for (bool last = false; !last;) {
     const InFlight entry = pop();
     last = entry.synced;
-    if (entry.named && entry.prepares) prepared(entry.statement) = {Prepared::State::stale, {}, entry.statement.serial};
+    if (entry.prepares) plans_.skipped(entry.plan);
     if (entry.query != nullptr) entry.query->answer_skipped();
   }
   dispatching_ = false;
@@ -290,7 +279,7 @@ void Connection::complete_foremost() {
   const InFlight entry = pop();
   batch_slow_ = was_slow && !entry.synced;
   const Described columns = described(entry);
-  if (was_slow && !entry.setting) pool_.was_slow(entry.statement);
+  if (was_slow && !entry.setting) pool_.was_slow(entry.plan.id);
   Answer answer = std::move(answer_);
   answer_ = {};
   // A failed statement's settings are rolled back, but its session locks stay.
@@ -300,23 +289,7 @@ void Connection::complete_foremost() {
   if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
     answer.unusable = true;
   }
-  bool stale = false;
-  if (entry.named) {
-    Prepared& known = prepared(entry.statement);
-    if (entry.prepares && columns.kind != Kind::usable) {
-      // It is unknown whether the statement exists if the query was abandoned before its columns were checked, or if
-      // Parse has failed. Stale is always correct, because closing a statement that does not exist is not an error.
-      known.state = Prepared::State::stale;
-      known.described = columns;
-    } else if (answer.error) {
-      stale = answer.error->sqlstate == "26000" ||
-              (answer.error->sqlstate == "0A000" && answer.error->routine == "RevalidateCachedQuery");
-      // An earlier request with the same error may already have prepared it again.
-      if (stale) known.state = Prepared::State::stale;
-    } else if (columns.kind == Kind::nothing) {
-      stale = true;  // sent after a Parse whose description was not read
-    }
-  }
+  const bool stale = plans_.ended(entry.plan, entry.prepares, columns, answer.error.get());
 
   const auto list = [&]() -> std::span<const Column> {
     return columns.list != nullptr ? *columns.list : entry.query->statement_->columns;

@@ -55,8 +55,7 @@ core::Async<Result<std::unique_ptr<Cursor>>> Database::query(const Statement& st
   if (statement.parallel) [[unlikely]] {
     return run(std::make_unique<ParallelCursor>(pool_, statement, arguments, options));
   }
-  const bool alone =
-      !options.settings.empty() || pool_.prefers_exclusive(statement) || pool_.server_stops_before(options.deadline);
+  const bool alone = pool_.prefers_exclusive(statement) || pool_.server_stops_before(options.deadline);
   const auto use = alone ? Query::Use::exclusive : Query::Use::shared;
   return run(std::unique_ptr<Query>(new Query(pool_, statement, arguments, options, use)));
 }

@@ -28,8 +28,7 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       timer_(&Query::on_deadline, *this),
       release_(&Query::on_turn_end, *this),
       settings_(pool.options(), options.settings),
-      has_transaction_(!options.settings.empty()) {
-  SLUICE_ASSERT(settings_.empty() || use == Use::exclusive);
+      has_transaction_(!options.settings.empty() && !pool.may_repeat()) {
   has_deadline_ = options.deadline != never;
   patience_ = has_deadline_ ? std::max<Duration>(first_deadline_ - started_, 1ms) : pool.statement_timeout();
   begin_wait(started_);

@@ -160,8 +160,9 @@ class Query final : public sql::Cursor {
   Deadline timer_;
   Hook release_;
 
-  const Settings settings_;             // empty unless exclusive
-  const bool has_transaction_ = false;  // BEGIN and COMMIT surround the query; otherwise its Sync ends the transaction
+  const Settings settings_;
+  // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
+  const bool has_transaction_ = false;
 
   // Links of the list that the query is in: the pool's queue, or the queries that wait in ColumnLists.
   Query* next_ = nullptr;

@@ -132,8 +132,8 @@ void RangeReader::begin() {
   connection.begin_transaction(request_.statement.may_change_session);
   write_command(out, begin_sql);
   if (snapshot_) write_command(out, "SET TRANSACTION SNAPSHOT '" + *snapshot_ + "'");
-  request_.settings.write_to(out);
-  statement_at_ = (snapshot_ ? 3U : 2U) + connection.write_type_check(request_.statement);
+  connection.plans().write_settings(out, request_.settings);
+  statement_at_ = (snapshot_ ? 3U : 2U) + connection.plans().write_type_check(out, request_.statement, role());
   send("(0,0)", "(0,0)");
   if (!snapshot_) {
     std::string names(8 + request_.parallel.schema.size() + request_.parallel.table.size(), '\0');
@@ -146,23 +146,19 @@ void RangeReader::begin() {
 
 void RangeReader::send(std::string_view from, std::string_view to) {
   const auto count = static_cast<std::uint16_t>(request_.arguments.size());
-  const bool prepares = conversation_.connection().write_step(request_.statement, count, request_.parameters(from, to));
-  if (prepares) described_ = false;
+  Connection& connection = conversation_.connection();
+  if (connection.write_step(request_.statement, role(), count, request_.parameters(from, to))) described_ = false;
 }
 
 // Earlier descriptions on this connection stay valid, because the table is locked.
 void RangeReader::describe(const Message& message) {
-  Connection& connection = conversation_.connection();
-  if (message.type == 'n') {
-    described_ = connection.step_described(request_.statement, {});
-    return;
-  }
-  const auto fields = parse_row_description(message.payload);
+  auto fields = message.type == 'T' ? parse_row_description(message.payload) : std::vector<FieldDescription>{};
   if (!fields) {
     fail(State::lost, malformed_message());
     return;
   }
-  described_ = connection.step_described(request_.statement, *fields);
+  const auto now = plans().take(request_.statement, role(), *fields, PlanCache::For::step);
+  described_ = now.kind == PlanCache::Description::Kind::usable;
 }
 
 void RangeReader::handle_error(const Message& message, std::size_t statement_at) {
@@ -176,13 +172,12 @@ void RangeReader::handle_error(const Message& message, std::size_t statement_at)
   error.at_bind = ended_ == statement_at;
   const bool checks_types = !request_.statement.type_check.empty();
   if (checks_types && ended_ + 1 == statement_at && error.sqlstate == "22012") {
-    conversation_.connection().step_types_changed(request_.statement);
+    plans().types_changed(request_.statement, role());
     refused_ = {Failure::statement, {}, std::string(composite_has_changed), 0};
     return;
   }
   error.at_role = ended_ + (checks_types ? 2 : 1) == statement_at && request_.settings.has_role();
-  stale_ = error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
-  if (stale_ || !described_ || ended_ < statement_at) conversation_.connection().step_failed(request_.statement);
+  stale_ = plans().step_failed(&request_.statement, role(), error, described_ && ended_ >= statement_at);
   refused_ = conversation_.error_of(error);
 }
 
@@ -212,7 +207,7 @@ void RangeReader::handle_start(const Message& message) {
       } else if (!snapshot_ && !shared_) {
         fail(State::failed, {Failure::statement, {}, "the table that is read in parallel is not there any more", 0});
       } else {
-        columns_ = conversation_.connection().step_columns(request_.statement);
+        columns_ = plans().columns_of(request_.statement, role());
         state_ = State::reading;
       }
       break;
@@ -287,7 +282,7 @@ void RangeReader::handle(const Message& message, Got& got) {
     case 'T':
     case 'n':
       describe(message);
-      if (!described_ || conversation_.connection().step_columns(request_.statement).data() != columns_.data()) {
+      if (!described_ || plans().columns_of(request_.statement, role()).data() != columns_.data()) {
         fail(State::failed, {Failure::statement, {}, "the columns of the statement's result have changed", 0});
         got = Got::failed;
       }

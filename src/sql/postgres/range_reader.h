@@ -97,6 +97,8 @@ class RangeReader {
   void fail(State state, Error error);
   void fail_with_connection();
   void send(std::string_view from, std::string_view to);
+  [[nodiscard]] std::uint32_t role() const { return request_.settings.role(); }
+  [[nodiscard]] PlanCache& plans() { return conversation_.connection().plans(); }
 
   ParallelRequest& request_;
   std::optional<std::string> snapshot_;

@@ -1,5 +1,7 @@
 #include "sql/postgres/settings.h"
 
+#include <functional>
+
 #include "sql/postgres/messages.h"
 
 namespace sluice::sql::postgres {
@@ -16,18 +18,9 @@ Settings::Settings(const Options& options, std::span<const Setting> settings) {
   for (const Setting& setting : settings) {
     at = put_parameter(at, setting.name);
     at = put_parameter(at, setting.value);
-    has_role_ |= setting.name == "role";
+    // Two roles with one number would share plans, which the server then makes anew whenever the role changes.
+    if (setting.name == "role") role_ = static_cast<std::uint32_t>(std::hash<std::string>{}(setting.value)) | 1;
   }
-}
-
-void Settings::write_to(Buffer& out) const {
-  if (empty()) return;
-  std::string sql = "SELECT";
-  for (unsigned i = 0; i < count_; ++i) {
-    sql += i == 0 ? " " : ", ";
-    sql += "set_config($" + std::to_string(2 * i + 1) + ", $" + std::to_string(2 * i + 2) + ", true)";
-  }
-  write_command(out, sql, static_cast<std::uint16_t>(2 * count_), parameters_);
 }
 
 void write_command(Buffer& out, std::string_view sql, std::uint16_t count, std::string_view parameters) {

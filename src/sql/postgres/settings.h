@@ -27,15 +27,20 @@ class Settings {
   Settings(const Options& options, std::span<const Setting> settings);
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  [[nodiscard]] bool has_role() const { return has_role_; }
-  // How many commands write_to() writes.
-  [[nodiscard]] std::uint16_t commands() const { return empty() ? 0 : 1; }
-  void write_to(Buffer& out) const;
+  [[nodiscard]] bool has_role() const { return role_ != 0; }
+  // A number for the role, for PlanCache. 0: none is set.
+  [[nodiscard]] std::uint32_t role() const { return role_; }
+  // The settings, each a name and a value: two parameters.
+  [[nodiscard]] std::uint16_t count() const { return count_; }
+  // Encoded as in a Bind message.
+  [[nodiscard]] std::string_view parameters() const { return parameters_; }
+  // How many commands PlanCache::write_settings() writes.
+  [[nodiscard]] std::uint8_t commands() const { return empty() ? 0 : 1; }
 
  private:
   std::uint16_t count_ = 0;
-  bool has_role_ = false;
-  std::string parameters_;  // encoded as in a Bind message
+  std::uint32_t role_ = 0;
+  std::string parameters_;
 };
 
 // Writes Parse, Bind and Execute for one of Sluice's own statements. The three count as one command.

@@ -200,7 +200,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   const Statement* const statement = flight.statement;
   if (std::exchange(renews_, false) || begins) {
     before += settings_.commands();
-    settings_.write_to(connection.out());
+    connection.plans().write_settings(connection.out(), settings_);
   }
   // A reading statement runs in a subtransaction, because a transaction that was made read-only stays read-only.
   const bool reads = std::exchange(reads_, false);
@@ -210,9 +210,13 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     write_command(connection.out(), "SAVEPOINT sluice");
     write_command(connection.out(), "SET TRANSACTION READ ONLY");
   }
-  if (statement != nullptr) before += connection.write_type_check(*statement);
+  PlanCache& plans = connection.plans();
+  const std::uint32_t role = settings_.role();
   bool described = true;
-  if (statement != nullptr) described = !connection.write_step(*statement, flight.count, flight.parameters);
+  if (statement != nullptr) {
+    before += plans.write_type_check(connection.out(), *statement, role);
+    described = !connection.write_step(*statement, role, flight.count, flight.parameters);
+  }
   if (reads) write_command(connection.out(), "RELEASE sluice");
   const bool resets = flight.commits && resets_;
   if (flight.commits) write_command(connection.out(), "COMMIT");
@@ -237,15 +241,14 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       co_return std::unexpected(std::move(message.error()));
     }
     switch (message->type) {
-      case 'T': {
-        const auto fields = parse_row_description(message->payload);
+      case 'T':
+      case 'n': {
+        auto fields = message->type == 'T' ? parse_row_description(message->payload) : std::vector<FieldDescription>{};
         if (!fields || statement == nullptr) co_return std::unexpected(malformed_message());
-        described = connection.step_described(*statement, *fields);
+        const auto now = plans.take(*statement, role, *fields, PlanCache::For::step);
+        described = now.kind == PlanCache::Description::Kind::usable;
         break;
       }
-      case 'n':
-        described = statement != nullptr && connection.step_described(*statement, {});
-        break;
       case 'D':
         if (ended != place) break;  // a row of set_config()
         if (!refused && !rows->add(message->payload, result_bytes_)) {
@@ -273,22 +276,18 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
         refused = conversation_.error_of(error);
         refused->at_commit = statement == nullptr || ended > place;
         if (error.at_type_check) {
-          connection.step_types_changed(*statement);
+          plans.types_changed(*statement, role);
           refused = types_changed(statement->has_composite_parameters);
           break;
         }
-        const bool stale =
-            error.sqlstate == "26000" || (error.sqlstate == "0A000" && error.routine == "RevalidateCachedQuery");
-        if (stale) {
+        if (plans.step_failed(statement, role, error, described && ended >= place)) {
           refused->failure = Failure::conflict;
           refused->of_plan = true;
-          connection.all_plans_stale();
         }
         if (writes_ && !reads && is_read_only(error, begins && ended == 0)) {
           refused->failure = Failure::unavailable;
           pool_.give_up_sessions();
         }
-        if (statement != nullptr && (stale || !described || ended < place)) connection.step_failed(*statement);
         break;
       }
       case 'Z': {
@@ -300,7 +299,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
           changed.of_plan = true;
           co_return std::unexpected(std::move(changed));
         }
-        written.rows.columns = connection.step_columns(*statement);
+        written.rows.columns = plans.columns_of(*statement, role);
         const auto fields = rows->cut(written.rows.columns.size());
         if (!fields) co_return std::unexpected(malformed_message());
         written.rows.fields = *fields;
