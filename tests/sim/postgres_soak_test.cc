@@ -27,7 +27,8 @@ constexpr std::uint32_t text_oid = 25;
 
 // ---- The rows of an answer ----
 
-std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row) {
+std::optional<std::string> text_of(std::uint64_t id, std::uint64_t row, std::string_view role) {
+  for (const char c : role) id = id * 257 + static_cast<unsigned char>(c);
   const std::uint64_t mixed = id * 31 + row * 7;
   if (mixed % 11 == 0) return std::nullopt;
   return pattern(id ^ (row << 32), mixed % 97 == 0 ? 9000 : mixed % 150);
@@ -99,6 +100,7 @@ class FakeServer {
     bool standby = false;
     bool read_only = false;              // default_transaction_read_only
     char transaction = 'I';              // as in ReadyForQuery
+    std::string role;                    // until the end of the transaction
     std::vector<std::uint64_t> written;  // by the open transaction
     bool running = false;
     bool cancelled = false;
@@ -232,6 +234,7 @@ class FakeServer {
       co_await Sleep(reactor_, session.random.chance(0.1) ? session.random.up_to(chaos_.think) : Duration(0));
       if (type == 'S') {
         session.skips = false;
+        if (session.transaction == 'I') session.role.clear();
         say_ready(session);
         if (session.random.chance(chaos_.forget)) session.statements.clear();
       } else if (!session.skips && !co_await obey(session, type, payload)) {
@@ -415,16 +418,22 @@ class FakeServer {
   }
   static void end_transaction(Session& session) {
     session.transaction = 'I';
+    session.role.clear();
     session.written.clear();
   }
 
   Task<bool> execute(Session& session, std::size_t limit) {
     if (session.has_portal && command(session, session.bound)) co_return true;
-    if (session.has_portal && session.bound.starts_with("SELECT set_config(")) {
+    if (session.has_portal && session.bound.starts_with("SELECT pg_catalog.set_config(")) {
       const std::size_t count = session.values.size() / 2;
       std::string row;
       put_u16(row, count);
       for (std::size_t i = 0; i < count; ++i) {
+        if (session.values[2 * i] == "role") session.role = session.values[2 * i + 1];
+        if (session.role == "stranger") {
+          fail(session, "42501", "permission denied to set role \"stranger\"");
+          co_return true;
+        }
         put_u32(row, session.values[2 * i + 1].size());
         row += session.values[2 * i + 1];
       }
@@ -459,7 +468,7 @@ class FakeServer {
       std::string values;
       put_u16(values, 3);
       for (const std::optional<std::string>& value :
-           {std::optional(std::to_string(id)), std::optional(std::to_string(row)), text_of(id, row)}) {
+           {std::optional(std::to_string(id)), std::optional(std::to_string(row)), text_of(id, row, session.role)}) {
         put_u32(values, value ? value->size() : 0xffffffff);
         if (value) values += *value;
       }
@@ -671,8 +680,17 @@ class World {
     const std::string texts[] = {std::to_string(id), std::to_string(count), fails ? "fail" : "rows"};
     const sql::Argument arguments[] = {{texts[0]}, {texts[1]}, {texts[2]}};
     ++tally.asked;
+    const std::string role = random.chance(0.4) ? "role" + std::to_string(random.below(5)) : "";
+    const bool is_stranger = !role.empty() && random.chance(0.05);
+    std::vector<sql::Setting> settings;
+    if (!role.empty()) settings.push_back({"role", is_stranger ? "stranger" : role});
 
-    auto cursor = co_await database->query(statement, arguments, {});
+    auto cursor = co_await database->query(statement, arguments, {.settings = settings});
+    if (!cursor && is_stranger && cursor.error().sqlstate == "42501") {
+      if (cursor.error().failure != Failure::not_allowed) complain(id, "its role's error is told as something else");
+      ++tally.refused;
+      co_return;
+    }
     if (!cursor) {
       failed(id, cursor.error(), fails);
       co_return;
@@ -692,7 +710,7 @@ class World {
           complain(id, "got a row of query " + std::string(fields[0].view()));
           co_return;
         }
-        const std::optional<std::string> text = text_of(id, row);
+        const std::optional<std::string> text = text_of(id, row, role);
         if (fields[1].view() != std::to_string(row) || fields[2].is_null() != !text ||
             (text && fields[2].view() != *text)) {
           complain(id, "row " + std::to_string(row) + " is wrong");
@@ -707,6 +725,7 @@ class World {
       if (slow) co_await Sleep(reactor, random.up_to(500ms));
     }
     if (row != most) complain(id, std::to_string(row) + " rows instead of " + std::to_string(most));
+    if (is_stranger) complain(id, "has read as a role that is refused");
     if (fails && !(statement.one_row && count >= 2)) complain(id, "has not failed");
     ++tally.whole;
   }

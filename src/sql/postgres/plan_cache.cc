@@ -62,7 +62,8 @@ PlanCache::Plan& PlanCache::use(Key key, Name& name) {
   if (const auto there = by_key_.find(key); there != by_key_.end()) {
     with_role_.splice(with_role_.begin(), with_role_, there->second);
   } else if (with_role_.size() < most_with_role_) {
-    with_role_.push_front({key, static_cast<std::uint32_t>(with_role_.size()), {.serial = key.id.serial}});
+    with_role_.push_front(
+        {key, static_cast<std::uint32_t>(with_role_.size()), {.described = {}, .serial = key.id.serial}});
     by_key_[key] = with_role_.begin();
   } else {
     // The plan that was used longest ago gives its name away.
