@@ -2,7 +2,8 @@
 """One row by primary key over 64 keep-alive connections: from PostgreSQL beside pgbench -S, from SQLite beside a static file.
 
 Everything may use every core, as pgbench does. PostgreSQL is read with one worker, as pgbench has one thread, and with a worker for
-each core; with a Sync for each look-up, which is the default, and with up to sixteen look-ups for one Sync.
+each core; with a Sync for each look-up, which is the default, and with up to sixteen look-ups for one Sync; and with a role for each
+request and row-level security: one role, or fifty in turn, where one request in a hundred has a role that the login may not take.
 usage: run_point.py [--rounds N] [--seconds S] [--scale S]
 """
 import argparse
@@ -15,15 +16,19 @@ from http_clients import wrk
 
 CONNECTIONS = 64
 SQLITE_ROWS = 200_000
+ROLES = 50
 
 
-def script(where, name, rows):
+def script(where, name, rows, path=None, roles=0):
     """Requests for random rows, like pgbench's own; made before the run, so that Lua costs little during it."""
+    role = f'"X-Role: " .. (i % 100 == 0 and "stranger" or "r" .. i % {roles}) .. "\\r\\n" ..' if roles else ""
     file = where / f"{name}.lua"
     file.write_text(f'''local requests, at, count = {{}}, 0, 100000
 init = function(args)
   math.randomseed(1)
-  for i = 1, count do requests[i] = "GET /{name}/" .. math.random({rows}) .. " HTTP/1.1\\r\\nHost: bench\\r\\n\\r\\n" end
+  for i = 1, count do
+    requests[i] = "GET /{path or name}/" .. math.random({rows}) .. " HTTP/1.1\\r\\nHost: bench\\r\\n" .. {role} "\\r\\n"
+  end
 end
 request = function() at = at % count + 1; return requests[at] end
 ''')
@@ -50,12 +55,22 @@ def main():
     subprocess.run(["pgbench", "-i", "-q", "-s", str(args.scale), "-I", "dtgvp", cluster.url()], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     socket_url = f"postgres://postgres@/postgres?host={cluster.folder}&port={cluster.port}"
+    roles = ", ".join(f"r{number}" for number in range(ROLES))
+    cluster.psql("CREATE ROLE login LOGIN NOINHERIT; CREATE ROLE stranger;" +
+                 "".join(f"CREATE ROLE r{number};" for number in range(ROLES)) +
+                 f"GRANT {roles} TO login; GRANT SELECT ON pgbench_accounts TO {roles}, login;"
+                 "ALTER TABLE pgbench_accounts ENABLE ROW LEVEL SECURITY;"
+                 "CREATE POLICY seen ON pgbench_accounts USING (current_setting('request.method', true) = 'GET')")
+    login_url = socket_url.replace("postgres@", "login@")
     config = f'''
 [database.postgres]
 url = "{socket_url}"
 [database.batched]
 url = "{socket_url}"
 batch = 16
+[database.roles]
+url = "{login_url}"
+role = "header.x-role"
 [database.sqlite]
 url = "sqlite:{where}/accounts.db"
 [[endpoint]]
@@ -66,6 +81,11 @@ get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
 [[endpoint]]
 path = "/batched/{{aid:int}}"
 database = "batched"
+returns = "object"
+get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
+[[endpoint]]
+path = "/roles/{{aid:int}}"
+database = "roles"
 returns = "object"
 get = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid"
 [[endpoint]]
@@ -84,6 +104,10 @@ root = "{where}/site"
             status, got = fetch(program.port, target)
             if status != 200 or got.replace(b" ", b"").strip() != body:
                 raise SystemExit(f"{target} answers {status} {got[:200]!r}")
+        for role, expected in (("r0", 200), (f"r{ROLES - 1}", 200), ("stranger", 403)):
+            status, got = fetch(program.port, "/roles/1", "-H", f"X-Role: {role}")
+            if status != expected or (status == 200) != (b"abalance" in got):
+                raise SystemExit(f"/roles/1 answers {status} to {role}: {got[:200]!r}")
 
     pgbench = ["pgbench", "-n", "-S", "-M", "prepared", "-c", "8", "-j", "1", "-T", str(args.seconds), "-h", cluster.folder,
                "-p", str(cluster.port), "-U", "postgres", "postgres"]
@@ -92,14 +116,17 @@ root = "{where}/site"
         text = subprocess.run(pgbench, capture_output=True, text=True, check=True).stdout
         return float(re.search(r"tps = ([\d.]+) \(without initial", text).group(1))
 
-    def rps(program, target, lua=None):
+    def rps(program, target, lua=None, strangers=False):
         run = wrk(program.port, target, CONNECTIONS, args.seconds, script=lua)
-        if run["not_2xx"] or any(run["socket_errors"].values()):
+        refused = run["rps"] * args.seconds / 100 * 1.1 + CONNECTIONS if strangers else 0
+        if run["not_2xx"] > refused or (strangers and not run["not_2xx"]) or any(run["socket_errors"].values()):
             raise SystemExit(f"{target}: {run}")
         return run["rps"]
 
     requests = {name: script(where, name, rows) for name, rows in
                 (("postgres", args.scale * 100_000), ("batched", args.scale * 100_000), ("sqlite", SQLITE_ROWS))}
+    for name, count in (("one role", 1), ("fifty roles", ROLES)):
+        requests[name] = script(where, name.replace(" ", "-"), args.scale * 100_000, "roles", count)
     pgbench_name = "pgbench -S -M prepared -c 8 -j 1"
     jobs = {pgbench_name: tps}
     for name, (program, kind) in {
@@ -109,6 +136,9 @@ root = "{where}/site"
             "sluice postgres, all cores, batch = 16": (all_cores, "batched"),
             "sluice sqlite": (all_cores, "sqlite")}.items():
         jobs[name] = lambda program=program, kind=kind: rps(program, "/", requests[kind])
+    plain = "sluice postgres, 1 worker"
+    for name in ("one role", "fifty roles"):
+        jobs[f"{plain}, {name}"] = lambda name=name: rps(one, "/", requests[name], strangers=True)
     jobs["sluice file"] = lambda: rps(all_cores, "/page.html")
     for job in jobs.values():
         job()  # warms up
@@ -117,6 +147,7 @@ root = "{where}/site"
         for name, job in jobs.items():
             rates[name].append(job())
     beside = {name: pgbench_name for name in jobs if name.startswith("sluice postgres")} | {"sluice sqlite": "sluice file"}
+    beside |= {name: plain for name in jobs if name.endswith(("role", "roles"))}
     for name in jobs:
         figures = {"bench": "point", "job": name, "rounds": args.rounds, "best": round(max(rates[name])),
                    "median": round(median(rates[name]))}
