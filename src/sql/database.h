@@ -118,8 +118,8 @@ struct QueryOptions {
   // The first rows must arrive by then. Each later wait for the database may take as long as that first wait. The time
   // that the caller spends on the rows does not count. `never`: the database's own statement timeout applies.
   Instant deadline = never;
-  // PostgreSQL only. The query runs in its own transaction with these settings: BEGIN, query and COMMIT take one round
-  // trip, on a connection that no other request uses meanwhile. Read before query() returns.
+  // PostgreSQL only. The query runs in its own transaction with these settings, which takes one round trip. Read before
+  // query() returns.
   std::span<const Setting> settings = {};
 };
 

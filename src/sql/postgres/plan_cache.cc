@@ -70,6 +70,7 @@ PlanCache::Plan& PlanCache::use(Key key, Name& name) {
     by_key_.erase(with_role_.back().key);
     with_role_.splice(with_role_.begin(), with_role_, std::prev(with_role_.end()));
     with_role_.front().key = key;
+    with_role_.front().plan = {State::stale, {}, key.id.serial};
     by_key_[key] = with_role_.begin();
   }
   name.set('r', with_role_.front().number);
