@@ -4,15 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "sql/postgres/describe.h"
-#include "sql/postgres/pool.h"
-#include "sql/postgres/query.h"
 #include "sql/postgres/types.h"
 
 namespace sluice::sql::postgres {
 namespace {
-
-constexpr Duration catalog_timeout = 10s;
 
 bool is_same(const Column& column, const FieldDescription& field) {
   if (column.name != field.name) return false;
@@ -68,8 +63,7 @@ void ColumnLists::look_up_types(const Statement& statement) {
 
 void ColumnLists::look_up(const Statement& statement, List columns, bool types_changed) {
   if (std::exchange(entry(statement.id).is_looking_up, true)) return;
-  ++pool_.counters().look_ups;
-  pool_.spawn(find_out(statement.id, std::move(columns), types_changed));
+  catalog_.look_up(statement.id, std::move(columns), types_changed);
 }
 
 const ColumnLists::Entry* ColumnLists::existing_entry(StatementId id) const {
@@ -94,26 +88,12 @@ std::string_view ColumnLists::type_check_of(const Statement& statement) const {
   return is_own ? statement.type_check : known->type_check;
 }
 
-core::Task<void> ColumnLists::find_out(StatementId id, List columns, bool types_changed) {
-  Result<void> resolved;
-  std::string type_check;
-  {
-    Query conversation(pool_, pool_.reactor().now() + catalog_timeout);
-    while (!conversation.advance()) co_await conversation.progress();
-    if (conversation.failed()) {
-      resolved = std::unexpected(std::move(conversation.error()));
-    } else {
-      TypeCatalog types;  // a new catalog, because the database's own types may have changed, too
-      resolved = co_await resolve_types(conversation, types, columns);
-      std::vector<std::uint32_t> oids;
-      for (const Column& column : columns) oids.push_back(column.type_id);
-      if (resolved) type_check = types.check_of(std::move(oids));
-    }
-  }
-  const auto found = entries_.find(id.slot);
-  if (found == entries_.end() || found->second.serial != id.serial) co_return;  // the statement no longer exists
-  Entry& known = found->second;
-  if (resolved) {
+void ColumnLists::found(StatementId id, bool types_changed, const Result<void>& outcome, List columns,
+                        std::string type_check) {
+  const auto there = entries_.find(id.slot);
+  if (there == entries_.end() || there->second.serial != id.serial) return;  // the statement no longer exists
+  Entry& known = there->second;
+  if (outcome) {
     known.lists.push_back(std::make_unique<const List>(std::move(columns)));
     if (types_changed || known.type_changes != 0) {
       ++known.type_changes;
@@ -121,24 +101,24 @@ core::Task<void> ColumnLists::find_out(StatementId id, List columns, bool types_
     }
   }
   known.is_looking_up = false;
-  while (Query* const query = known.first_waiting) {
-    leave(*query);
-    query->columns_known(resolved);
+  while (Waiter* const waiter = known.first_waiting) {
+    leave(*waiter);
+    waiter->columns_known(outcome);
   }
 }
 
-void ColumnLists::wait(Query& query) {
-  Query*& first = entry(query.statement_->id).first_waiting;
-  query.previous_ = nullptr;
-  query.next_ = first;
-  if (first != nullptr) first->previous_ = &query;
-  first = &query;
+void ColumnLists::wait(Waiter& waiter, StatementId id) {
+  Waiter*& first = entry(id).first_waiting;
+  waiter.look_up = {id, first, nullptr};
+  if (first != nullptr) first->look_up.previous = &waiter;
+  first = &waiter;
 }
 
-void ColumnLists::leave(Query& query) {
-  if (query.next_ != nullptr) query.next_->previous_ = query.previous_;
-  (query.previous_ != nullptr ? query.previous_->next_ : entry(query.statement_->id).first_waiting) = query.next_;
-  query.next_ = query.previous_ = nullptr;
+void ColumnLists::leave(Waiter& waiter) {
+  auto& place = waiter.look_up;
+  if (place.next != nullptr) place.next->look_up.previous = place.previous;
+  (place.previous != nullptr ? place.previous->look_up.next : entry(place.id).first_waiting) = place.next;
+  place.next = place.previous = nullptr;
 }
 
 }  // namespace sluice::sql::postgres

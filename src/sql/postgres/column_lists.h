@@ -7,14 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/task.h"
 #include "sql/database.h"
 #include "sql/postgres/messages.h"
 
 namespace sluice::sql::postgres {
-
-class Pool;
-class Query;
 
 // The actual columns of one core's statements whose tables have changed since the statements were prepared. A list
 // lives as long as its statement, and no two lists of a statement are equal.
@@ -22,7 +18,31 @@ class ColumnLists {
  public:
   using List = std::vector<Column>;
 
-  explicit ColumnLists(Pool& pool) : pool_(pool) {}
+  // Asks the server's catalog for the types of columns, and then calls found().
+  class Catalog {
+   public:
+    virtual void look_up(StatementId id, List columns, bool types_changed) = 0;
+
+   protected:
+    ~Catalog() = default;
+  };
+  // A request that waits for a look-up.
+  class Waiter {
+   public:
+    // The request then starts over, or fails.
+    virtual void columns_known(const Result<void>& outcome) = 0;
+
+    struct {
+      StatementId id;
+      Waiter* next = nullptr;
+      Waiter* previous = nullptr;
+    } look_up;
+
+   protected:
+    ~Waiter() = default;
+  };
+
+  explicit ColumnLists(Catalog& catalog) : catalog_(catalog) {}
   ColumnLists(const ColumnLists&) = delete;
 
   // Finds the list that matches the server's description. Null: the statement's own list. nullopt: the columns have
@@ -39,9 +59,10 @@ class ColumnLists {
   // How often the types have changed. A connection that has described the statement before must do it again.
   [[nodiscard]] std::uint32_t type_changes_of(StatementId id) const;
   [[nodiscard]] bool is_looking_up(StatementId id) const;
-  // Wakes the query when the catalog has answered; the query then starts over or fails.
-  void wait(Query& query);
-  void leave(Query& query);
+  // `columns`: with their types, unless `outcome` is an error. `type_check`: of these types.
+  void found(StatementId id, bool types_changed, const Result<void>& outcome, List columns, std::string type_check);
+  void wait(Waiter& waiter, StatementId id);
+  void leave(Waiter& waiter);
 
  private:
   struct Entry {
@@ -50,15 +71,14 @@ class ColumnLists {
     bool is_looking_up = false;
     std::uint32_t type_changes = 0;
     std::string type_check;  // replaces the statement's own if there were changes
-    Query* first_waiting = nullptr;
+    Waiter* first_waiting = nullptr;
   };
 
   [[nodiscard]] Entry& entry(StatementId id);
   void look_up(const Statement& statement, List columns, bool types_changed);
   [[nodiscard]] const Entry* existing_entry(StatementId id) const;
-  [[nodiscard]] core::Task<void> find_out(StatementId id, List columns, bool types_changed);
 
-  Pool& pool_;
+  Catalog& catalog_;
   std::unordered_map<std::uint32_t, Entry> entries_;  // by StatementId::slot; only changed statements
 };
 

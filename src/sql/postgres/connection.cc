@@ -6,8 +6,6 @@
 #include <new>
 #include <optional>
 
-#include "sql/postgres/pool.h"
-#include "sql/postgres/query.h"
 #include "sql/postgres/session_reset.h"
 #include "sql/postgres/session_start.h"
 #include "sql/postgres/types.h"
@@ -17,12 +15,11 @@ namespace {
 
 constexpr std::size_t kept_capacity = 512 << 10;  // a larger send buffer is released
 constexpr Duration drain_patience = 2s;           // limit for a cancelled answer to end
-constexpr std::size_t all = SIZE_MAX;             // a cancel without confirmation may hit any later request
 constexpr std::size_t most_role_plans = 512;      // about 20 KB each in the server's process
 
 }  // namespace
 
-Connection::Connection(Pool& pool, std::size_t index)
+Connection::Connection(Sessions& pool, std::size_t index)
     : pool_(pool),
       index_(index),
       slow_(std::chrono::milliseconds(pool.options().slow_ms)),
@@ -32,6 +29,7 @@ Connection::Connection(Pool& pool, std::size_t index)
       writer_(&Connection::on_writable, *this),
       watchdog_(&Connection::on_timer, *this),
       hook_(&Connection::on_turn_end, *this),
+      cancel_(pool, *this),
       plans_(pool.column_lists(), pool.options().prepared, std::max(most_role_plans, 2 * pool.options().pipeline)),
       flight_(std::bit_ceil(pool.options().pipeline + 8)) {}
 
@@ -54,20 +52,16 @@ struct Connection::Event {
 
 core::Task<void> Connection::run(Role role) {
   state_ = State::opening;
-  ++life_;
-  role_ = opened_as_ = role;
-  role_known_ = true;
-  access_ = Access::server_default;
+  condition_.begin(role);
   given_up_ = false;
   opening_since_ = pool_.reactor().now();
   SessionStart start(pool_.options(), pool_.tls(), stream_, inbox_.bytes());
   const bool opened = co_await start.run(role == Role::shared ? pool_.options().statement_timeout_ms : 0);
-  address_ = start.address();
-  key_ = start.key();
   failure_ = std::move(start.failure());
   open_since_ = pool_.reactor().now();
   if (opened) {
     state_ = State::ready;
+    cancel_.begin(start.address(), start.key(), encrypted());
     idle_since_ = open_since_;
     stream_.handle().reader = &reader_;
     pool_.opened();
@@ -98,16 +92,17 @@ void Connection::close() {
   state_ = State::broken;  // set before the queries learn that their answers are lost, because they may retry at once
   inbox_.release();
   out_.release();
-  draining_ = cancelling_ = skipping_ = batch_slow_ = false;
-  in_transaction_ = unreset_ = has_temporary_ = wakes_when_sent_ = false;
-  may_be_hit_ = batch_ = 0;
+  drain_deadline_ = never;
+  skipping_ = wakes_when_sent_ = false;
+  batch_ = {};
+  condition_.begin(role());
+  cancel_.end();
   answer_ = {};
   plans_.clear();
-  key_ = {};
   // The waiting queries may retry at once. They use another connection, because this one is not ready.
   while (flight_size_ != 0) {
     const InFlight entry = pop();
-    if (entry.query != nullptr) entry.query->connection_lost(failure_, open_since_);
+    if (entry.exchange != nullptr) entry.exchange->lost(failure_, open_since_);
   }
 }
 
@@ -130,15 +125,13 @@ Connection::InFlight Connection::pop() {
   flight_first_ = (flight_first_ + 1) & (flight_.size() - 1);
   --flight_size_;
   begin_foremost();
-  if (may_be_hit_ != 0 && may_be_hit_ != all) --may_be_hit_;
+  cancel_.passed();
   if (flight_size_ != 0) cancel_abandoned();
   return entry;
 }
 
 void Connection::set_role(Role role) {
-  if (role_known_ && role_ == role) return;
-  role_ = role;
-  role_known_ = true;
+  if (!condition_.set_role(role)) return;
   if (!pool_.options().prepared || pool_.options().statement_timeout_ms == 0) return;
   const std::uint32_t timeout = role == Role::shared ? pool_.options().statement_timeout_ms : 0;
   write_query(out_, "SET statement_timeout = " + std::to_string(timeout));
@@ -146,8 +139,7 @@ void Connection::set_role(Role role) {
 }
 
 void Connection::set_access(Access access) {
-  if (access_ == access || !pool_.may_repeat()) return;
-  access_ = access;
+  if (!pool_.may_repeat() || !condition_.set_access(access)) return;
   write_query(out_, access == Access::reading ? "SET default_transaction_read_only = on"
                                               : "SET default_transaction_read_only TO DEFAULT");
   push({.setting = true});
@@ -155,8 +147,7 @@ void Connection::set_access(Access access) {
 
 void Connection::begin_transaction(bool changes_session, Access access) {
   if (access != Access::unknown) set_access(access);
-  in_transaction_ = true;
-  unreset_ |= changes_session;
+  condition_.begin_transaction(changes_session);
 }
 
 void Connection::give_up(Instant limit) {
@@ -165,37 +156,37 @@ void Connection::give_up(Instant limit) {
   watch(pool_.reactor().now());
 }
 
-void Connection::write_statement(Query& query, std::uint32_t row_limit) {
-  const Statement& statement = *query.statement_;
+void Connection::write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit) {
+  const Statement& statement = request.statement;
   const bool resets = statement.may_change_session;
+  InFlight entry{.exchange = &exchange, .statement = &statement, .resets = resets, .deadline = request.deadline};
+  entry.plan = {statement.id, request.settings.role()};
   try {
     // Reserve all memory first, so that no message is written in part.
-    (void)out_.reserve(query.parameters().size() + statement.text.size() + 4096);
+    (void)out_.reserve(request.parameters.size() + statement.text.size() + 4096);
   } catch (const std::bad_alloc&) {
-    push({.query = &query, .plan = {statement.id}});
+    push(entry);
     break_off("no memory");
     return;
   }
-  const bool checks_types = !statement.type_check.empty();
-  const bool alone = pool_.options().batch == 1 || query.use_ != Query::Use::shared || query.alone_ || resets ||
-                     checks_types || !query.settings_.empty();
+  entry.checks_types = !statement.type_check.empty();
+  const bool alone = !shared || !request.may_share_sync || pool_.options().batch == 1 || resets || entry.checks_types ||
+                     !request.settings.empty();
   if (alone) end_batch();
-  const std::uint32_t role = query.settings_.role();
-  InFlight entry{.query = &query, .plan = {statement.id, role}, .resets = resets, .deadline = query.first_deadline_};
-  if (query.has_transaction_) {
+  if (request.has_transaction) {
     write_command(out_, "BEGIN READ ONLY");
     entry.before = entry.after = 1;
     begin_transaction(resets);
   }
-  plans_.write_settings(out_, query.settings_);
-  entry.sets_role = query.settings_.has_role();
-  entry.before += query.settings_.commands();
-  entry.checks_types = checks_types;
-  entry.before += plans_.write_type_check(out_, statement, role);
+  plans_.write_settings(out_, request.settings);
+  entry.sets_role = request.settings.has_role();
+  entry.before += request.settings.commands();
+  entry.before += plans_.write_type_check(out_, statement, entry.plan.role);
   const auto count = static_cast<std::uint16_t>(statement.parameters.size());
-  entry.prepares = plans_.write_bind(out_, statement, role, count, query.parameters(), PlanCache::For::query);
+  entry.prepares =
+      plans_.write_bind(out_, statement, entry.plan.role, count, request.parameters, PlanCache::For::query);
   write_execute(out_, row_limit);
-  if (query.has_transaction_) write_command(out_, "COMMIT");
+  if (request.has_transaction) write_command(out_, "COMMIT");
   if (resets) {
     write_reset();
     entry.after += reset_commands;
@@ -204,7 +195,7 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
   push(entry);
   if (alone) {
     write_sync(out_);
-  } else if (++batch_ == pool_.options().batch) {
+  } else if (++batch_.size == pool_.options().batch) {
     end_batch();
   }
   flush_soon();
@@ -212,25 +203,25 @@ void Connection::write_statement(Query& query, std::uint32_t row_limit) {
 
 // A batch is never sent without its Sync: flush() calls this first.
 void Connection::end_batch() {
-  if (batch_ == 0) return;
-  batch_ = 0;
+  if (batch_.size == 0) return;
+  batch_.size = 0;
   write_sync(out_);
   flight_[(flight_first_ + flight_size_ - 1) & (flight_.size() - 1)].synced = true;
 }
 
-void Connection::send_shared(Query& query) {
+void Connection::send_shared(Exchange& exchange, const Request& request) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
   set_role(Role::shared);
   set_access(Access::reading);
   // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
-  write_statement(query, query.statement_->one_row ? 2 : shared_rows);
+  write_statement(exchange, request, true, request.statement.one_row ? 2 : shared_rows);
 }
 
-void Connection::forget(Query& query) {
+void Connection::forget(const Exchange& exchange) {
   for (std::size_t i = 0; i < flight_size_; ++i) {
     InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
-    if (entry.query == &query) {
-      entry.query = nullptr;
+    if (entry.exchange == &exchange) {
+      entry.exchange = nullptr;
       if (i == 0) {
         answer_.discard = true;
         if (pool_.reactor().now() - foremost_since_ >= slow_) pool_.was_slow(entry.plan.id);
@@ -241,31 +232,31 @@ void Connection::forget(Query& query) {
   }
 }
 
-void Connection::lease(Query& query, bool changes_role) {
+void Connection::lease(Exchange& exchange, bool changes_role) {
   SLUICE_ASSERT(idle());
-  leased_ = &query;
-  lease_finished_ = false;
-  gathering_.begin(pool_.reactor().now());
+  leased_ = &exchange;
+  lease_.is_finished = false;
+  lease_.gathering.begin(pool_.reactor().now());
   if (changes_role) {
     set_role(Role::exclusive);
     set_access(Access::reading);
   }
 }
 
-void Connection::send_exclusive(Query& query) {
-  lease_finished_ = false;
-  write_statement(query, query.statement_->one_row ? 2 : 0);
+void Connection::send_exclusive(Exchange& exchange, const Request& request) {
+  lease_.is_finished = false;
+  write_statement(exchange, request, false, request.statement.one_row ? 2 : 0);
 }
 
 Duration Connection::patience() const {
   const Duration timeout = pool_.statement_timeout();
-  const bool server_counts = timeout != Duration::max() && pool_.options().prepared && role_ == Role::shared;
+  const bool server_counts = timeout != Duration::max() && pool_.options().prepared && role() == Role::shared;
   return server_counts ? timeout + grace : timeout;
 }
 
-void Connection::expect_answer(Query& query) {
-  lease_finished_ = false;
-  push({.query = &query, .conversation = true});
+void Connection::expect_answer(Exchange& exchange) {
+  lease_.is_finished = false;
+  push({.exchange = &exchange, .conversation = true});
   flush_soon();
 }
 
@@ -279,8 +270,7 @@ bool Connection::write_step(const Statement& statement, std::uint32_t role, std:
 
 void Connection::write_reset() {
   write_session_reset(out_);
-  if (role_ != opened_as_) role_known_ = false;
-  if (access_ != Access::server_default) access_ = Access::unknown;
+  condition_.reset_is_on_its_way();
 }
 
 // Undoes what a conversation has left behind: an open transaction, a changed session, temporary tables.
@@ -289,36 +279,39 @@ void Connection::clean_up() {
     write_query(out_, sql);
     push({.setting = true});
   };
-  if (in_transaction_) run("ROLLBACK");
-  if (unreset_) {
+  if (condition_.in_transaction()) run("ROLLBACK");
+  const bool has_temporary = condition_.has_temporary() && !condition_.is_unreset();
+  if (condition_.is_unreset()) {
     was_reset();
     write_session_reset(out_);
     write_sync(out_);
     push({.setting = true, .after = reset_commands - 1});
   }
-  if (std::exchange(has_temporary_, false)) run("DISCARD TEMP");
+  if (has_temporary) {
+    condition_.drop_temporary();
+    run("DISCARD TEMP");
+  }
   flush_soon();
 }
 
-void Connection::release(Query&) {
+void Connection::release() {
   leased_ = nullptr;
   pool_.reactor().end_lull(lull_);
   idle_since_ = pool_.reactor().now();
   // Also if the connection is broken, because close() informs the queries in flight, and this one no longer waits.
   for (std::size_t i = 0; i < flight_size_; ++i) {
-    flight_[(flight_first_ + i) & (flight_.size() - 1)].query = nullptr;
+    flight_[(flight_first_ + i) & (flight_.size() - 1)].exchange = nullptr;
   }
   if (state_ == State::ready) {
     inbox_.drop();
     if (flight_size_ != 0) {
       answer_.discard = true;
-      draining_ = cancelling_ = true;
       drain_deadline_ = pool_.reactor().now() + drain_patience;
       watch(drain_deadline_);
-      pool_.cancel(*this, life_, address_, key_);
+      cancel_.send();
     } else {
       inbox_.shrink();
-      if (in_transaction_ || unreset_ || has_temporary_) clean_up();
+      if (!condition_.is_clean()) clean_up();
     }
   }
   pool_.serve_soon();
@@ -330,7 +323,7 @@ void Connection::release(Query&) {
 bool Connection::foremost_is_abandoned() const {
   for (std::size_t i = 0; i < flight_size_; ++i) {
     const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
-    if (entry.query == nullptr && !entry.setting) return true;
+    if (entry.exchange == nullptr && !entry.setting) return true;
     if (entry.synced) break;
   }
   return false;
@@ -340,7 +333,7 @@ bool Connection::foremost_is_abandoned() const {
 // hit the next request, which is then repeated. It must not hit a request sent later, so none is sent meanwhile. A
 // server that has not reached the request yet ignores the cancel, so the cancel is sent again, at growing intervals.
 void Connection::cancel_abandoned() {
-  if (state_ != State::ready || leased_ != nullptr || draining_ || cancelling_ || skipping_) return;
+  if (state_ != State::ready || leased_ != nullptr || is_draining() || cancel_.is_on_its_way() || skipping_) return;
   if (!foremost_is_abandoned()) return;
   const Instant now = pool_.reactor().now();
   if (now < cancel_due_) {
@@ -348,14 +341,11 @@ void Connection::cancel_abandoned() {
     return;
   }
   cancel_due_ = now + (now - foremost_since_);
-  cancelling_ = true;
-  pool_.cancel(*this, life_, address_, key_);
+  cancel_.send();
 }
 
-void Connection::cancel_finished(std::uint64_t life, Cancel outcome) {
-  if (life != life_ || state_ != State::ready) return;
-  cancelling_ = false;
-  if (outcome != Cancel::unsent) may_be_hit_ = outcome == Cancel::done ? flight_size_ : all;
+void Connection::cancel_ended() {
+  if (state_ != State::ready) return;
   end_drain();
   cancel_abandoned();  // the first request in flight may be a different one now
   pool_.serve_soon();
@@ -363,14 +353,14 @@ void Connection::cancel_finished(std::uint64_t life, Cancel outcome) {
 
 // Whether a cancel for another request has ended this one, and not the server's statement_timeout.
 bool Connection::hit_by_our_cancel(const ServerError& error) const {
-  if (error.sqlstate != "57014" || (!cancelling_ && may_be_hit_ == 0)) return false;
+  if (error.sqlstate != "57014" || !cancel_.may_have_hit()) return false;
   const auto timeout = std::chrono::milliseconds(pool_.options().statement_timeout_ms);
   return timeout == 0ms || pool_.reactor().now() - foremost_since_ < timeout - 5ms;
 }
 
 void Connection::end_drain() {
-  if (!draining_ || cancelling_ || flight_size_ != 0) return;
-  draining_ = false;
+  if (!is_draining() || cancel_.is_on_its_way() || flight_size_ != 0) return;
+  drain_deadline_ = never;
   idle_since_ = pool_.reactor().now();
   pool_.serve_soon();
 }
@@ -396,14 +386,14 @@ Connection::Received Connection::receive(std::size_t& total) {
     return Received::broken;
   }
   total += io.bytes;
-  gathering_.received(io.bytes);
+  lease_.gathering.received(io.bytes);
   return Received::bytes;
 }
 
 void Connection::wait_for_more() {
   if (lull_.pending()) return;
   core::Reactor& reactor = pool_.reactor();
-  const Duration pause = gathering_.pause(reactor.now());
+  const Duration pause = lease_.gathering.pause(reactor.now());
   if (pause != Duration::zero()) {
     reactor.begin_lull(lull_, pause);
   } else {
@@ -456,7 +446,7 @@ void Connection::look_around() {
   const Instant now = pool_.reactor().now();
   if (state_ != State::ready) return;
   Instant next = now + 1s;
-  if (draining_) {
+  if (is_draining()) {
     if (now >= drain_deadline_) {
       break_off("a cancelled statement did not end");
       return;
@@ -474,9 +464,7 @@ void Connection::look_around() {
       return;
     }
     cancel_abandoned();
-  } else if (has_no_work() && (given_up_ || pool_.is_surplus(index_) ||
-                               (options.idle_ms != 0 && pool_.open_connections() > 1 &&
-                                now >= idle_since_ + std::chrono::milliseconds(options.idle_ms)))) {
+  } else if (has_no_work() && (given_up_ || pool_.closes_idle(index_, idle_since_))) {
     write_terminate(out_);
     flush();
     break_off("nobody used the connection");
@@ -507,7 +495,8 @@ void Connection::on_turn_end(core::TurnHook& hook) noexcept {
   self.flush();
   if (self.leased_ != nullptr) {
     if (self.state_ == State::broken) self.leased_->readable();
-  } else if (self.state_ == State::broken || self.stream_.may_read() || (self.draining_ && self.inbox_.has_more())) {
+  } else if (self.state_ == State::broken || self.stream_.may_read() ||
+             (self.is_draining() && self.inbox_.has_more())) {
     self.wake_runner();
   }
 }

@@ -12,16 +12,17 @@
 #include "core/task.h"
 #include "net/stream.h"
 #include "sql/database.h"
+#include "sql/postgres/cancel.h"
+#include "sql/postgres/exchange.h"
 #include "sql/postgres/gathering.h"
 #include "sql/postgres/inbox.h"
 #include "sql/postgres/messages.h"
 #include "sql/postgres/plan_cache.h"
 #include "sql/postgres/server_error.h"
+#include "sql/postgres/session_condition.h"
+#include "sql/postgres/sessions.h"
 
 namespace sluice::sql::postgres {
-
-class Pool;
-class Query;
 
 // One connection to the server and its requests in flight. The object lives as long as its pool; after the connection
 // closes, the same object opens the next one.
@@ -33,14 +34,11 @@ class Query;
 //   shared: many requests in flight; the connection collects the first request's answer in its inbox and hands it
 //           over when it is complete;
 //   leased: one request uses it alone and reads when it needs more, so that a slow client slows down the server.
-class Connection {
+class Connection final : private Cancel::Session {
  public:
   enum class State : std::uint8_t { off, opening, ready, broken };
-  // Decides the session's statement_timeout: as configured if shared; none if exclusive, because a client may be slow.
-  enum class Role : std::uint8_t { shared, exclusive };
-  // The session's default_transaction_read_only. Requests that read set it; transactions that write restore the default
-  // of the server, which may be read-only itself.
-  enum class Access : std::uint8_t { unknown, server_default, reading };
+  using Role = SessionCondition::Role;
+  using Access = SessionCondition::Access;
 
   // Where both the client and the server enforce a timeout, the client waits this much longer.
   static constexpr Duration grace = std::chrono::seconds(1);
@@ -49,7 +47,7 @@ class Connection {
   static constexpr std::uint32_t shared_rows = 1000;
   static constexpr std::size_t longest_message = 1 << 20;  // except rows
 
-  Connection(Pool& pool, std::size_t index);
+  Connection(Sessions& pool, std::size_t index);
   Connection(const Connection&) = delete;
   ~Connection();
 
@@ -57,19 +55,20 @@ class Connection {
   [[nodiscard]] core::Task<void> run(Role role);
 
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] Role role() const { return role_; }
-  [[nodiscard]] Access access() const { return access_; }
+  [[nodiscard]] Role role() const { return condition_.role(); }
+  [[nodiscard]] Access access() const { return condition_.access(); }
   // When the session became ready.
   [[nodiscard]] Instant open_since() const { return open_since_; }
   // When the current attempt to open the connection began. Precondition: the state is `opening`.
   [[nodiscard]] Instant opening_since() const { return opening_since_; }
   [[nodiscard]] bool encrypted() const { return stream_.tls() != nullptr; }
   [[nodiscard]] bool leased() const { return leased_ != nullptr; }
-  [[nodiscard]] std::size_t in_flight() const { return flight_size_; }
+  [[nodiscard]] std::size_t in_flight() const override { return flight_size_; }
   // No request joins a slow one that is first in flight; the slow statement gets an exclusive connection the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
-    return state_ == State::ready && role_ == Role::shared && leased_ == nullptr && !draining_ && !cancelling_ &&
-           !given_up_ && flight_size_ < pipeline && (flight_size_ == 0 || now - foremost_since_ < slow_);
+    return state_ == State::ready && role() == Role::shared && leased_ == nullptr && !is_draining() &&
+           !cancel_.is_on_its_way() && !given_up_ && flight_size_ < pipeline &&
+           (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
   // Whether the next request may use it.
   [[nodiscard]] bool idle() const { return !given_up_ && has_no_work(); }
@@ -77,16 +76,16 @@ class Connection {
   void give_up(Instant limit);
 
   // Writes the request, to be sent at the end of the turn. Precondition: can_share(), or idle().
-  void send_shared(Query& query);
+  void send_shared(Exchange& exchange, const Request& request);
   // Discards the answer of a shared request. When the request is first in flight and slow, it is cancelled.
-  void forget(Query& query);
-  // Called when a query has been destroyed, or has taken its rows, during their delivery.
+  void forget(const Exchange& exchange);
+  // Called when an exchange has been destroyed, or has taken its rows, during their delivery.
   void taken() { delivering_ = nullptr; }
 
-  // Gives the connection to one query. Precondition: idle().
-  void lease(Query& query, bool changes_role);
+  // Gives the connection to one exchange. Precondition: idle().
+  void lease(Exchange& exchange, bool changes_role);
   // Ends the lease. An unfinished answer is cancelled at the server and read to its end before the next use.
-  void release(Query& query);
+  void release();
 
   // The functions from here to failure() are for a lease.
 
@@ -111,7 +110,7 @@ class Connection {
     bool unusable = false;               // if finished: the result has no columns
   };
 
-  void send_exclusive(Query& query);
+  void send_exclusive(Exchange& exchange, const Request& request);
   // Parses the received bytes into rows. Invalidates the previous piece.
   [[nodiscard]] Progress scan(Piece& piece);
   // Reads the socket once. If it returns `nothing`, the lease's owner is woken when more bytes have arrived, or after
@@ -119,7 +118,7 @@ class Connection {
   [[nodiscard]] Received receive();
   // For conversations other than queries. Their messages go to out(), with one Sync or Query at a time.
   [[nodiscard]] Buffer& out() { return out_; }
-  void expect_answer(Query& query);
+  void expect_answer(Exchange& exchange);
   [[nodiscard]] Progress next_message(Message& message);
   // Like next_message(), but consecutive rows come as one piece (`ready`, and piece.rows is not 0).
   [[nodiscard]] Progress next_rows(std::span<const Column> columns, Piece& piece, Message& message);
@@ -135,16 +134,11 @@ class Connection {
   // `access`: `unknown` leaves the session's access as it is.
   void begin_transaction(bool changes_session, Access access = Access::unknown);
   // Also for such a conversation: temporary tables that it creates are dropped at the release.
-  void make_temporary() { has_temporary_ = true; }
+  void make_temporary() { condition_.make_temporary(); }
   // Writes, after COMMIT, the reset_commands commands that restore the session's initial state. was_reset() is called
   // when the server has completed all of them.
   void write_reset();
-  void was_reset() {
-    role_ = opened_as_;
-    role_known_ = true;
-    access_ = Access::server_default;
-    unreset_ = has_temporary_ = false;
-  }
+  void was_reset() { condition_.was_reset(); }
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
@@ -158,10 +152,6 @@ class Connection {
 
   // Sends the content of out() at the end of the turn.
   void flush_soon();
-  // The outcome of a CancelRequest. `done`: the server has closed the request's connection, so it has sent the signal.
-  // `unknown`: the request was sent, and not confirmed.
-  enum class Cancel : std::uint8_t { unsent, done, unknown };
-  void cancel_finished(std::uint64_t life, Cancel outcome);
   // Runs on a timer: detects a missing answer, an answer that no request wants, a cancelled answer that does not end,
   // and an idle connection.
   void look_around();
@@ -170,7 +160,8 @@ class Connection {
   using Described = PlanCache::Description;
 
   struct InFlight {
-    Query* query = nullptr;  // null: the query was abandoned, or this is a session setting
+    Exchange* exchange = nullptr;          // null: it has left, or this is a session setting
+    const Statement* statement = nullptr;  // null, or as long as its exchange, if this is a conversation or a setting
     PlanCache::Key plan{};
     bool setting = false;       // a SET of Sluice itself
     bool prepares = false;      // Parse and Describe precede Bind
@@ -196,6 +187,17 @@ class Connection {
     bool unusable = false;
     std::unique_ptr<ServerError> error;
   };
+  struct Batch {
+    std::size_t size = 0;  // requests in out_ that the next Sync will end
+    bool is_slow = false;  // its answers arrive together, so all of its statements count as slow
+  };
+  // The answer that the lease's owner reads.
+  struct Lease {
+    bool is_finished = false;
+    bool is_stale = false;
+    std::span<const Column> columns;
+    Gathering gathering;
+  };
   struct ReadWaiter : core::Waiter {
     ReadWaiter(Callback on_ready, Connection& owner) : Waiter(on_ready), owner(owner) {}
     Connection& owner;
@@ -212,11 +214,11 @@ class Connection {
 
   void close();
 
-  void write_statement(Query& query, std::uint32_t row_limit);
+  void write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit);
   void clean_up();
   [[nodiscard]] bool has_no_work() const {
-    return state_ == State::ready && leased_ == nullptr && !draining_ && !cancelling_ && !dispatching_ &&
-           flight_size_ == 0;
+    return state_ == State::ready && leased_ == nullptr && !is_draining() && !cancel_.is_on_its_way() &&
+           !dispatching_ && flight_size_ == 0;
   }
   void set_role(Role role);
   void set_access(Access access);
@@ -244,7 +246,10 @@ class Connection {
   void drop_skipped();
   void end_batch();
   [[nodiscard]] bool foremost_is_abandoned() const;
-  void deliver(Query& query, const Answer& answer, std::span<const Column> columns);
+  void give(const InFlight& entry, Answer& answer, bool stale, bool hit, const Described& columns);
+  void deliver(Exchange& exchange, const Answer& answer, std::span<const Column> columns);
+  [[nodiscard]] bool is_draining() const { return drain_deadline_ != never; }
+  void cancel_ended() override;
   [[nodiscard]] bool cut_answer(std::size_t rows, std::size_t columns);
   bool overflow(std::size_t message_size);
   [[nodiscard]] Received receive(std::size_t& total);
@@ -263,7 +268,7 @@ class Connection {
   static void on_timer(core::Timer& timer) noexcept;
   static void on_turn_end(core::TurnHook& hook) noexcept;
 
-  Pool& pool_;
+  Sessions& pool_;
   const std::size_t index_;
   const Duration slow_;
   net::Stream stream_;
@@ -275,20 +280,12 @@ class Connection {
   std::coroutine_handle<> runner_;  // run(), while it waits
 
   State state_ = State::off;
-  Role role_ = Role::shared;
-  Role opened_as_ = Role::shared;
-  bool role_known_ = true;  // false: a reset is in flight, and it may fail
-  Access access_ = Access::server_default;
-  bool given_up_ = false;       // closes when its requests have ended
-  bool draining_ = false;       // the rest of a cancelled answer is being discarded
-  bool cancelling_ = false;     // a CancelRequest is in flight; it must not hit the next query
-  std::size_t may_be_hit_ = 0;  // requests in flight that a cancel for an earlier request may have hit
-  bool dispatching_ = false;    // answers are being delivered
-  std::uint64_t life_ = 0;      // number of times that it was opened
-  BackendKey key_;
-  core::Address address_;
+  SessionCondition condition_;
+  Cancel cancel_;
+  bool given_up_ = false;     // closes when its requests have ended
+  bool dispatching_ = false;  // answers are being delivered
   Error failure_;
-  Instant drain_deadline_ = never;
+  Instant drain_deadline_ = never;  // not `never`: the rest of a cancelled answer is being discarded
   Instant foremost_since_ = never;
   Instant cancel_due_ = never;  // when to cancel the first request if it is abandoned
   Instant idle_since_ = never;
@@ -303,21 +300,14 @@ class Connection {
   std::vector<InFlight> flight_;  // ring buffer
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
-  std::size_t batch_ = 0;       // requests in out_ that the next Sync will end
-  bool has_temporary_ = false;  // the conversation has created temporary tables
   bool wakes_when_sent_ = false;
-  bool in_transaction_ = false;  // a conversation may have left a transaction open
-  bool unreset_ = false;         // the session may have been changed and must be reset before the next use
-  bool skipping_ = false;        // a request has failed, and the server skips all messages up to the Sync
-  bool batch_slow_ = false;      // the answers of a batch arrive together, so all of its statements count as slow
+  bool skipping_ = false;  // a request has failed, and the server skips all messages up to the Sync
+  Batch batch_;
   Answer answer_;
 
-  Query* leased_ = nullptr;
-  Query* delivering_ = nullptr;
-  bool lease_finished_ = false;
-  bool lease_stale_ = false;
-  Gathering gathering_;
-  std::span<const Column> lease_columns_;
+  Exchange* leased_ = nullptr;
+  Exchange* delivering_ = nullptr;
+  Lease lease_;
 };
 
 }  // namespace sluice::sql::postgres

@@ -1,12 +1,14 @@
 // Interprets the server's messages and passes them to their requests.
 #include "sql/postgres/connection.h"
-#include "sql/postgres/pool.h"
-#include "sql/postgres/query.h"
 
 namespace sluice::sql::postgres {
 namespace {
 
 constexpr std::size_t turn_bytes = 4 << 20;  // limit for one read before other connections run
+
+std::span<const Column> list_of(const ColumnLists::List* changed, const Statement& statement) {
+  return changed != nullptr ? *changed : statement.columns;
+}
 
 }  // namespace
 
@@ -172,7 +174,7 @@ void Connection::handle_error(const Message& message) {
   if (entry.checks_types && answer_.commands + 1 == entry.before && notice->sqlstate == "22012") {
     answer_.error->at_type_check = true;
     answer_.described = {Described::Kind::unknown};
-    if (entry.query != nullptr) plans_.types_changed(*entry.query->statement_, entry.plan.role);
+    if (entry.exchange != nullptr) plans_.types_changed(*entry.statement, entry.plan.role);
   }
   if (foremost().synced) return;
   complete_foremost();
@@ -181,7 +183,7 @@ void Connection::handle_error(const Message& message) {
 
 // Each connection prepares the statement itself, and the table may have changed since the program's start.
 void Connection::take_description(const Message& message) {
-  if (flight_size_ == 0 || !foremost().prepares || foremost().query == nullptr) return;
+  if (flight_size_ == 0 || !foremost().prepares || foremost().exchange == nullptr) return;
   std::vector<FieldDescription> fields;
   if (message.type == 'T') {
     auto parsed = parse_row_description(message.payload);
@@ -191,8 +193,7 @@ void Connection::take_description(const Message& message) {
     }
     fields = std::move(*parsed);
   }
-  const Statement& statement = *foremost().query->statement_;
-  answer_.described = plans_.take(statement, foremost().plan.role, fields, PlanCache::For::query);
+  answer_.described = plans_.take(*foremost().statement, foremost().plan.role, fields, PlanCache::For::query);
 }
 
 // For the request that is first in flight, or has just been completed.
@@ -245,45 +246,45 @@ void Connection::handle_ready(const Message& message) {
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
     // If this ends Sluice's own SET, the transaction that was sent after it has not begun yet.
-    if (flight_size_ == 0 || foremost().setting) in_transaction_ = false;
-  } else if (!in_transaction_) {
+    if (flight_size_ == 0 || foremost().setting) condition_.end_transaction();
+  } else if (!condition_.in_transaction()) {
     break_off("a statement left a transaction open");
   }
   if (leased_ == nullptr) {
     inbox_.drop();
-    const bool unclean = in_transaction_ || unreset_ || has_temporary_;
+    const bool unclean = !condition_.is_clean();
     if (unclean && flight_size_ == 0 && state_ == State::ready) clean_up();
     if (flight_size_ == 0) idle_since_ = foremost_since_;
-    if (draining_) end_drain();
+    end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
   }
 }
 
 void Connection::drop_skipped() {
-  skipping_ = batch_slow_ = false;
+  skipping_ = batch_.is_slow = false;
   answer_ = {};
   dispatching_ = true;
   for (bool last = false; !last;) {
     const InFlight entry = pop();
     last = entry.synced;
     if (entry.prepares) plans_.skipped(entry.plan);
-    if (entry.query != nullptr) entry.query->answer_skipped();
+    if (entry.exchange != nullptr) entry.exchange->again(Exchange::Again::skipped, nullptr);
   }
   dispatching_ = false;
 }
 
 void Connection::complete_foremost() {
-  const bool was_slow = leased_ == nullptr && (batch_slow_ || pool_.reactor().now() - foremost_since_ >= slow_);
+  const bool was_slow = leased_ == nullptr && (batch_.is_slow || pool_.reactor().now() - foremost_since_ >= slow_);
   const bool hit = answer_.error && hit_by_our_cancel(*answer_.error);
   using Kind = Described::Kind;
   const InFlight entry = pop();
-  batch_slow_ = was_slow && !entry.synced;
+  batch_.is_slow = was_slow && !entry.synced;
   const Described columns = described(entry);
   if (was_slow && !entry.setting) pool_.was_slow(entry.plan.id);
   Answer answer = std::move(answer_);
   answer_ = {};
   // A failed statement's settings are rolled back, but its session locks stay.
-  if (entry.resets) unreset_ = answer.error != nullptr;
+  if (entry.resets) condition_.set_unreset(answer.error != nullptr);
 
   // If Describe was sent, refuse a result that arrives without a description, or after a description without columns.
   if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
@@ -291,34 +292,16 @@ void Connection::complete_foremost() {
   }
   const bool stale = plans_.ended(entry.plan, entry.prepares, columns, answer.error.get());
 
-  const auto list = [&]() -> std::span<const Column> {
-    return columns.list != nullptr ? *columns.list : entry.query->statement_->columns;
-  };
   if (entry.setting) {
     if (answer.error) break_off({Failure::unavailable, answer.error->sqlstate, answer.error->message, 0});
-  } else if (entry.query != nullptr && entry.query == leased_) {
-    lease_finished_ = true;
+  } else if (entry.exchange != nullptr && entry.exchange == leased_) {
+    lease_.is_finished = true;
+    lease_.is_stale = stale;
+    if (entry.statement != nullptr) lease_.columns = list_of(columns.list, *entry.statement);
     answer_ = std::move(answer);  // for scan()
-    lease_stale_ = stale;
-    if (entry.query->statement_ != nullptr) lease_columns_ = list();
-  } else if (entry.query != nullptr) {
-    Query& query = *entry.query;
+  } else if (entry.exchange != nullptr) {
     dispatching_ = true;
-    if (answer.error && answer.error->at_type_check) {
-      query.answer_unknown();
-    } else if (stale) {
-      query.answer_stale();
-    } else if (answer.error) {
-      query.answer_failed(*answer.error, hit);
-    } else if (answer.unusable) {
-      query.answer_unusable();
-    } else if (columns.kind == Kind::unknown) {
-      query.answer_unknown();
-    } else if (answer.discard || (answer.suspended && !query.statement_->one_row)) {
-      query.answer_overflowed();
-    } else {
-      deliver(query, answer, list());
-    }
+    give(entry, answer, stale, hit, columns);
     dispatching_ = false;
   }
   if (leased_ == nullptr) {
@@ -326,15 +309,35 @@ void Connection::complete_foremost() {
   }
 }
 
-void Connection::deliver(Query& query, const Answer& answer, std::span<const Column> columns) {
+void Connection::give(const InFlight& entry, Answer& answer, bool stale, bool hit, const Described& columns) {
+  using Again = Exchange::Again;
+  Exchange& exchange = *entry.exchange;
+  if (stale) {
+    exchange.again(Again::stale_plan, nullptr);
+  } else if (hit) {
+    exchange.again(Again::cancelled, answer.error.get());
+  } else if (answer.error && !answer.error->at_type_check) {
+    exchange.refused(*answer.error);
+  } else if (answer.unusable) {
+    exchange.unusable();
+  } else if (columns.kind == Described::Kind::unknown) {
+    exchange.again(Again::unknown_columns, nullptr);
+  } else if (answer.discard || (answer.suspended && !entry.statement->one_row)) {
+    exchange.again(Again::too_large, nullptr);
+  } else {
+    deliver(exchange, answer, list_of(columns.list, *entry.statement));
+  }
+}
+
+void Connection::deliver(Exchange& exchange, const Answer& answer, std::span<const Column> columns) {
   if (!cut_answer(answer.rows, columns.size())) {
-    query.answer_unusable();
+    exchange.unusable();
     break_off("the server sent a row that does not fit its description");
     return;
   }
-  delivering_ = &query;
-  query.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
-  // A query that does not take the rows at once gets its own copy, because the next answer reuses the buffer.
+  delivering_ = &exchange;
+  exchange.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
+  // An exchange that does not take the rows at once gets its own copy, because the next answer reuses the buffer.
   if (delivering_ != nullptr) delivering_->keep();
   delivering_ = nullptr;
 }

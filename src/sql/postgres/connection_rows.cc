@@ -2,8 +2,6 @@
 #include <algorithm>
 
 #include "sql/postgres/connection.h"
-#include "sql/postgres/pool.h"
-#include "sql/postgres/query.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -52,7 +50,7 @@ Connection::Progress Connection::scan(Piece& piece) {
   bool has_columns = false;
   std::size_t columns = 0;
   std::size_t used = 0;
-  while (state_ == State::ready && !lease_finished_ && inbox_.kept() < piece_bytes) {
+  while (state_ == State::ready && !lease_.is_finished && inbox_.kept() < piece_bytes) {
     Message message;
     const Framing framing = inbox_.take(pool_.options().max_row_bytes, message);
     if (framing != Framing::complete && message.size > longest_message && inbox_.type_of_next() != 'D') {
@@ -72,10 +70,12 @@ Connection::Progress Connection::scan(Piece& piece) {
       drop_own_row();
     } else if (message.type == 'D') {
       if (!has_columns) {
-        const Described known = flight_size_ != 0 ? described(foremost()) : Described{};
+        const bool is_expected = flight_size_ != 0 && foremost().statement != nullptr;
+        const Described known = is_expected ? described(foremost()) : Described{};
         if (known.kind != Described::Kind::usable) answer_.unusable = true;
-        lease_columns_ = known.list != nullptr ? *known.list : leased_->statement_->columns;
-        columns = lease_columns_.size();
+        lease_.columns = {};
+        if (is_expected) lease_.columns = known.list != nullptr ? *known.list : foremost().statement->columns;
+        columns = lease_.columns.size();
         has_columns = true;
       }
       if (fields_.size() < used + columns) fields_.resize(std::max(fields_.size() * 2, used + columns));
@@ -87,7 +87,7 @@ Connection::Progress Connection::scan(Piece& piece) {
       answer_.unusable = true;  // becomes an error when the answer has ended
     } else {
       handle(message);
-      if (answer_.described.kind == Described::Kind::unknown && !lease_finished_) {
+      if (answer_.described.kind == Described::Kind::unknown && !lease_.is_finished) {
         inbox_.drop();
         return Progress::unknown;
       }
@@ -95,14 +95,14 @@ Connection::Progress Connection::scan(Piece& piece) {
     if (piece.rows == 0) inbox_.drop();
   }
   if (state_ != State::ready && piece.rows == 0) return Progress::broken;
-  piece.columns = lease_columns_;
+  piece.columns = lease_.columns;
   piece.fields = {fields_.data(), used};
   piece.bytes = inbox_.kept();
   piece.failing = answer_.error != nullptr;
-  if (lease_finished_) {
+  if (lease_.is_finished) {
     piece.finished = true;
     piece.error = std::move(answer_.error);
-    piece.stale = lease_stale_;
+    piece.stale = lease_.is_stale;
     piece.unusable = answer_.unusable;
     answer_ = {};
   } else if (piece.rows == 0) {

@@ -10,10 +10,12 @@
 namespace sluice::sql::postgres {
 namespace {
 
+constexpr Duration catalog_timeout = 10s;
+
 core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
   Connection& connection = conversation.connection();
   write_query(connection.out(), catalog_query(types.missing()));
-  connection.expect_answer(conversation);
+  conversation.expect_answer();
   std::vector<CatalogRow> rows;
   std::optional<Error> refused;
   for (;;) {
@@ -47,7 +49,7 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
   write_parse(connection.out(), {}, sql, types);
   write_describe_statement(connection.out(), {});
   write_sync(connection.out());
-  connection.expect_answer(conversation);
+  conversation.expect_answer();
   std::optional<Error> refused;
   for (;;) {
     auto message = co_await conversation.message();
@@ -101,6 +103,25 @@ core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types, 
     column.type = std::move(*type);
   }
   co_return Result<void>{};
+}
+
+core::Task<void> look_up_columns(Pool& pool, StatementId id, std::vector<Column> columns, bool types_changed) {
+  Result<void> resolved;
+  std::string type_check;
+  {
+    Query conversation(pool, pool.reactor().now() + catalog_timeout);
+    while (!conversation.advance()) co_await conversation.progress();
+    if (conversation.failed()) {
+      resolved = std::unexpected(std::move(conversation.error()));
+    } else {
+      TypeCatalog types;  // a new catalog, because the database's own types may have changed, too
+      resolved = co_await resolve_types(conversation, types, columns);
+      std::vector<std::uint32_t> oids;
+      for (const Column& column : columns) oids.push_back(column.type_id);
+      if (resolved) type_check = types.check_of(std::move(oids));
+    }
+  }
+  pool.column_lists().found(id, types_changed, resolved, std::move(columns), std::move(type_check));
 }
 
 }  // namespace sluice::sql::postgres

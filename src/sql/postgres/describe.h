@@ -28,4 +28,10 @@ struct Description {
 [[nodiscard]] core::Task<Result<void>> resolve_types(Query& conversation, TypeCatalog& types,
                                                      std::vector<Column>& columns);
 
+class Pool;
+
+// Asks the catalog for the types of the columns, on a connection of the pool, and tells its ColumnLists.
+[[nodiscard]] core::Task<void> look_up_columns(Pool& pool, StatementId id, std::vector<Column> columns,
+                                               bool types_changed);
+
 }  // namespace sluice::sql::postgres

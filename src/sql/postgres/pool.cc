@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/back_off.h"
-#include "sql/postgres/encryption.h"
+#include "sql/postgres/describe.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -17,14 +17,12 @@ constexpr Duration least_age = 1s;  // of a session that is given up
 // After this many consecutive failures to connect, requests fail at once. So they wait during a quick restart, but not
 // during an outage.
 constexpr std::uint32_t failures_until_away = 3;
-constexpr Duration cancel_patience = 2s;
 constexpr std::uint16_t most_small_results = 1024;
 
 }  // namespace
 
 Pool::Pool(core::Reactor& reactor, Options options)
-    : reactor_(reactor),
-      options_(std::move(options)),
+    : Sessions(reactor, std::move(options)),
       random_(static_cast<std::uint64_t>(reactor.wall_clock_ns()) | 1),
       retry_timer_(&Pool::on_retry, *this),
       serve_hook_(&Pool::on_turn_end, *this),
@@ -68,64 +66,63 @@ Error Pool::unavailable() const {
   return error;
 }
 
-void Pool::admit(Query& query) {
-  Queue& queue = queue_of(query);
-  const bool helps = query.use_ == Query::Use::helper;
-  if (queue.first == nullptr && place(query)) return;
+void Pool::admit(Candidate& candidate) {
+  Queue& queue = queue_of(candidate);
+  const bool helps = candidate.use() == Candidate::Use::helper;
+  if (queue.first == nullptr && place(candidate)) return;
   if (server_is_away()) {
     if (!helps) ++counters_.unavailable;
-    query.set_failure(unavailable());
+    candidate.refuse(unavailable());
     return;
   }
   if (!helps && waiting_ >= options_.wait_limit) {
     ++counters_.unavailable;
-    query.set_failure({Failure::unavailable, {}, "too many requests wait for a connection", 0});
+    candidate.refuse({Failure::unavailable, {}, "too many requests wait for a connection", 0});
     return;
   }
-  query.stage_ = Query::Stage::queued;
-  query.next_ = nullptr;
-  query.previous_ = queue.last;
-  (queue.last != nullptr ? queue.last->next_ : queue.first) = &query;
-  queue.last = &query;
+  candidate.queue = {nullptr, queue.last};
+  (queue.last != nullptr ? queue.last->queue.next : queue.first) = &candidate;
+  queue.last = &candidate;
   if (!helps) ++waiting_;
-  reactor_.timers().schedule(query.timer_, std::min(query.wait_until_, query.first_deadline_));
+  candidate.queued();
 }
 
-void Pool::leave_queue(Query& query) {
-  Queue& queue = queue_of(query);
-  (query.previous_ != nullptr ? query.previous_->next_ : queue.first) = query.next_;
-  (query.next_ != nullptr ? query.next_->previous_ : queue.last) = query.previous_;
-  query.next_ = query.previous_ = nullptr;
-  if (query.use_ != Query::Use::helper) --waiting_;
+void Pool::leave_queue(Candidate& candidate) {
+  Queue& queue = queue_of(candidate);
+  auto& place = candidate.queue;
+  (place.previous != nullptr ? place.previous->queue.next : queue.first) = place.next;
+  (place.next != nullptr ? place.next->queue.previous : queue.last) = place.previous;
+  place = {};
+  if (candidate.use() != Candidate::Use::helper) --waiting_;
 }
 
-bool Pool::place(Query& query) {
-  switch (query.use_) {
-    case Query::Use::shared:
-      return place_shared(query);
-    case Query::Use::exclusive:
-    case Query::Use::stream:
-      return place_exclusive(query);
-    case Query::Use::helper:
-      return waiting_ == 0 && place_exclusive(query);
-    case Query::Use::conversation:
-      return place_conversation(query);
+bool Pool::place(Candidate& candidate) {
+  switch (candidate.use()) {
+    case Candidate::Use::shared:
+      return place_shared(candidate);
+    case Candidate::Use::exclusive:
+    case Candidate::Use::stream:
+      return place_exclusive(candidate);
+    case Candidate::Use::helper:
+      return waiting_ == 0 && place_exclusive(candidate);
+    case Candidate::Use::conversation:
+      return place_conversation(candidate);
   }
   return false;
 }
 
 // The server needs one send for each ReadyForQuery, but wakes up once for all requests that have arrived. So it is
 // fastest to send as many requests as possible on as few connections as possible.
-bool Pool::place_shared(Query& query) {
+bool Pool::place_shared(Candidate& candidate) {
   if (allowed().size() == 1 && exclusive_waiting_.first != nullptr && exclusive_turn_) return false;
   for (const auto& connection : allowed()) {
     if (!connection->can_share(options_.pipeline, reactor_.now())) continue;
-    query.place(*connection);
+    candidate.place(*connection);
     return true;
   }
   for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
-    query.place(*connection);
+    candidate.place(*connection);
     return true;
   }
   open_more(Connection::Role::shared);
@@ -133,7 +130,7 @@ bool Pool::place_shared(Query& query) {
 }
 
 // A slow client can make a stream long. If the pool may have several connections, one is kept for short requests.
-bool Pool::place_exclusive(Query& query) {
+bool Pool::place_exclusive(Candidate& candidate) {
   const bool shares = may_repeat();
   std::size_t leased = 0;
   std::size_t shared = 0;
@@ -159,12 +156,12 @@ bool Pool::place_exclusive(Query& query) {
     open_more(Connection::Role::exclusive);
     return false;
   }
-  query.place(*idle);
+  candidate.place(*idle);
   return true;
 }
 
 // Conversations are mostly transactions that write. They prefer a connection that does not have to change its access.
-bool Pool::place_conversation(Query& query) {
+bool Pool::place_conversation(Candidate& candidate) {
   Connection* idle = nullptr;
   for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
@@ -175,15 +172,15 @@ bool Pool::place_conversation(Query& query) {
     open_more(Connection::Role::shared);
     return false;
   }
-  query.place(*idle);
+  candidate.place(*idle);
   return true;
 }
 
 void Pool::serve(Queue& queue) {
-  while (Query* const query = queue.first) {
-    if (!place(*query)) return;
-    leave_queue(*query);
-    if (query->use_ != Query::Use::shared) query->wake();
+  while (Candidate* const candidate = queue.first) {
+    if (!place(*candidate)) return;
+    leave_queue(*candidate);
+    if (candidate->use() != Candidate::Use::shared) candidate->wake();
   }
 }
 
@@ -258,52 +255,26 @@ void Pool::closed(bool was_ready, Duration lifetime, bool configuration, const E
   if (server_is_away() || (configuration && open_connections() == 0)) {
     // If the server is unreachable, or the password is wrong, fail the waiting requests at once.
     for (Queue* queue : {&shared_waiting_, &exclusive_waiting_, &helpers_waiting_}) {
-      while (Query* const query = queue->first) {
-        leave_queue(*query);
+      while (Candidate* const candidate = queue->first) {
+        leave_queue(*candidate);
         if (queue != &helpers_waiting_) ++counters_.unavailable;
-        query->set_failure(unavailable());
-        query->wake();
+        candidate->refuse(unavailable());
+        candidate->wake();
       }
     }
   }
   serve_soon();
 }
 
-void Pool::cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key) {
-  ++counters_.cancels;
-  tasks_.spawn(send_cancel(connection, life, address, key, connection.encrypted()));
+void Pool::look_up(StatementId id, ColumnLists::List columns, bool types_changed) {
+  ++counters_.look_ups;
+  spawn(look_up_columns(*this, id, std::move(columns), types_changed));
 }
 
-// The server closes the connection after it has sent its signal, so a query sent after that is not hit. The key allows
-// anyone to cancel the session's statements, so it is sent over TLS if the session uses TLS.
-core::Task<void> Pool::send_cancel(Connection& connection, std::uint64_t life, core::Address address, BackendKey key,
-                                   bool encrypted) {
-  const Instant deadline = reactor_.now() + cancel_patience;
-  auto outcome = Connection::Cancel::unsent;
-  {
-    net::Stream stream(reactor_);
-    bool connected = (co_await stream.connect(address, deadline)).has_value();
-    if (connected && encrypted) {
-      connected = (co_await encrypt(options_, stream, tls_, deadline)).outcome == Encryption::Outcome::on;
-    }
-    if (connected) {
-      outcome = Connection::Cancel::unknown;
-      Buffer bytes;
-      write_cancel(bytes, key);
-      iovec part{bytes.data(), bytes.size()};
-      if (co_await stream.write({&part, 1}, cancel_patience)) {
-        Buffer nothing;
-        while (true) {
-          const auto got = co_await stream.read(nothing, 256, deadline);
-          if (!got && got.error().code == Errc::timed_out) break;
-          if (!got || *got == 0) outcome = Connection::Cancel::done;
-          if (!got || *got == 0) break;
-          nothing.clear();
-        }
-      }
-    }
-  }
-  connection.cancel_finished(life, outcome);
+bool Pool::closes_idle(std::size_t index, Instant idle_since) const {
+  if (retired_ || index >= allowed().size()) return true;
+  return options_.idle_ms != 0 && open_connections() > 1 &&
+         reactor_.now() >= idle_since + std::chrono::milliseconds(options_.idle_ms);
 }
 
 Pool::Habit& Pool::habit(const Statement& statement) {

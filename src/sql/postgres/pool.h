@@ -11,67 +11,66 @@
 #include "sql/postgres/column_lists.h"
 #include "sql/postgres/connection.h"
 #include "sql/postgres/options.h"
-#include "sql/postgres/query.h"
+#include "sql/postgres/sessions.h"
 
 namespace sluice::sql::postgres {
 
-// Counts since the start, for one core.
-struct Counters {
-  std::uint64_t shared_requests = 0;
-  std::uint64_t exclusive_requests = 0;
-  std::uint64_t overflows = 0;   // shared answers that were too large, so the request was repeated
-  std::uint64_t retries = 0;     // requests repeated after their connection was lost
-  std::uint64_t reprepared = 0;  // requests repeated because the server had discarded their plan
-  std::uint64_t look_ups = 0;    // catalog queries for columns' types, because a table had changed
-  std::uint64_t skipped = 0;     // requests repeated because an earlier one in their batch had failed
-  std::uint64_t opened = 0;      // connections opened
-  std::uint64_t open_failures = 0;
-  std::uint64_t lost = 0;  // connections that ended unexpectedly
-  std::uint64_t cancels = 0;
-  std::uint64_t cancel_hits = 0;  // shared requests repeated because a cancel for an earlier one had hit them
-  std::uint64_t parallel_requests = 0;
-  std::uint64_t parallel_helpers = 0;  // additional connections of parallel requests
-  std::uint64_t notices = 0;
-  std::uint64_t notifications = 0;
-  std::uint64_t unavailable = 0;  // requests that got no connection
+// A request that needs a connection.
+class Candidate {
+ public:
+  enum class Use : std::uint8_t {
+    shared,        // on a connection with others; the whole answer at once
+    exclusive,     // alone on a connection; rows as they arrive
+    conversation,  // a short exchange of Sluice itself on any idle connection
+    stream,        // a conversation that may last long: it waits for its connection like an exclusive query
+    helper,        // like a stream, but it only takes a connection that no other request waits for
+  };
+
+  explicit Candidate(Use use) : use_(use) {}
+  Candidate(const Candidate&) = delete;
+
+  [[nodiscard]] Use use() const { return use_; }
+  // It has got a connection.
+  virtual void place(Connection& connection) = 0;
+  // It waits for one, until it leaves the queue.
+  virtual void queued() = 0;
+  // It gets none.
+  virtual void refuse(Error why) = 0;
+  virtual void wake() = 0;
+
+  struct {
+    Candidate* next = nullptr;
+    Candidate* previous = nullptr;
+  } queue;
+
+ protected:
+  ~Candidate() = default;
+
+  Use use_;
 };
 
 // The connections of one core, and the queries that wait for one.
-class Pool {
+class Pool final : public Sessions, private ColumnLists::Catalog {
  public:
   Pool(core::Reactor& reactor, Options options);
   Pool(const Pool&) = delete;
   ~Pool();
 
-  [[nodiscard]] core::Reactor& reactor() const { return reactor_; }
-  [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] Counters& counters() { return counters_; }
-  [[nodiscard]] net::tls::CoreState& tls() { return tls_; }
   [[nodiscard]] std::size_t open_connections() const;
-  [[nodiscard]] ColumnLists& column_lists() { return column_lists_; }
-  // Whether a statement may be sent again after the server has started it.
-  [[nodiscard]] bool may_repeat() const { return options_.prepared && options_.read_only; }
-  // The pool owns the task from now on.
-  void spawn(core::Task<void> task) { tasks_.spawn(std::move(task)); }
+  [[nodiscard]] ColumnLists& column_lists() override { return column_lists_; }
+  void spawn(core::Task<void> task) override { tasks_.spawn(std::move(task)); }
   [[nodiscard]] std::size_t idle_connections() const;
   [[nodiscard]] std::size_t waiting() const { return waiting_; }  // without helpers
 
-  // Gives the query a connection, puts it in the queue, or fails it.
-  void admit(Query& query);
-  void leave_queue(Query& query);
+  // Gives the candidate a connection, puts it in the queue, or refuses it.
+  void admit(Candidate& candidate);
+  void leave_queue(Candidate& candidate);
   // Stops keeping idle connections; from now on connections are opened only for requests.
   void retire();
   // As Database::resize().
   void resize(std::size_t connections, Duration wait);
-  // Whether the connection of this index closes when it is idle.
-  [[nodiscard]] bool is_surplus(std::size_t index) const { return retired_ || index >= allowed().size(); }
-  // Called when connections have become free or have closed.
-  void serve_soon() { reactor_.at_turn_end(serve_hook_); }
-  // Duration::max() if there is no timeout.
-  [[nodiscard]] Duration statement_timeout() const {
-    const std::uint32_t timeout = options_.statement_timeout_ms;
-    return timeout == 0 ? Duration::max() : Duration(std::chrono::milliseconds(timeout));
-  }
+  [[nodiscard]] bool closes_idle(std::size_t index, Instant idle_since) const override;
+  void serve_soon() override { reactor_.at_turn_end(serve_hook_); }
   // Whether the session's statement_timeout would stop a request before its own, later deadline.
   [[nodiscard]] bool server_stops_before(Instant deadline) const {
     return deadline != never && options_.prepared && options_.statement_timeout_ms != 0 &&
@@ -79,7 +78,7 @@ class Pool {
   }
   // The error for a request that gets no connection.
   [[nodiscard]] Error unavailable() const;
-  [[nodiscard]] bool somebody_waits() const { return waiting_ != 0 || helpers_waiting_.first != nullptr; }
+  [[nodiscard]] bool somebody_waits() const override { return waiting_ != 0 || helpers_waiting_.first != nullptr; }
 
   // Whether no connection is open and the last attempts failed.
   [[nodiscard]] bool server_is_away() const;
@@ -88,22 +87,19 @@ class Pool {
   // reach its successor, so those opened more than a second ago are closed when they are idle.
   void give_up_sessions();
 
-  // Called by connections.
-  void opened();
-  // `configuration`: the cause is a configuration error, so trying again is useless.
-  void closed(bool was_ready, Duration lifetime, bool configuration, const Error& why);
-  void cancel(Connection& connection, std::uint64_t life, const core::Address& address, const BackendKey& key);
+  void opened() override;
+  void closed(bool was_ready, Duration lifetime, bool configuration, const Error& why) override;
 
   // Whether the statement's next request should have a connection for itself, judging by its previous results.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
   void was_small(const Statement& statement);
-  void was_slow(StatementId id);
+  void was_slow(StatementId id) override;
   void was_large(const Statement& statement, bool overflowed);
 
  private:
   struct Queue {
-    Query* first = nullptr;
-    Query* last = nullptr;
+    Candidate* first = nullptr;
+    Candidate* last = nullptr;
   };
   struct Habit {
     std::uint64_t serial = 0;  // identifies the statement
@@ -120,16 +116,17 @@ class Pool {
     Pool& owner;
   };
 
-  [[nodiscard]] bool place(Query& query);
-  [[nodiscard]] bool place_shared(Query& query);
-  [[nodiscard]] bool place_exclusive(Query& query);
-  [[nodiscard]] bool place_conversation(Query& query);
-  [[nodiscard]] Queue& queue_of(const Query& query) {
-    switch (query.use_) {
-      case Query::Use::exclusive:
-      case Query::Use::stream:
+  [[nodiscard]] bool place(Candidate& candidate);
+  [[nodiscard]] bool place_shared(Candidate& candidate);
+  [[nodiscard]] bool place_exclusive(Candidate& candidate);
+  [[nodiscard]] bool place_conversation(Candidate& candidate);
+  void look_up(StatementId id, ColumnLists::List columns, bool types_changed) override;
+  [[nodiscard]] Queue& queue_of(const Candidate& candidate) {
+    switch (candidate.use()) {
+      case Candidate::Use::exclusive:
+      case Candidate::Use::stream:
         return exclusive_waiting_;
-      case Query::Use::helper:
+      case Candidate::Use::helper:
         return helpers_waiting_;
       default:
         return shared_waiting_;
@@ -146,15 +143,9 @@ class Pool {
     return std::span(connections_).first(std::max<std::size_t>(options_.pool_size, 1));
   }
   [[nodiscard]] Habit& habit(const Statement& statement);
-  [[nodiscard]] core::Task<void> send_cancel(Connection& connection, std::uint64_t life, core::Address address,
-                                             BackendKey key, bool encrypted);
   static void on_retry(core::Timer& timer) noexcept;
   static void on_turn_end(core::TurnHook& hook) noexcept;
 
-  core::Reactor& reactor_;
-  Options options_;
-  Counters counters_;
-  net::tls::CoreState tls_;  // used by the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   Queue shared_waiting_;
   Queue exclusive_waiting_;

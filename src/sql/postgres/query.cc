@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t small_bytes = 64 << 10;  // a result up to this size counts as small (Pool::was_small)
 constexpr std::uint8_t most_descriptions = 4;  // limit for one request's column look-ups
 
-Error unusable() {
+Error no_columns() {
   return {Failure::statement, {}, "the statement's result has no columns, and had some when it was prepared", 0};
 }
 
@@ -20,9 +20,9 @@ Error unusable() {
 
 Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> arguments, const QueryOptions& options,
              Use use)
-    : pool_(pool),
+    : Candidate(use),
+      pool_(pool),
       statement_(&statement),
-      use_(use),
       started_(pool.reactor().now()),
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
@@ -48,8 +48,8 @@ void Query::begin_wait(Instant now) {
 }
 
 Query::Query(Pool& pool, Instant deadline)
-    : pool_(pool),
-      use_(Use::conversation),
+    : Candidate(Use::conversation),
+      pool_(pool),
       started_(pool.reactor().now()),
       wait_until_(started_ + std::chrono::milliseconds(pool.options().wait_ms)),
       first_deadline_(deadline),
@@ -78,8 +78,22 @@ void Query::leave_connection() {
   } else if (stage_ == Stage::answered) {
     connection->taken();
   } else {
-    connection->release(*this);
+    connection->release();
   }
+}
+
+Request Query::request() const {
+  return {.statement = *statement_,
+          .parameters = parameters(),
+          .settings = settings_,
+          .deadline = first_deadline_,
+          .has_transaction = has_transaction_,
+          .may_share_sync = !alone_};
+}
+
+void Query::queued() {
+  stage_ = Stage::queued;
+  pool_.reactor().timers().schedule(timer_, std::min(wait_until_, first_deadline_));
 }
 
 void Query::place(Connection& connection) {
@@ -89,7 +103,7 @@ void Query::place(Connection& connection) {
   if (use_ == Use::shared) {
     stage_ = Stage::in_flight;
     ++pool_.counters().shared_requests;
-    connection.send_shared(*this);
+    connection.send_shared(*this, request());
     if (has_deadline_) pool_.reactor().timers().schedule(timer_, first_deadline_);
     return;
   }
@@ -99,7 +113,7 @@ void Query::place(Connection& connection) {
     // The wait for the connection does not count.
     if (!has_deadline_ && patience_ != Duration::max()) first_deadline_ = placed_at_ + patience_;
     ++pool_.counters().exclusive_requests;
-    connection.send_exclusive(*this);
+    connection.send_exclusive(*this, request());
   }
 }
 
@@ -109,7 +123,7 @@ bool Query::advance() {
       case Stage::fresh:
         if (statement_ != nullptr && pool_.column_lists().is_looking_up(statement_->id)) {
           stage_ = Stage::describing;
-          pool_.column_lists().wait(*this);
+          pool_.column_lists().wait(*this, statement_->id);
           pool_.reactor().timers().schedule(timer_, first_deadline_);
           return false;
         }
@@ -176,14 +190,6 @@ Error Query::error_of(const ServerError& error) const {
   return result;
 }
 
-// Starts over, at most once for each reason.
-bool Query::again(bool& used) {
-  if (used) return false;
-  used = true;
-  start_over();
-  return true;
-}
-
 // One event may end all sessions, and the query may meet several of them. So only the loss of a session that was
 // opened (at `opened`) after the first loss is final.
 bool Query::again_after_loss(Instant opened) {
@@ -244,51 +250,51 @@ void Query::keep() {
   block_.fields = kept_fields_;
 }
 
-void Query::answer_failed(const ServerError& error, bool by_our_cancel) {
+void Query::refused(const ServerError& error) {
   connection_ = nullptr;
-  if (by_our_cancel && pool_.reactor().now() < first_deadline_ && again(hit_)) {
-    ++pool_.counters().cancel_hits;
-    alone_ = true;  // in a batch it is unknown which of the requests a cancel would hit
-  } else {
-    set_failure(error_of(error));
+  set_failure(error_of(error));
+  wake();
+}
+
+void Query::unusable() {
+  connection_ = nullptr;
+  set_failure(no_columns());
+  wake();
+}
+
+void Query::again(Again why, const ServerError* error) {
+  connection_ = nullptr;
+  switch (why) {
+    case Again::stale_plan:
+      if (!again_after_stale()) {
+        set_failure({Failure::statement, "0A000", "the statement's plan is stale again and again", 0});
+      }
+      break;
+    case Again::unknown_columns:
+      again_when_known();
+      break;
+    case Again::too_large:
+      ++pool_.counters().overflows;
+      pool_.was_large(*statement_, true);
+      use_ = Use::exclusive;
+      start_over();
+      break;
+    case Again::skipped:
+      ++pool_.counters().skipped;
+      alone_ = true;
+      start_over();
+      break;
+    case Again::cancelled:
+      if (hit_ || pool_.reactor().now() >= first_deadline_) {
+        set_failure(error_of(*error));
+        break;
+      }
+      hit_ = true;
+      ++pool_.counters().cancel_hits;
+      alone_ = true;  // in a batch it is unknown which of the requests a cancel would hit
+      start_over();
+      break;
   }
-  wake();
-}
-
-void Query::answer_overflowed() {
-  connection_ = nullptr;
-  ++pool_.counters().overflows;
-  pool_.was_large(*statement_, true);
-  use_ = Use::exclusive;
-  start_over();
-  wake();
-}
-
-void Query::answer_skipped() {
-  connection_ = nullptr;
-  ++pool_.counters().skipped;
-  alone_ = true;
-  start_over();
-  wake();
-}
-
-void Query::answer_stale() {
-  connection_ = nullptr;
-  if (!again_after_stale()) {
-    set_failure({Failure::statement, "0A000", "the statement's plan is stale again and again", 0});
-  }
-  wake();
-}
-
-void Query::answer_unusable() {
-  connection_ = nullptr;
-  set_failure(unusable());
-  wake();
-}
-
-void Query::answer_unknown() {
-  connection_ = nullptr;
-  again_when_known();
   wake();
 }
 
@@ -302,7 +308,7 @@ void Query::columns_known(const Result<void>& outcome) {
   wake();
 }
 
-void Query::connection_lost(const Error& why, Instant opened) {
+void Query::lost(const Error& why, Instant opened) {
   connection_ = nullptr;
   if (!again_after_loss(opened)) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
@@ -370,7 +376,7 @@ bool Query::scan(bool first) {
 
 void Query::fail_by_piece() {
   const std::unique_ptr<ServerError> error = std::move(piece_.error);
-  set_failure(error ? error_of(*error) : unusable());
+  set_failure(error ? error_of(*error) : no_columns());
 }
 
 void Query::wait_for_server() {

@@ -15,22 +15,16 @@
 #include "core/task.h"
 #include "sql/database.h"
 #include "sql/postgres/connection.h"
+#include "sql/postgres/exchange.h"
+#include "sql/postgres/pool.h"
 #include "sql/postgres/settings.h"
 
 namespace sluice::sql::postgres {
 
-class Pool;
-
 // One statement, from the wait for a connection to the last row. As a Cursor, it returns the rows.
-class Query final : public sql::Cursor {
+class Query final : public sql::Cursor, private Exchange, private Candidate, private ColumnLists::Waiter {
  public:
-  enum class Use : std::uint8_t {
-    shared,        // on a connection with others; the whole answer at once
-    exclusive,     // alone on a connection; rows as they arrive
-    conversation,  // a short exchange of Sluice itself on any idle connection
-    stream,        // a conversation that may last long: it waits for its connection like an exclusive query
-    helper,        // like a stream, but it only takes a connection that no other request waits for
-  };
+  using Use = Candidate::Use;
   enum class Stage : std::uint8_t {
     fresh,
     queued,      // waits for a connection
@@ -78,6 +72,8 @@ class Query final : public sql::Cursor {
 
   // For a conversation, after advance() has obtained its connection.
   [[nodiscard]] Connection& connection() { return *connection_; }
+  // Expects the answer to the messages that have been written to the connection, up to their Sync.
+  void expect_answer() { connection_->expect_answer(*this); }
   [[nodiscard]] core::Task<Result<Message>> message();
   // Applies to all waits from now on.
   void set_deadline(Instant deadline);
@@ -85,10 +81,6 @@ class Query final : public sql::Cursor {
   [[nodiscard]] Error error_of(const ServerError& error) const;
 
  private:
-  friend class ColumnLists;
-  friend class Connection;
-  friend class Pool;
-
   struct Deadline : core::Timer {
     Deadline(Callback fire, Query& owner) : Timer(fire), owner(owner) {}
     Query& owner;
@@ -98,27 +90,29 @@ class Query final : public sql::Cursor {
     Query& owner;
   };
 
-  // Called by the pool, the connection and the lists of columns.
-  void place(Connection& connection);
-  void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns);
-  void answer_failed(const ServerError& error, bool by_our_cancel);
-  void answer_overflowed();
-  void answer_skipped();
-  void answer_stale();
-  void answer_unusable();
-  void answer_unknown();
-  void columns_known(const Result<void>& outcome);
-  void connection_lost(const Error& why, Instant opened);
-  void readable() { wake(); }
-  void keep();
-  void wake() {
+  // For the pool.
+  void place(Connection& connection) override;
+  void queued() override;
+  void refuse(Error why) override { set_failure(std::move(why)); }
+  // For the connection.
+  void readable() override { wake(); }
+  void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) override;
+  void keep() override;
+  void refused(const ServerError& error) override;
+  void unusable() override;
+  void again(Again why, const ServerError* error) override;
+  void lost(const Error& why, Instant opened) override;
+  // For the lists of columns.
+  void columns_known(const Result<void>& outcome) override;
+
+  [[nodiscard]] Request request() const;
+  void wake() override {
     if (waiting_) std::exchange(waiting_, nullptr).resume();
   }
 
   [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
   void begin_wait(Instant now);  // for a connection
   void set_failure(Error error);
-  [[nodiscard]] bool again(bool& used);
   [[nodiscard]] bool again_after_loss(Instant opened);
   [[nodiscard]] bool again_after_stale();
   void again_when_known();
@@ -138,7 +132,6 @@ class Query final : public sql::Cursor {
 
   Pool& pool_;
   const Statement* statement_ = nullptr;
-  Use use_;
   Stage stage_ = Stage::fresh;
   Instant first_loss_ = never;  // when it lost its first connection
   bool hit_ = false;            // a cancel for another request has hit it
@@ -163,10 +156,6 @@ class Query final : public sql::Cursor {
   const Settings settings_;
   // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
   const bool has_transaction_ = false;
-
-  // Links of the list that the query is in: the pool's queue, or the queries that wait in ColumnLists.
-  Query* next_ = nullptr;
-  Query* previous_ = nullptr;
 
   Block block_;
   Connection::Piece piece_;

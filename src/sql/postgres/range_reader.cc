@@ -141,7 +141,7 @@ void RangeReader::begin() {
     write_command(out, share_sql, 2, names);
   }
   write_sync(out);
-  connection.expect_answer(conversation_);
+  conversation_.expect_answer();
 }
 
 void RangeReader::send(std::string_view from, std::string_view to) {
@@ -235,7 +235,7 @@ void RangeReader::ask(const BlockRanges::Range& range) {
   SLUICE_ASSERT(may_ask());
   send(range.from(), range.to());
   write_sync(conversation_.connection().out());
-  conversation_.connection().expect_answer(conversation_);
+  conversation_.expect_answer();
   ++asked_;
 }
 

@@ -145,7 +145,7 @@ core::Task<Result<bool>> may_change_session(Query& conversation, std::string_vie
   write_bind(connection.out(), {}, 1, parameter);
   write_execute(connection.out(), 0);
   write_sync(connection.out());
-  connection.expect_answer(conversation);
+  conversation.expect_answer();
   bool may = true;
   std::optional<Error> refused;
   for (;;) {

@@ -83,7 +83,7 @@ core::Task<Result<void>> Staging::begin() {
   Connection& connection = conversation_.connection();
   if (!is_pooled_) connection.make_temporary();
   write_query(connection.out(), plan_.load);
-  connection.expect_answer(conversation_);
+  conversation_.expect_answer();
   set_timeout();
   for (;;) {
     auto answer = co_await conversation_.message();
@@ -444,7 +444,7 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
 core::Task<Result<void>> Staging::roll_back(std::string_view command) {
   Connection& connection = conversation_.connection();
   write_query(connection.out(), command);
-  connection.expect_answer(conversation_);
+  conversation_.expect_answer();
   Result<void> done;
   for (;;) {
     auto answer = co_await conversation_.message();

@@ -222,7 +222,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
   if (flight.commits) write_command(connection.out(), "COMMIT");
   if (resets) connection.write_reset();
   write_sync(connection.out());
-  connection.expect_answer(conversation_);
+  conversation_.expect_answer();
   if (const Duration patience = connection.patience(); own_ && deadline_ == never && patience != Duration::max()) {
     conversation_.set_deadline(pool_.reactor().now() + patience);
   }
