@@ -260,14 +260,6 @@ void Connection::expect_answer(Exchange& exchange) {
   flush_soon();
 }
 
-bool Connection::write_step(const Statement& statement, std::uint32_t role, std::uint16_t count,
-                            std::string_view parameters) {
-  (void)out_.reserve(parameters.size() + statement.text.size() + 4096);  // so that no message is written in part
-  const bool prepares = plans_.write_bind(out_, statement, role, count, parameters, PlanCache::For::step);
-  write_execute(out_, 0);
-  return prepares;
-}
-
 void Connection::write_reset() {
   write_session_reset(out_);
   condition_.reset_is_on_its_way();

@@ -143,11 +143,6 @@ class Connection final : private Cancel::Session {
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
   void wake_when_sent() { wakes_when_sent_ = true; }
   [[nodiscard]] PlanCache& plans() { return plans_; }
-  // Writes Bind and Execute without Sync. If the connection does not have the plan yet, Parse and Describe come first,
-  // and the function returns true: the caller then passes the outcome to PlanCache::take() or step_failed().
-  [[nodiscard]] bool write_step(const Statement& statement, std::uint32_t role, std::uint16_t count,
-                                std::string_view parameters);
-
   [[nodiscard]] const Error& failure() const { return failure_; }
 
   // Sends the content of out() at the end of the turn.

@@ -130,11 +130,11 @@ void RangeReader::begin() {
   Connection& connection = conversation_.connection();
   Buffer& out = connection.out();
   connection.begin_transaction(request_.statement.may_change_session);
-  write_command(out, begin_sql);
-  if (snapshot_) write_command(out, "SET TRANSACTION SNAPSHOT '" + *snapshot_ + "'");
-  connection.plans().write_settings(out, request_.settings);
-  statement_at_ = (snapshot_ ? 3U : 2U) + connection.plans().write_type_check(out, request_.statement, role());
-  send("(0,0)", "(0,0)");
+  step_.emplace(connection, &request_.statement, request_.settings);
+  step_->write_command(begin_sql);
+  if (snapshot_) step_->write_command("SET TRANSACTION SNAPSHOT '" + *snapshot_ + "'");
+  step_->write_settings();
+  step_->write_statement(parameter_count(), request_.parameters("(0,0)", "(0,0)"));
   if (!snapshot_) {
     std::string names(8 + request_.parallel.schema.size() + request_.parallel.table.size(), '\0');
     put_parameter(put_parameter(names.data(), request_.parallel.schema), request_.parallel.table);
@@ -144,70 +144,49 @@ void RangeReader::begin() {
   conversation_.expect_answer();
 }
 
-void RangeReader::send(std::string_view from, std::string_view to) {
-  const auto count = static_cast<std::uint16_t>(request_.arguments.size());
-  Connection& connection = conversation_.connection();
-  if (connection.write_step(request_.statement, role(), count, request_.parameters(from, to))) described_ = false;
-}
-
 // Earlier descriptions on this connection stay valid, because the table is locked.
 void RangeReader::describe(const Message& message) {
-  auto fields = message.type == 'T' ? parse_row_description(message.payload) : std::vector<FieldDescription>{};
-  if (!fields) {
-    fail(State::lost, malformed_message());
-    return;
-  }
-  const auto now = plans().take(request_.statement, role(), *fields, PlanCache::For::step);
-  described_ = now.kind == PlanCache::Description::Kind::usable;
+  if (!step_->take_description(message)) fail(State::lost, malformed_message());
 }
 
-void RangeReader::handle_error(const Message& message, std::size_t statement_at) {
+void RangeReader::handle_error(const Message& message) {
   if (refused_) return;
-  const auto notice = parse_notice(message.payload);
-  if (!notice) {
+  const auto error = step_->take_error(message);
+  if (!error) {
     fail(State::lost, malformed_message());
-    return;
-  }
-  ServerError error(*notice);
-  error.at_bind = ended_ == statement_at;
-  const bool checks_types = !request_.statement.type_check.empty();
-  if (checks_types && ended_ + 1 == statement_at && error.sqlstate == "22012") {
-    plans().types_changed(request_.statement, role());
+  } else if (error->at_type_check) {
     refused_ = {Failure::statement, {}, std::string(composite_has_changed), 0};
-    return;
+  } else {
+    refused_ = conversation_.error_of(*error);
   }
-  error.at_role = ended_ + (checks_types ? 2 : 1) == statement_at && request_.settings.has_role();
-  stale_ = plans().step_failed(&request_.statement, role(), error, described_ && ended_ >= statement_at);
-  refused_ = conversation_.error_of(error);
 }
 
 // Handles the answers to BEGIN, a helper's SET TRANSACTION, the settings, the statement, and the leader's share.
 void RangeReader::handle_start(const Message& message) {
-  const std::size_t statement_at = statement_at_;
   switch (message.type) {
     case 'T':
     case 'n':
       describe(message);
       break;
     case 'D':
-      if (!snapshot_ && ended_ == statement_at + 1) take_share(message.payload);
+      if (!snapshot_ && step_->ended() == step_->statement_at() + 1) take_share(message.payload);
       break;
     case 'C':
     case 'I':
-      ++ended_;
+      step_->end_command();
       break;
     case 'E':
-      handle_error(message, statement_at);
+      handle_error(message);
       break;
     case 'Z':
       if (refused_) {
-        fail(stale_ ? State::again : State::failed, std::move(*refused_));
-      } else if (!described_) {
+        fail(step_->is_stale() ? State::again : State::failed, std::move(*refused_));
+      } else if (!step_->is_described()) {
         fail(State::again, {Failure::statement, {}, "the columns of the statement's result have changed", 0});
       } else if (!snapshot_ && !shared_) {
         fail(State::failed, {Failure::statement, {}, "the table that is read in parallel is not there any more", 0});
       } else {
-        columns_ = plans().columns_of(request_.statement, role());
+        columns_ = step_->columns();
         state_ = State::reading;
       }
       break;
@@ -233,7 +212,7 @@ void RangeReader::take_share(std::string_view row) {
 
 void RangeReader::ask(const BlockRanges::Range& range) {
   SLUICE_ASSERT(may_ask());
-  send(range.from(), range.to());
+  step_->write_statement_again(parameter_count(), request_.parameters(range.from(), range.to()));
   write_sync(conversation_.connection().out());
   conversation_.expect_answer();
   ++asked_;
@@ -282,13 +261,13 @@ void RangeReader::handle(const Message& message, Got& got) {
     case 'T':
     case 'n':
       describe(message);
-      if (!described_ || plans().columns_of(request_.statement, role()).data() != columns_.data()) {
+      if (!step_->is_described() || step_->columns().data() != columns_.data()) {
         fail(State::failed, {Failure::statement, {}, "the columns of the statement's result have changed", 0});
         got = Got::failed;
       }
       break;
     case 'E':
-      handle_error(message, 0);
+      handle_error(message);
       break;
     case 'Z':
       got = refused_ ? Got::failed : Got::range_end;

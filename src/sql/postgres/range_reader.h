@@ -12,6 +12,7 @@
 #include "sql/postgres/block_ranges.h"
 #include "sql/postgres/query.h"
 #include "sql/postgres/settings.h"
+#include "sql/postgres/step.h"
 
 namespace sluice::sql::postgres {
 
@@ -92,29 +93,24 @@ class RangeReader {
   void handle_start(const Message& message);
   void take_share(std::string_view row);
   void handle(const Message& message, Got& got);
-  void handle_error(const Message& message, std::size_t statement_at);
+  void handle_error(const Message& message);
   void describe(const Message& message);
   void fail(State state, Error error);
   void fail_with_connection();
-  void send(std::string_view from, std::string_view to);
-  [[nodiscard]] std::uint32_t role() const { return request_.settings.role(); }
-  [[nodiscard]] PlanCache& plans() { return conversation_.connection().plans(); }
+  [[nodiscard]] std::uint16_t parameter_count() const { return static_cast<std::uint16_t>(request_.arguments.size()); }
 
   ParallelRequest& request_;
   std::optional<std::string> snapshot_;
   Query conversation_;
   State state_ = State::starting;
   bool begun_ = false;
-  bool described_ = true;         // the columns of the requests sent so far are known
-  std::size_t ended_ = 0;         // completed commands of the start
-  std::size_t statement_at_ = 0;  // the statement's index among the commands of the start
-  std::size_t asked_ = 0;         // ranges
+  std::optional<Step> step_;  // since it has begun
+  std::size_t asked_ = 0;     // ranges
   Share share_;
   bool shared_ = false;  // the server has sent share_
   std::span<const Column> columns_;
   Connection::Piece piece_;
   std::optional<Error> refused_;  // the server's error; its ReadyForQuery is still to come
-  bool stale_ = false;
   Error error_;
 };
 

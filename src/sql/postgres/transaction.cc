@@ -9,6 +9,7 @@
 #include "sql/postgres/pool.h"
 #include "sql/postgres/server_error.h"
 #include "sql/postgres/session_reset.h"
+#include "sql/postgres/step.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -181,58 +182,33 @@ void Transaction::renew(std::span<const Setting> settings, bool reads) {
   reads_ = reads;
 }
 
-core::Task<Result<Written>> Transaction::run(Flight flight) {
-  std::size_t before = 0;  // commands that complete before the statement
-  const bool begins = !begin_.empty();
-  if (begins) {
-    while (!conversation_.advance()) co_await conversation_.progress();
-    if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
-    before = 1;
-    using Access = Connection::Access;
-    conversation_.connection().begin_transaction(changes_session_, writes_ ? Access::server_default : Access::unknown);
-    write_command(conversation_.connection().out(), begin_);
-    begin_.clear();
-  } else if (renews_) {
-    before = renewal_commands;
-    write_renewal(conversation_.connection().out());
-  }
-  Connection& connection = conversation_.connection();
-  const Statement* const statement = flight.statement;
-  if (std::exchange(renews_, false) || begins) {
-    before += settings_.commands();
-    connection.plans().write_settings(connection.out(), settings_);
-  }
-  // A reading statement runs in a subtransaction, because a transaction that was made read-only stays read-only.
-  const bool reads = std::exchange(reads_, false);
-  if (reads) {
-    SLUICE_ASSERT(!flight.commits);
-    before += 2;
-    write_command(connection.out(), "SAVEPOINT sluice");
-    write_command(connection.out(), "SET TRANSACTION READ ONLY");
-  }
-  PlanCache& plans = connection.plans();
-  const std::uint32_t role = settings_.role();
-  bool described = true;
-  if (statement != nullptr) {
-    before += plans.write_type_check(connection.out(), *statement, role);
-    described = !connection.write_step(*statement, role, flight.count, flight.parameters);
-  }
-  if (reads) write_command(connection.out(), "RELEASE sluice");
-  const bool resets = flight.commits && resets_;
-  if (flight.commits) write_command(connection.out(), "COMMIT");
-  if (resets) connection.write_reset();
-  write_sync(connection.out());
-  conversation_.expect_answer();
-  if (const Duration patience = connection.patience(); own_ && deadline_ == never && patience != Duration::max()) {
-    conversation_.set_deadline(pool_.reactor().now() + patience);
+// The messages of a flight, up to its Sync, and what has come of them so far.
+struct Transaction::Answer {
+  Answer(Connection& connection, const Flight& flight, const Settings& settings, bool resets)
+      : statement(flight.statement), step(connection, flight.statement, settings), resets(resets && flight.commits) {}
+
+  // The last command of the reset.
+  [[nodiscard]] std::size_t last() const {
+    return step.statement_at() + (statement != nullptr ? 1 : 0) + reset_commands;
   }
 
-  const std::size_t place = before;  // the statement's index among the commands
-  const std::size_t last = before + (statement != nullptr ? 1 : 0) + reset_commands;
-  std::size_t ended = 0;
-  auto rows = std::make_shared<Rows>();
+  const Statement* const statement;
+  Step step;
+  const bool resets;
+  bool begins = false;
+  bool reads = false;
+  std::shared_ptr<Rows> rows = std::make_shared<Rows>();
   Written written;
   std::optional<Error> refused;
+};
+
+core::Task<Result<Written>> Transaction::run(Flight flight) {
+  if (!begin_.empty()) {
+    while (!conversation_.advance()) co_await conversation_.progress();
+    if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
+  }
+  Answer answer(conversation_.connection(), flight, settings_, resets_);
+  write(flight, answer);
   for (;;) {
     auto message = co_await conversation_.message();
     if (!message) {
@@ -240,78 +216,115 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
       if (message.error().failure == Failure::unavailable) message.error().failure = Failure::lost;
       co_return std::unexpected(std::move(message.error()));
     }
-    switch (message->type) {
-      case 'T':
-      case 'n': {
-        auto fields = message->type == 'T' ? parse_row_description(message->payload) : std::vector<FieldDescription>{};
-        if (!fields || statement == nullptr) co_return std::unexpected(malformed_message());
-        const auto now = plans.take(*statement, role, *fields, PlanCache::For::step);
-        described = now.kind == PlanCache::Description::Kind::usable;
-        break;
-      }
-      case 'D':
-        if (ended != place) break;  // a row of set_config()
-        if (!refused && !rows->add(message->payload, result_bytes_)) {
-          refused = {Failure::too_large, {}, "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
-        }
-        break;
-      case 'C':
-      case 'I':
-        if (resets && ended == last) connection.was_reset();
-        if (ended++ == place && statement != nullptr) written.changes = changes_of(message->payload);
-        // In a failed transaction, COMMIT acts as ROLLBACK.
-        if (ended == place + 2 && message->payload.starts_with("ROLLBACK") && !refused) {
-          refused = {Failure::statement, {}, "the transaction was rolled back", 0};
-        }
-        break;
-      case 'E': {
-        const auto notice = parse_notice(message->payload);
-        if (!notice) co_return std::unexpected(malformed_message());
-        if (refused) break;
-        ServerError error(*notice);
-        error.at_bind = ended == place;
-        error.at_role = ended != 0 && ended < place && settings_.has_role();
-        error.at_type_check =
-            statement != nullptr && !statement->type_check.empty() && ended + 1 == place && error.sqlstate == "22012";
-        refused = conversation_.error_of(error);
-        refused->at_commit = statement == nullptr || ended > place;
-        if (error.at_type_check) {
-          plans.types_changed(*statement, role);
-          refused = types_changed(statement->has_composite_parameters);
-          break;
-        }
-        if (plans.step_failed(statement, role, error, described && ended >= place)) {
-          refused->failure = Failure::conflict;
-          refused->of_plan = true;
-        }
-        if (writes_ && !reads && is_read_only(error, begins && ended == 0)) {
-          refused->failure = Failure::unavailable;
-          pool_.give_up_sessions();
-        }
-        break;
-      }
-      case 'Z': {
-        if (refused) co_return std::unexpected(std::move(*refused));
-        if (statement == nullptr) co_return written;
-        if (!described) {
-          // The columns' types are being looked up, so the transaction may be retried.
-          Error changed{Failure::conflict, {}, "the columns of the statement's result have changed", 0};
-          changed.of_plan = true;
-          co_return std::unexpected(std::move(changed));
-        }
-        written.rows.columns = plans.columns_of(*statement, role);
-        const auto fields = rows->cut(written.rows.columns.size());
-        if (!fields) co_return std::unexpected(malformed_message());
-        written.rows.fields = *fields;
-        written.rows.rows = rows->count();
-        written.rows.last = true;
-        written.owner = std::move(rows);
-        co_return written;
-      }
-      default:
-        break;  // ParseComplete, BindComplete, CloseComplete, ParameterDescription
-    }
+    if (message->type == 'Z') co_return finish(answer);
+    if (!take(*message, answer)) co_return std::unexpected(malformed_message());
   }
+}
+
+void Transaction::write(const Flight& flight, Answer& answer) {
+  Connection& connection = conversation_.connection();
+  Step& step = answer.step;
+  answer.begins = !begin_.empty();
+  if (answer.begins) {
+    using Access = Connection::Access;
+    connection.begin_transaction(changes_session_, writes_ ? Access::server_default : Access::unknown);
+    step.write_command(begin_);
+    begin_.clear();
+  } else if (renews_) {
+    write_renewal(connection.out());
+    step.add_commands(renewal_commands);
+  }
+  if (std::exchange(renews_, false) || answer.begins) step.write_settings();
+  // A reading statement runs in a subtransaction, because a transaction that was made read-only stays read-only.
+  answer.reads = std::exchange(reads_, false);
+  if (answer.reads) {
+    SLUICE_ASSERT(!flight.commits);
+    step.write_command("SAVEPOINT sluice");
+    step.write_command("SET TRANSACTION READ ONLY");
+  }
+  step.write_statement(flight.count, flight.parameters);
+  if (answer.reads) write_command(connection.out(), "RELEASE sluice");
+  if (flight.commits) write_command(connection.out(), "COMMIT");
+  if (answer.resets) connection.write_reset();
+  write_sync(connection.out());
+  conversation_.expect_answer();
+  if (const Duration patience = connection.patience(); own_ && deadline_ == never && patience != Duration::max()) {
+    conversation_.set_deadline(pool_.reactor().now() + patience);
+  }
+}
+
+// Returns false if the message is malformed.
+bool Transaction::take(const Message& message, Answer& answer) {
+  Step& step = answer.step;
+  const bool is_of_statement = answer.statement != nullptr && step.ended() == step.statement_at();
+  switch (message.type) {
+    case 'T':
+    case 'n':
+      return step.take_description(message);
+    case 'D':
+      if (!is_of_statement) break;  // a row of set_config()
+      if (!answer.refused && !answer.rows->add(message.payload, result_bytes_)) {
+        answer.refused = {
+            Failure::too_large, {}, "the rows are longer than " + std::to_string(result_bytes_) + " bytes", 0};
+      }
+      break;
+    case 'C':
+    case 'I':
+      if (answer.resets && step.ended() == answer.last()) conversation_.connection().was_reset();
+      if (is_of_statement) answer.written.changes = changes_of(message.payload);
+      step.end_command();
+      // In a failed transaction, COMMIT acts as ROLLBACK.
+      if (step.ended() == step.statement_at() + 2 && message.payload.starts_with("ROLLBACK") && !answer.refused) {
+        answer.refused = {Failure::statement, {}, "the transaction was rolled back", 0};
+      }
+      break;
+    case 'E': {
+      const auto error = step.take_error(message);
+      if (error && !answer.refused) refuse(*error, answer);
+      return error.has_value();
+    }
+    default:
+      break;  // ParseComplete, BindComplete, CloseComplete, ParameterDescription
+  }
+  return true;
+}
+
+void Transaction::refuse(const ServerError& error, Answer& answer) {
+  if (error.at_type_check) {
+    answer.refused = types_changed(answer.statement->has_composite_parameters);
+    return;
+  }
+  Error refused = conversation_.error_of(error);
+  refused.at_commit = answer.statement == nullptr || answer.step.ended() > answer.step.statement_at();
+  if (answer.step.is_stale()) {
+    refused.failure = Failure::conflict;
+    refused.of_plan = true;
+  }
+  if (writes_ && !answer.reads && is_read_only(error, answer.begins && answer.step.ended() == 0)) {
+    refused.failure = Failure::unavailable;
+    pool_.give_up_sessions();
+  }
+  answer.refused = std::move(refused);
+}
+
+Result<Written> Transaction::finish(Answer& answer) {
+  if (answer.refused) return std::unexpected(std::move(*answer.refused));
+  if (answer.statement == nullptr) return std::move(answer.written);
+  if (!answer.step.is_described()) {
+    // The columns' types are being looked up, so the transaction may be retried.
+    Error changed{Failure::conflict, {}, "the columns of the statement's result have changed", 0};
+    changed.of_plan = true;
+    return std::unexpected(std::move(changed));
+  }
+  Block& block = answer.written.rows;
+  block.columns = answer.step.columns();
+  const auto fields = answer.rows->cut(block.columns.size());
+  if (!fields) return std::unexpected(malformed_message());
+  block.fields = *fields;
+  block.rows = answer.rows->count();
+  block.last = true;
+  answer.written.owner = std::move(answer.rows);
+  return std::move(answer.written);
 }
 
 }  // namespace sluice::sql::postgres

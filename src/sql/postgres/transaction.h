@@ -42,10 +42,15 @@ class Transaction final : public sql::Transaction {
     bool commits = false;
   };
   class Rows;
+  struct Answer;
 
   Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets);
   [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
+  void write(const Flight& flight, Answer& answer);
+  [[nodiscard]] bool take(const Message& message, Answer& answer);
+  void refuse(const ServerError& error, Answer& answer);
+  [[nodiscard]] static Result<Written> finish(Answer& answer);
   [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
 
   Pool& pool_;
