@@ -20,7 +20,7 @@ class SessionCondition {
   }
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] Access access() const { return access_; }
-  // These return whether the session must be told.
+  // These return whether a command must be sent.
   [[nodiscard]] bool set_role(Role role) {
     const bool differs = !role_known_ || role_ != role;
     role_ = role;

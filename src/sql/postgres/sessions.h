@@ -35,7 +35,7 @@ struct Counters {
   std::uint64_t unavailable = 0;  // requests that got no connection
 };
 
-// What the sessions of one core share, and whom they tell about themselves: the pool.
+// The sessions of one core see their pool through this class: they share its state, and report to it.
 class Sessions {
  public:
   Sessions(core::Reactor& reactor, Options options) : reactor_(reactor), options_(std::move(options)) {}
