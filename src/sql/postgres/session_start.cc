@@ -131,6 +131,14 @@ core::Task<bool> SessionStart::begin_tls() {
   co_return fail(tls.why, tls.distrust ? rejected : "");
 }
 
+bool SessionStart::refused_log_in(const Message& message) {
+  (void)refused(message);
+  // A wrong password, or a missing right to use the database, would fail the second attempt as well.
+  const bool is_other_way = stream_.tls() != nullptr || options_.ssl_mode == SslMode::allow;
+  worth_the_other_way_ = failure_.sqlstate == rejected && is_other_way;
+  return false;
+}
+
 core::Task<bool> SessionStart::authenticate() {
   using Kind = AuthenticationRequest::Kind;
   using Channel = ScramClient::Channel;
@@ -141,13 +149,7 @@ core::Task<bool> SessionStart::authenticate() {
   for (;;) {
     Message message;
     if (!co_await read(message)) co_return false;
-    if (message.type == 'E') {
-      (void)refused(message);
-      // A wrong password, or a missing right to use the database, would fail the second attempt as well.
-      const bool is_other_way = stream_.tls() != nullptr || options_.ssl_mode == SslMode::allow;
-      worth_the_other_way_ = failure_.sqlstate == rejected && is_other_way;
-      co_return false;
-    }
+    if (message.type == 'E') co_return refused_log_in(message);
     if (message.type == 'N' || message.type == 'v') {
       in_.consume(message.size);
       continue;

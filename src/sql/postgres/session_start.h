@@ -40,6 +40,7 @@ class SessionStart {
   // Sets failure() and returns false, for use with `co_return`.
   [[nodiscard]] bool fail(std::string_view why, std::string_view sqlstate = {});
   [[nodiscard]] bool refused(const Message& message);
+  [[nodiscard]] bool refused_log_in(const Message& message);
   [[nodiscard]] bool lost(std::string_view while_what, const std::string& why);
 
   const Options& options_;
