@@ -757,6 +757,57 @@ TEST_F(PostgresRolesTest, DecideWhatIsSeenAndRowsAreStreamed) {
   expect_no_trace();
 }
 
+TEST_F(PostgresRolesTest, ShareAConnectionAndARefusedOneDisturbsNobody) {
+  Options chosen = options_of_login();
+  chosen.pool_size = 1;
+  chosen.batch = 16;  // look-ups without settings share a Sync, and those with settings must not
+  open(std::move(chosen));
+  const Statement who = must_prepare(
+      "SELECT current_user::text, coalesce(current_setting('request.jwt.claims', true), ''), :n::int AS n", true);
+  const Statement own = must_prepare("SELECT count(*)::int FROM notes", true);
+  const std::vector<Setting> reader = as("reader", "bob");
+  const std::vector<Setting> writer = as("writer");
+  const std::vector<Setting> stranger = as("stranger");
+  const std::vector<Setting>* const all[] = {&reader, nullptr, &writer, &stranger, nullptr};
+  for (int round = 0; round < 5; ++round) {
+    constexpr int count = 50;
+    Rows answers[count];
+    Rows counts[count];
+    core::TaskGroup leaving;
+    for (int i = 0; i < count; ++i) {
+      const auto* const settings = all[i % 5];
+      const QueryOptions options{.settings = settings != nullptr ? *settings : std::span<const Setting>{}};
+      tasks.spawn(collect(*database, who, {std::to_string(i)}, answers[i], options));
+      if (settings != nullptr) tasks.spawn(collect(*database, own, {}, counts[i], options));
+      Rows abandoned;
+      leaving.spawn(collect(*database, who, {"7"}, abandoned, options));
+      leaving.cancel();
+    }
+    settle();
+    for (int i = 0; i < count; ++i) {
+      const auto* const settings = all[i % 5];
+      if (settings == &stranger) {
+        ASSERT_TRUE(answers[i].error && counts[i].error);
+        EXPECT_EQ(answers[i].error->failure, Failure::not_allowed);
+        EXPECT_EQ(counts[i].error->failure, Failure::not_allowed);
+        continue;
+      }
+      ASSERT_FALSE(answers[i].error) << answers[i].error->message;
+      const Row expected = settings == nullptr ? Row{"login", "", std::to_string(i)}
+                                               : Row{(*settings)[0].value, (*settings)[1].value, std::to_string(i)};
+      EXPECT_EQ(answers[i].rows, std::vector<Row>{expected});
+      if (settings != nullptr) {
+        ASSERT_FALSE(counts[i].error) << counts[i].error->message;
+        EXPECT_EQ(counts[i].rows, (std::vector<Row>{{"10000"}}));
+      }
+    }
+  }
+  EXPECT_EQ(database->counters().exclusive_requests, 0u);
+  EXPECT_EQ(database->counters().opened, 1u);
+  EXPECT_EQ(database->counters().lost, 0u);
+  expect_no_trace();
+}
+
 TEST_F(PostgresRolesTest, AreBoundAndNeverSpliced) {
   const Statement s = must_prepare("SELECT current_user::text", true);
   for (const char* role : {"reader; DROP TABLE notes", "reader\"; RESET ROLE; --", "'", "", "READER", "nobody at all",
