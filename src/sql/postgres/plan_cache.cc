@@ -162,7 +162,7 @@ bool PlanCache::ended(Key key, bool prepares, const Description& described, cons
     // has the plan. Stale is always correct, because closing a statement that does not exist is not an error.
     plan.state = State::stale;
     plan.described = described;
-    return false;
+    return error != nullptr && is_stale(*error);  // the settings were gone, so the server has skipped Parse
   }
   if (error == nullptr) return described.kind == Kind::nothing;  // sent after a Parse whose description was not read
   if (!is_stale(*error)) return false;

@@ -103,6 +103,8 @@ TEST_F(PlanCacheTest, APlanThatIsGoneIsReportedOnceAndPreparedAgain) {
     EXPECT_FALSE(plans.ended({first.id, role}, false, described, &other));
     EXPECT_EQ(bind(first, role), "B");
     EXPECT_TRUE(plans.ended({first.id, role}, false, described, &gone));
+    EXPECT_TRUE(plans.ended({first.id, role}, true, {}, &gone));  // its settings were gone
+    EXPECT_FALSE(plans.ended({first.id, role}, true, {}, &other));
     EXPECT_EQ(bind(first, role), role == 0 ? "C:s0 P:s0 D B" : "C:r0 P:r0 D B");
   }
 }
