@@ -97,13 +97,14 @@ void Connection::close() {
   batch_ = {};
   condition_.begin(role());
   cancel_.end();
-  answer_ = {};
   plans_.clear();
   // The waiting queries may retry at once. They use another connection, because this one is not ready.
   while (flight_size_ != 0) {
+    answer_ = {};  // one that learns of its loss may destroy the next, which is then first
     const InFlight entry = pop();
     if (entry.exchange != nullptr) entry.exchange->lost(failure_, open_since_);
   }
+  answer_ = {};
 }
 
 void Connection::push(const InFlight& entry) {
@@ -163,7 +164,7 @@ void Connection::write_statement(Exchange& exchange, const Request& request, boo
   entry.plan = {statement.id, request.settings.role()};
   try {
     // Reserve all memory first, so that no message is written in part.
-    (void)out_.reserve(request.parameters.size() + statement.text.size() + 4096);
+    (void)out_.reserve(plans_.size_of(statement, request.settings, request.parameters));
   } catch (const std::bad_alloc&) {
     push(entry);
     break_off("no memory");

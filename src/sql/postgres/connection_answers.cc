@@ -169,7 +169,7 @@ void Connection::handle_error(const Message& message) {
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound && !is_own_command();
   const InFlight& entry = foremost();
-  if (is_own_command()) plans_.settings_failed();
+  if (is_own_command()) plans_.own_command_failed(*answer_.error);
   answer_.error->at_role = entry.sets_role && answer_.commands + (entry.checks_types ? 2 : 1) == entry.before;
   if (entry.checks_types && answer_.commands + 1 == entry.before && notice->sqlstate == "22012") {
     answer_.error->at_type_check = true;
@@ -262,9 +262,9 @@ void Connection::handle_ready(const Message& message) {
 
 void Connection::drop_skipped() {
   skipping_ = batch_.is_slow = false;
-  answer_ = {};
   dispatching_ = true;
   for (bool last = false; !last;) {
+    answer_ = {};  // one that is sent again may destroy the next, which is then first
     const InFlight entry = pop();
     last = entry.synced;
     if (entry.prepares) plans_.skipped(entry.plan);

@@ -22,8 +22,9 @@ struct Request {
   bool may_share_sync = false;   // with others (Options::batch)
 };
 
-// The user of a session: it has sent a request, or leases the session. The session calls it when the answer has ended,
-// once; an exchange that leaves earlier tells the session so (Connection::forget(), release()).
+// The user of a session: it has sent a request, or leases the session. When the answer to its request has ended, the
+// session calls one of answer(), refused(), unusable(), again() and lost(). An exchange that leaves earlier tells the
+// session so (Connection::forget(), release()).
 class Exchange {
  public:
   // Why a request has to be sent again.

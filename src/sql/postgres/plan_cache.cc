@@ -77,6 +77,14 @@ PlanCache::Plan& PlanCache::use(Key key, Name& name) {
   return at(key);
 }
 
+std::size_t PlanCache::size_of(const Statement& statement, const Settings& settings,
+                               std::string_view parameters) const {
+  constexpr std::size_t own = 4096;         // Sluice's own commands, and what surrounds the texts
+  constexpr std::size_t of_a_setting = 64;  // in the text of the statement that sets them
+  return own + parameters.size() + statement.text.size() + 4 * statement.parameter_types.size() +
+         lists_.type_check_of(statement).size() + settings.parameters().size() + of_a_setting * settings.count();
+}
+
 void PlanCache::write_settings(Buffer& out, const Settings& settings) {
   if (settings.empty()) return;
   Name name;
@@ -182,7 +190,7 @@ bool PlanCache::step_failed(const Statement* statement, std::uint32_t role, cons
     }
     for (RolePlan& one : with_role_) one.plan.state = State::stale;
   }
-  if (stale || !exists) settings_failed();
+  if (stale || !exists) forget_settings();
   if (statement != nullptr && (stale || !exists)) forget({statement->id, role});
   return stale;
 }
@@ -193,7 +201,11 @@ void PlanCache::types_changed(const Statement& statement, std::uint32_t role) {
   lists_.look_up_types(statement);
 }
 
-void PlanCache::settings_failed() {
+void PlanCache::own_command_failed(const ServerError& error) {
+  if (is_stale(error)) forget_settings();
+}
+
+void PlanCache::forget_settings() {
   for (State& state : settings_) {
     if (state == State::yes) state = State::stale;
   }

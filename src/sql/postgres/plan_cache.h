@@ -83,7 +83,10 @@ class PlanCache {
   // The statement's type check has failed. The types are being looked up.
   void types_changed(const Statement& statement, std::uint32_t role);
   // A command of Sluice's own has failed, such as the settings.
-  void settings_failed();
+  void own_command_failed(const ServerError& error);
+  // How many bytes the messages of a statement take at most, if none of them is to be written in part.
+  [[nodiscard]] std::size_t size_of(const Statement& statement, const Settings& settings,
+                                    std::string_view parameters) const;
   // The session has ended.
   void clear();
 
@@ -115,6 +118,7 @@ class PlanCache {
   [[nodiscard]] Plan& use(Key key, Name& name);
   // Where it is already used.
   [[nodiscard]] Plan& at(Key key);
+  void forget_settings();
   void forget(Key key) { at(key) = {State::stale, {}, key.id.serial}; }
 
   ColumnLists& lists_;

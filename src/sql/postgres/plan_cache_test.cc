@@ -134,7 +134,9 @@ TEST_F(PlanCacheTest, SettingsAreParsedOnceForEachNumberOfThem) {
   EXPECT_EQ(write(one), "P:c1 B E");
   EXPECT_EQ(write(two), "P:c2 B E");
   EXPECT_EQ(write(one), "B E");
-  plans.settings_failed();
+  plans.own_command_failed(error("42501"));  // a role that is refused
+  EXPECT_EQ(write(one), "B E");
+  plans.own_command_failed(error("26000"));
   EXPECT_EQ(write(one), "C:c1 P:c1 B E");
   EXPECT_EQ(write({}), "");
 }

@@ -10,6 +10,8 @@ void Step::write_command(std::string_view sql) {
 }
 
 void Step::write_settings() {
+  // So that no message is written in part.
+  (void)connection_.out().reserve(4096 + settings_.parameters().size() + std::size_t{64} * settings_.count());
   settings_at_ = statement_at_;
   statement_at_ += settings_.commands();
   connection_.plans().write_settings(connection_.out(), settings_);
