@@ -95,6 +95,9 @@ struct Statement {
   std::string type_check{};
   bool has_composite_parameters = false;
   bool may_change_session = false;  // PostgreSQL: through a function; the session is then reset afterwards
+  // PostgreSQL: the statement ends no transaction, and returns at most one row. If it is the only one of its transaction,
+  // it is sent without BEGIN and COMMIT.
+  bool may_fly = false;
   bool one_row = false;  // the caller wants one object, so two rows are enough to detect that there are too many
   std::optional<Parallel> parallel;  // set by Database::prepare_parallel()
 };

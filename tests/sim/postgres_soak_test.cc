@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct Chaos {
   double refuse = 0;   // per session: no connection slot
   double finish = 0;   // the connection ends in order, without a message
   double demote = 0;   // per session: all sessions before it are on a standby now
+  double wait = 0;     // the commit of an implicit transaction waits for a standby
   Duration think = 2ms;
 };
 
@@ -68,7 +70,11 @@ class FakeServer {
   std::uint64_t cancelled = 0;
   std::uint64_t ended = 0;  // sessions that the server itself ended
   std::uint64_t refused_writes = 0;
-  std::map<std::uint64_t, int> committed;  // how often, by the write's id
+  std::map<std::uint64_t, int> committed;        // how often, by the write's id
+  std::map<std::uint64_t, std::string> writers;  // the roles of the committed writes
+  std::set<std::uint64_t> unreplicated;          // committed, but a cancel has ended the wait for the standby
+  std::uint64_t shared_writes = 0;               // committed by a Sync
+  std::uint64_t pipelined_writes = 0;            // while the next request was there
   End end = End::none;
   std::uint64_t end_at = 0;  // counted over all sessions, from 1
   std::uint64_t steps = 0;
@@ -98,10 +104,14 @@ class FakeServer {
     bool has_portal = false;
     bool skips = false;  // after an error, until Sync
     bool standby = false;
-    bool read_only = false;              // default_transaction_read_only
-    char transaction = 'I';              // as in ReadyForQuery
-    std::string role;                    // until the end of the transaction
-    std::vector<std::uint64_t> written;  // by the open transaction
+    bool read_only = false;  // default_transaction_read_only
+    char transaction = 'I';  // as in ReadyForQuery
+    std::string role;        // until the end of the transaction
+    struct Write {
+      std::uint64_t id = 0;
+      bool fails_at_commit = false;  // as by a deferred constraint
+    };
+    std::vector<Write> written;  // by the open transaction
     bool running = false;
     bool cancelled = false;
   };
@@ -233,8 +243,12 @@ class FakeServer {
       if (co_await ends(session) || co_await misbehaves(session)) co_return;
       co_await Sleep(reactor_, session.random.chance(0.1) ? session.random.up_to(chaos_.think) : Duration(0));
       if (type == 'S') {
+        if (session.transaction == 'I') {
+          if (session.skips) end_transaction(session);
+          shared_writes += session.written.size();
+          if (!co_await commit(session)) co_return;
+        }
         session.skips = false;
-        if (session.transaction == 'I') session.role.clear();
         say_ready(session);
         if (session.random.chance(chaos_.forget)) session.statements.clear();
       } else if (!session.skips && !co_await obey(session, type, payload)) {
@@ -402,8 +416,9 @@ class FakeServer {
         complete(session, "ROLLBACK");
         return true;
       }
-      for (const std::uint64_t id : session.written) ++committed[id];
-      end_transaction(session);
+      fail_commit(session);
+      if (session.skips) return true;
+      keep(session);
     } else if (is("ROLLBACK")) {
       end_transaction(session);
     } else if (is("SET default_transaction_read_only = on")) {
@@ -415,6 +430,40 @@ class FakeServer {
     }
     complete(session, std::string(text.substr(0, text.find(' '))));
     return true;
+  }
+  void keep(Session& session) {
+    for (const auto& write : session.written) {
+      ++committed[write.id];
+      writers[write.id] = session.role;
+    }
+    end_transaction(session);
+  }
+  static void fail_commit(Session& session) {
+    const auto fails = [](const auto& write) { return write.fails_at_commit; };
+    if (std::ranges::none_of(session.written, fails)) return;
+    fail(session, "23503", "deferred " + std::to_string(session.written.front().id));
+    end_transaction(session);
+  }
+  // The end of an implicit transaction. Returns false if the session is over.
+  Task<bool> commit(Session& session) {
+    fail_commit(session);
+    if (session.written.empty()) {
+      end_transaction(session);
+      co_return true;
+    }
+    const std::uint64_t id = session.written.front().id;
+    pipelined_writes += session.in.empty() ? 0 : 1;
+    keep(session);
+    if (!session.random.chance(chaos_.wait)) co_return true;
+    // Waits for the standby.
+    session.running = true;
+    const Instant until = reactor_.now() + session.random.up_to(60s);
+    while (reactor_.now() < until && !session.cancelled) co_await Sleep(reactor_, 5ms);
+    session.running = false;
+    if (!std::exchange(session.cancelled, false)) co_return true;
+    unreplicated.insert(id);
+    say(session, 'N', std::string("SWARNING\0C01000\0Mcanceling wait\0RSyncRepWaitForLSN\0\0", 52));
+    co_return true;
   }
   static void end_transaction(Session& session) {
     session.transaction = 'I';
@@ -447,13 +496,16 @@ class FakeServer {
     }
     const std::uint64_t id = std::stoull(session.values[0]);
     if (session.bound.starts_with("INSERT")) {
-      if (session.transaction != 'T') ADD_FAILURE() << "a write outside of a transaction";
       if (session.standby || session.read_only) {
         ++refused_writes;
         fail(session, "25006", "cannot execute INSERT in a read-only transaction");
       } else {
-        session.written.push_back(id);
-        complete(session, "INSERT 0 1");
+        if (session.values[2] == "unique") {
+          fail(session, "23505", "duplicate " + std::to_string(id));
+        } else {
+          session.written.push_back({id, session.values[2] == "deferred"});
+          complete(session, "INSERT 0 1");
+        }
       }
       co_return true;
     }
@@ -549,6 +601,7 @@ class World {
     write_.id = {.slot = 3, .serial = 4};
     write_.text = "INSERT INTO writes SELECT $1, $2, $3";
     write_.parameters = statements_[0].parameters;
+    write_.may_fly = true;
   }
 
   void populate(int workers, int queries, Duration pause) {
@@ -579,24 +632,29 @@ class World {
     Random random(seed);
     const Instant begin = reactor.now();
     if (writes) {
-      outcome = co_await write();
+      outcome = co_await write(random, false);
     } else {
       co_await ask(random);
     }
     took = reactor.now() - begin;
   }
   std::optional<bool> outcome;  // of the last measured write
+  double write_share = 0.1;     // of the requests
 
   void check_writes() {
     for (const auto& [id, times] : server.committed) {
       if (times != 1) complain(id, "was committed " + std::to_string(times) + " times");
+    }
+    for (const std::uint64_t id : acknowledged_) {
+      if (server.unreplicated.contains(id)) complain(id, "was acknowledged, and a cancel has ended its commit");
     }
   }
 
   void print(const char* name) {
     std::printf("%s: %llu queries: %llu whole, %llu left, %llu refused,", name, as_long(tally.asked),
                 as_long(tally.whole), as_long(tally.left), as_long(tally.refused));
-    std::printf(" %llu written, %llu writes refused,", as_long(tally.written), as_long(server.refused_writes));
+    std::printf(" %llu written, %llu by a Sync, %llu unreplicated, %llu writes refused,", as_long(tally.written),
+                as_long(server.shared_writes), as_long(server.unreplicated.size()), as_long(server.refused_writes));
     for (const auto& [failure, count] : tally.failures)
       std::printf(" %llu x %d,", as_long(count), static_cast<int>(failure));
     const auto& counters = database->counters();
@@ -627,8 +685,8 @@ class World {
       co_await Sleep(reactor, random.up_to(pause));
       const Instant begin = reactor.now();
       const std::uint64_t unavailable = tally.failures[sql::Failure::unavailable];
-      if (random.chance(0.1)) {
-        (void)co_await write();
+      if (random.chance(write_share)) {
+        co_await write_or_leave(random);
       } else {
         co_await ask(random);
       }
@@ -638,22 +696,53 @@ class World {
     }
   }
 
-  // Whether it was committed; absent: that is unknown.
-  Task<std::optional<bool>> write() {
+  // At times the client leaves before its answer.
+  Task<void> write_or_leave(Random& random) {
+    if (!random.chance(0.1)) {
+      (void)co_await write(random, true);
+      co_return;
+    }
+    core::TaskGroup one;
+    one.spawn(write_for_nobody(random));
+    co_await Sleep(reactor, random.up_to(5ms));
+    if (!one.empty()) ++tally.left;
+    one.cancel();
+  }
+  Task<void> write_for_nobody(Random& random) { (void)co_await write(random, true); }
+
+  // Whether it was committed; absent: that is unknown. `varies`: it may fail, and has a role.
+  Task<std::optional<bool>> write(Random& random, bool varies) {
     const std::uint64_t id = ++last_id_;
     const std::string text = std::to_string(id);
-    const sql::Argument arguments[] = {{text}, {"1"}, {"write"}};
+    const std::string_view mode = !varies || random.chance(0.8) ? "write" : random.chance(0.5) ? "unique" : "deferred";
+    const std::string role = varies && random.chance(0.4) ? "role" + std::to_string(random.below(5)) : "";
+    const sql::Argument arguments[] = {{text}, {"1"}, {mode}};
+    std::vector<sql::Setting> settings;
+    if (!role.empty()) settings.push_back({"role", role});
     ++tally.asked;
-    const auto transaction = database->begin({});
+    const auto transaction = database->begin({.settings = settings});
     const auto written = co_await transaction->finish(write_, arguments, 1);
     const auto found = server.committed.find(id);
     const bool is_committed = found != server.committed.end();
     if (written) {
       ++tally.written;
+      acknowledged_.push_back(id);
       if (!is_committed || written->changes != 1) complain(id, "has succeeded and is not committed");
+      if (server.writers[id] != role) complain(id, "was written as " + server.writers[id] + ", not as " + role);
+      if (mode != "write") complain(id, "has not failed");
       co_return true;
     }
     const sql::Failure failure = written.error().failure;
+    if (written.error().sqlstate.starts_with("235")) {
+      ++tally.refused;
+      const bool is_deferred = mode == "deferred";
+      if (is_committed) complain(id, "is refused and committed");
+      if (written.error().message != (is_deferred ? "deferred " : "duplicate ") + text) {
+        complain(id, "got another one's error: " + written.error().message);
+      }
+      if (mode == "write" || written.error().at_commit != is_deferred) complain(id, "failed at the wrong moment");
+      co_return false;
+    }
     ++tally.failures[failure];
     if (failure == Failure::lost || failure == Failure::timed_out) co_return std::nullopt;
     if (is_committed) complain(id, "has failed and is committed: " + written.error().message);
@@ -751,6 +840,7 @@ class World {
   Random random_;
   sql::Statement statements_[3];
   sql::Statement write_;
+  std::vector<std::uint64_t> acknowledged_;  // writes
   std::uint64_t last_id_ = 0;
   int failures_ = 0;
 };
@@ -776,7 +866,8 @@ Chaos unrest() {
           .garbage = 0.0003,
           .refuse = 0.05,
           .finish = 0.001,
-          .demote = 0.05};
+          .demote = 0.05,
+          .wait = 0.005};
 }
 
 constexpr int workers = 40;
@@ -808,6 +899,23 @@ TEST(PostgresSoak, WhateverTheServerDoesEveryQueryEndsAndNoAnswersAreCrossed) {
   EXPECT_GT(world.database->counters().retries, 0u);
   EXPECT_GT(world.database->counters().reprepared, 0u);
   EXPECT_GT(world.server.ended, 0u);
+  EXPECT_GT(world.server.shared_writes, world.tally.written / 10);
+  world.check_writes();
+  world.expect_nothing_left();
+}
+
+TEST(PostgresSoak, WritesShareConnections) {
+  auto chosen = options();
+  chosen.pool_size = 2;
+  Chaos chaos = unrest();
+  chaos.wait = 0.05;
+  World world(seed() + 5, storm(), chaos, false, chosen);
+  world.write_share = 0.8;
+  world.populate(workers, queries_each / 2, 20ms);
+  ASSERT_TRUE(world.run());
+  world.print("writes");
+  EXPECT_GT(world.server.pipelined_writes, world.tally.written / 20);
+  EXPECT_GT(world.server.unreplicated.size(), 0u);
   world.check_writes();
   world.expect_nothing_left();
 }

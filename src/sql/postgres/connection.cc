@@ -93,7 +93,7 @@ void Connection::close() {
   inbox_.release();
   out_.release();
   drain_deadline_ = never;
-  skipping_ = wakes_when_sent_ = false;
+  skipping_ = wakes_when_sent_ = serves_writes_ = false;
   batch_ = {};
   condition_.begin(role());
   cancel_.end();
@@ -135,15 +135,18 @@ void Connection::set_role(Role role) {
   if (!condition_.set_role(role)) return;
   if (!pool_.options().prepared || pool_.options().statement_timeout_ms == 0) return;
   const std::uint32_t timeout = role == Role::shared ? pool_.options().statement_timeout_ms : 0;
-  write_query(out_, "SET statement_timeout = " + std::to_string(timeout));
-  push({.setting = true});
+  push_setting("SET statement_timeout = " + std::to_string(timeout));
 }
 
 void Connection::set_access(Access access) {
   if (!pool_.may_repeat() || !condition_.set_access(access)) return;
-  write_query(out_, access == Access::reading ? "SET default_transaction_read_only = on"
-                                              : "SET default_transaction_read_only TO DEFAULT");
-  push({.setting = true});
+  push_setting(access == Access::reading ? "SET default_transaction_read_only = on"
+                                         : "SET default_transaction_read_only TO DEFAULT");
+}
+
+void Connection::push_setting(std::string_view sql) {
+  write_query(out_, sql);
+  push({.kind = InFlight::Kind::setting});
 }
 
 void Connection::begin_transaction(bool changes_session, Access access) {
@@ -160,11 +163,10 @@ void Connection::give_up(Instant limit) {
 void Connection::write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit) {
   const Statement& statement = request.statement;
   const bool resets = statement.may_change_session;
-  InFlight entry{.exchange = &exchange, .statement = &statement, .resets = resets, .deadline = request.deadline};
+  InFlight entry{.exchange = &exchange, .statement = &statement, .deadline = request.deadline};
   entry.plan = {statement.id, request.settings.role()};
   try {
-    // Reserve all memory first, so that no message is written in part.
-    (void)out_.reserve(plans_.size_of(statement, request.settings, request.parameters));
+    plans_.make_room(out_, statement, request.settings, request.parameters);
   } catch (const std::bad_alloc&) {
     push(entry);
     break_off("no memory");
@@ -212,10 +214,45 @@ void Connection::end_batch() {
 
 void Connection::send_shared(Exchange& exchange, const Request& request) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
+  serves_writes_ = false;
   set_role(Role::shared);
   set_access(Access::reading);
   // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
   write_statement(exchange, request, true, request.statement.one_row ? 2 : shared_rows);
+}
+
+void Connection::send_write(Exchange& exchange, const Request& request) {
+  SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
+  serves_writes_ = true;
+  set_role(Role::shared);
+  set_access(Access::server_default);
+  InFlight entry{.kind = InFlight::Kind::write,
+                 .exchange = &exchange,
+                 .statement = &request.statement,
+                 .plan = {request.statement.id, request.settings.role()},
+                 .deadline = request.deadline};
+  try {
+    plans_.make_room(out_, request.statement, request.settings, request.parameters);
+  } catch (const std::bad_alloc&) {
+    push(entry);
+    break_off("no memory");
+    return;
+  }
+  // What the write before has changed in the session. The reset after the last one is that of clean_up().
+  if (condition_.is_unreset()) {
+    write_session_reset(out_);
+    entry.before = reset_commands;
+  }
+  plans_.write_settings(out_, request.settings);
+  entry.sets_role = request.settings.has_role();
+  entry.before += request.settings.commands();
+  const auto count = static_cast<std::uint16_t>(request.statement.parameters.size());
+  (void)plans_.write_bind(out_, request.statement, entry.plan.role, count, request.parameters, PlanCache::For::step);
+  write_execute(out_, 0);
+  write_sync(out_);
+  condition_.set_unreset(true);
+  push(entry);
+  flush_soon();
 }
 
 void Connection::forget(const Exchange& exchange) {
@@ -236,6 +273,7 @@ void Connection::forget(const Exchange& exchange) {
 void Connection::lease(Exchange& exchange, bool changes_role) {
   SLUICE_ASSERT(idle());
   leased_ = &exchange;
+  serves_writes_ = false;
   lease_.is_finished = false;
   lease_.gathering.begin(pool_.reactor().now());
   if (changes_role) {
@@ -257,7 +295,7 @@ Duration Connection::patience() const {
 
 void Connection::expect_answer(Exchange& exchange) {
   lease_.is_finished = false;
-  push({.exchange = &exchange, .conversation = true});
+  push({.kind = InFlight::Kind::conversation, .exchange = &exchange});
   flush_soon();
 }
 
@@ -268,21 +306,17 @@ void Connection::write_reset() {
 
 // Undoes what a conversation has left behind: an open transaction, a changed session, temporary tables.
 void Connection::clean_up() {
-  const auto run = [this](std::string_view sql) {
-    write_query(out_, sql);
-    push({.setting = true});
-  };
-  if (condition_.in_transaction()) run("ROLLBACK");
+  if (condition_.in_transaction()) push_setting("ROLLBACK");
   const bool has_temporary = condition_.has_temporary() && !condition_.is_unreset();
   if (condition_.is_unreset()) {
     was_reset();
     write_session_reset(out_);
     write_sync(out_);
-    push({.setting = true, .after = reset_commands - 1});
+    push({.kind = InFlight::Kind::setting, .after = reset_commands - 1});
   }
   if (has_temporary) {
     condition_.drop_temporary();
-    run("DISCARD TEMP");
+    push_setting("DISCARD TEMP");
   }
   flush_soon();
 }
@@ -313,13 +347,16 @@ void Connection::release() {
 
 // The answers of a batch come together, so it is unknown which of its requests the server is executing: one abandoned
 // request is enough for a cancel. If the cancel hits another request of the batch, that request is repeated alone.
+// Writes are not repeated, so all of them must be abandoned.
 bool Connection::foremost_is_abandoned() const {
+  bool is_abandoned = false;
   for (std::size_t i = 0; i < flight_size_; ++i) {
     const InFlight& entry = flight_[(flight_first_ + i) & (flight_.size() - 1)];
-    if (entry.exchange == nullptr && !entry.setting) return true;
-    if (entry.synced) break;
+    if (serves_writes_ && entry.exchange != nullptr) return false;
+    is_abandoned |= entry.exchange == nullptr && entry.kind != InFlight::Kind::setting;
+    if (entry.synced && !serves_writes_) break;
   }
-  return false;
+  return is_abandoned;
 }
 
 // A slow, abandoned request delays those behind it, so it is cancelled. The cancel may arrive just after its end and
@@ -335,6 +372,18 @@ void Connection::cancel_abandoned() {
   }
   cancel_due_ = now + (now - foremost_since_);
   cancel_.send();
+}
+
+// A commit may wait for a standby that is away. Only a cancel frees the server's process: it stays when its client
+// leaves.
+void Connection::abandon_writes() {
+  const std::size_t count = flight_size_;
+  for (std::size_t i = 0; i < count; ++i) {
+    Exchange* const exchange = std::exchange(flight_[(flight_first_ + i) & (flight_.size() - 1)].exchange, nullptr);
+    if (exchange == nullptr) continue;
+    exchange->lost({Failure::timed_out, {}, "the server did not answer in time", 0}, open_since_);
+  }
+  answer_.discard = true;
 }
 
 void Connection::cancel_ended() {
@@ -453,8 +502,11 @@ void Connection::look_around() {
                           foremost_since_ + std::chrono::milliseconds(options.statement_timeout_ms));
     }
     if (deadline != never && now >= deadline + grace) {
-      break_off("the server did not answer in time");
-      return;
+      if (!serves_writes_ || now >= deadline + grace + drain_patience) {
+        break_off("the server did not answer in time");
+        return;
+      }
+      abandon_writes();
     }
     cancel_abandoned();
   } else if (has_no_work() && (given_up_ || pool_.closes_idle(index_, idle_since_))) {

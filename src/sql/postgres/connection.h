@@ -46,6 +46,9 @@ class Connection final : private Cancel::Session {
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
   static constexpr std::size_t longest_message = 1 << 20;  // except rows
+  // The answer of a write is kept up to this size, because the write cannot be repeated.
+  static constexpr std::size_t written_bytes = 16 << 20;
+  static constexpr std::size_t most_writes = 4;  // in flight on one connection
 
   Connection(Sessions& pool, std::size_t index);
   Connection(const Connection&) = delete;
@@ -66,9 +69,16 @@ class Connection final : private Cancel::Session {
   [[nodiscard]] std::size_t in_flight() const override { return flight_size_; }
   // No request joins a slow one that is first in flight; the slow statement gets an exclusive connection the next time.
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
-    return state_ == State::ready && role() == Role::shared && leased_ == nullptr && !is_draining() &&
-           !cancel_.is_on_its_way() && !given_up_ && flight_size_ < pipeline &&
-           (flight_size_ == 0 || now - foremost_since_ < slow_);
+    return can_pipeline(pipeline, now) && (flight_size_ == 0 || !serves_writes_);
+  }
+  // The same for a write (send_write()). Reads and writes never share a connection. After the reset that follows each
+  // write, only a session that was opened as `shared` has the right statement_timeout.
+  [[nodiscard]] bool can_share_writes(Instant now) const {
+    return can_pipeline(most_writes, now) && flight_size_ != 0 && serves_writes_ && condition_.resets_to_role();
+  }
+  // Whether a write of this plan may be sent without BEGIN: its columns are known, and no cancel can hit its commit.
+  [[nodiscard]] bool can_write(const PlanCache::Key& key) const {
+    return plans_.is_described(key) && !cancel_.may_have_hit();
   }
   // Whether the next request may use it.
   [[nodiscard]] bool idle() const { return !given_up_ && has_no_work(); }
@@ -77,6 +87,10 @@ class Connection final : private Cancel::Session {
 
   // Writes the request, to be sent at the end of the turn. Precondition: can_share(), or idle().
   void send_shared(Exchange& exchange, const Request& request);
+  // Writes a statement that is its whole transaction: settings, statement and Sync, which commits. It is never
+  // cancelled while anybody waits for an answer of this session: a cancel that hits a commit which waits for its
+  // standbys makes the server acknowledge it. Precondition: can_write(), and can_share_writes() or idle().
+  void send_write(Exchange& exchange, const Request& request);
   // Discards the answer of a shared request. When the request is first in flight and slow, it is cancelled.
   void forget(const Exchange& exchange);
   // Called when an exchange has been destroyed, or has taken its rows, during their delivery.
@@ -155,14 +169,18 @@ class Connection final : private Cancel::Session {
   using Described = PlanCache::Description;
 
   struct InFlight {
-    Exchange* exchange = nullptr;          // null: it has left, or this is a session setting
-    const Statement* statement = nullptr;  // null, or as long as its exchange, if this is a conversation or a setting
+    enum class Kind : std::uint8_t {
+      query,
+      write,
+      setting,       // a SET or a reset of Sluice itself
+      conversation,  // any messages up to ReadyForQuery
+    };
+    Kind kind = Kind::query;
+    Exchange* exchange = nullptr;          // null: it has left, or this is a setting
+    const Statement* statement = nullptr;  // null, or as long as its exchange
     PlanCache::Key plan{};
-    bool setting = false;       // a SET of Sluice itself
     bool prepares = false;      // Parse and Describe precede Bind
     bool synced = true;         // followed by a Sync; false: the next entry belongs to the same batch
-    bool conversation = false;  // any messages up to ReadyForQuery
-    bool resets = false;        // reset commands follow the statement
     bool checks_types = false;  // Statement::type_check is the last command before it
     bool sets_role = false;     // by the last command before the type check
     Instant deadline = never;
@@ -171,13 +189,14 @@ class Connection final : private Cancel::Session {
   };
   // The part of the first request's answer that has arrived.
   struct Answer {
+    enum class End : std::uint8_t { none, complete, suspended };
     std::size_t rows = 0;
-    std::size_t complete_rows = 0;  // `rows` at the time of CommandComplete
-    bool complete = false;
+    std::size_t complete_rows = 0;  // `rows` when the statement had ended
+    std::uint64_t changes = 0;
+    End end = End::none;        // of the statement
     std::uint8_t commands = 0;  // commands that have completed
     Described described;        // if Describe was sent
     bool bound = false;
-    bool suspended = false;
     bool discard = false;  // its rows are read and discarded
     bool unusable = false;
     std::unique_ptr<ServerError> error;
@@ -209,7 +228,14 @@ class Connection final : private Cancel::Session {
 
   void close();
 
+  // The condition that reads and writes have in common.
+  [[nodiscard]] bool can_pipeline(std::size_t most, Instant now) const {
+    return state_ == State::ready && role() == Role::shared && leased_ == nullptr && !is_draining() &&
+           !cancel_.is_on_its_way() && !given_up_ && flight_size_ < most &&
+           (flight_size_ == 0 || now - foremost_since_ < slow_);
+  }
   void write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit);
+  void push_setting(std::string_view sql);
   void clean_up();
   [[nodiscard]] bool has_no_work() const {
     return state_ == State::ready && leased_ == nullptr && !is_draining() && !cancel_.is_on_its_way() &&
@@ -226,6 +252,7 @@ class Connection final : private Cancel::Session {
   [[nodiscard]] bool pass_over(const Message& message);
   void handle(const Message& message);
   void handle_error(const Message& message);
+  void take_notice(const Message& message);
   void take_description(const Message& message);
   [[nodiscard]] Described described(const InFlight& entry);
   void complete_foremost();
@@ -236,7 +263,10 @@ class Connection final : private Cancel::Session {
     return entry.before + entry.after != 0 && answer_.commands != entry.before;
   }
   void drop_own_row();
-  void finish_command();
+  [[nodiscard]] std::size_t most_bytes() const {
+    return flight_size_ != 0 && flight_[flight_first_].kind == InFlight::Kind::write ? written_bytes : shared_bytes;
+  }
+  void finish_command(const Message& message);
   void handle_ready(const Message& message);
   void drop_skipped();
   void end_batch();
@@ -255,6 +285,7 @@ class Connection final : private Cancel::Session {
   void wake_runner();
   void end_drain();
   void cancel_abandoned();
+  void abandon_writes();
   [[nodiscard]] bool hit_by_our_cancel(const ServerError& error) const;
   void watch(Instant when);
 
@@ -277,8 +308,9 @@ class Connection final : private Cancel::Session {
   State state_ = State::off;
   SessionCondition condition_;
   Cancel cancel_;
-  bool given_up_ = false;     // closes when its requests have ended
-  bool dispatching_ = false;  // answers are being delivered
+  bool given_up_ = false;       // closes when its requests have ended
+  bool serves_writes_ = false;  // the requests in flight write
+  bool dispatching_ = false;    // answers are being delivered
   Error failure_;
   Instant drain_deadline_ = never;  // not `never`: the rest of a cancelled answer is being discarded
   Instant foremost_since_ = never;

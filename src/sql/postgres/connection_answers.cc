@@ -1,5 +1,6 @@
 // Interprets the server's messages and passes them to their requests.
 #include "sql/postgres/connection.h"
+#include "sql/postgres/session_reset.h"
 
 namespace sluice::sql::postgres {
 namespace {
@@ -24,7 +25,7 @@ void Connection::pump() {
           drop_own_row();
         } else if (message.type == 'D' && flight_size_ != 0) {
           ++answer_.rows;
-          if (inbox_.kept() > shared_bytes) answer_.discard = true;
+          if (inbox_.kept() > most_bytes()) answer_.discard = true;
           if (answer_.discard) inbox_.drop();
         } else {
           handle(message);
@@ -57,7 +58,7 @@ bool Connection::overflow(std::size_t message_size) {
     break_off("the server sent a message that is too long");
     return true;
   }
-  if (!answer_.discard && inbox_.kept() + message_size <= shared_bytes) return false;
+  if (!answer_.discard && inbox_.kept() + message_size <= most_bytes()) return false;
   answer_.discard = true;
   ++answer_.rows;
   inbox_.skip_next(message_size);
@@ -66,7 +67,7 @@ bool Connection::overflow(std::size_t message_size) {
 
 // For a conversation that its owner has abandoned: only its end matters. Returns true if the message is to be ignored.
 bool Connection::pass_over(const Message& message) {
-  if (leased_ != nullptr || flight_size_ == 0 || !foremost().conversation) return false;
+  if (leased_ != nullptr || flight_size_ == 0 || foremost().kind != InFlight::Kind::conversation) return false;
   switch (message.type) {
     case 'G':  // the server waits for COPY data, and ignores cancels meanwhile
       write_copy_fail(out_, "abandoned");
@@ -106,7 +107,8 @@ void Connection::handle(const Message& message) {
       break;
     case 'C':  // CommandComplete
     case 'I':  // EmptyQueryResponse
-      finish_command();
+    case 's':  // PortalSuspended
+      finish_command(message);
       break;
     case '2':
       if (is_own_command()) break;
@@ -115,10 +117,6 @@ void Connection::handle(const Message& message) {
         return;
       }
       answer_.bound = true;
-      break;
-    case 's':
-      answer_.suspended = true;
-      finish_command();
       break;
     case 'T':
     case 'n':
@@ -131,7 +129,7 @@ void Connection::handle(const Message& message) {
       handle_error(message);
       break;
     case 'N':
-      ++pool_.counters().notices;
+      take_notice(message);
       break;
     case 'A':
       if (parse_notification(message.payload)) ++pool_.counters().notifications;
@@ -168,6 +166,7 @@ void Connection::handle_error(const Message& message) {
   }
   answer_.error = std::make_unique<ServerError>(*notice);
   answer_.error->at_bind = !answer_.bound && !is_own_command();
+  answer_.error->at_commit = answer_.end != Answer::End::none && foremost().kind == InFlight::Kind::write;
   const InFlight& entry = foremost();
   if (is_own_command()) plans_.own_command_failed(*answer_.error);
   answer_.error->at_role = entry.sets_role && answer_.commands + (entry.checks_types ? 2 : 1) == entry.before;
@@ -179,6 +178,16 @@ void Connection::handle_error(const Message& message) {
   if (foremost().synced) return;
   complete_foremost();
   skipping_ = true;
+}
+
+// A commit that was to wait for a standby and no longer does: the server reports success, and warns that the commit may
+// be lost with this server.
+void Connection::take_notice(const Message& message) {
+  ++pool_.counters().notices;
+  if (flight_size_ == 0 || foremost().kind != InFlight::Kind::write) return;
+  auto error = ServerError::if_unreplicated(message);
+  if (!error) return;
+  answer_.error = std::make_unique<ServerError>(std::move(*error));
 }
 
 // Each connection prepares the statement itself, and the table may have changed since the program's start.
@@ -203,7 +212,7 @@ Connection::Described Connection::described(const InFlight& entry) {
 }
 
 // In a batch an answer ends with its CommandComplete, otherwise with ReadyForQuery.
-void Connection::finish_command() {
+void Connection::finish_command(const Message& message) {
   if (is_own_command() && !skipping_) {
     const InFlight& entry = foremost();
     if (answer_.error || ++answer_.commands > entry.before + 1 + entry.after) {
@@ -211,12 +220,14 @@ void Connection::finish_command() {
     }
     return;
   }
-  if (flight_size_ == 0 || skipping_ || answer_.complete || (!answer_.bound && !foremost().setting)) {
+  if (flight_size_ == 0 || skipping_ || answer_.end != Answer::End::none ||
+      (!answer_.bound && foremost().kind != InFlight::Kind::setting)) {
     break_off("the server sent a message that is out of place");
     return;
   }
   ++answer_.commands;
-  answer_.complete = true;
+  answer_.end = message.type == 's' ? Answer::End::suspended : Answer::End::complete;
+  if (foremost().kind == InFlight::Kind::write) answer_.changes = changes_of(message.payload);
   answer_.complete_rows = answer_.rows;
   if (!foremost().synced) complete_foremost();
 }
@@ -235,8 +246,8 @@ void Connection::handle_ready(const Message& message) {
   const auto status = parse_ready(message.payload);
   const auto whole = [this] {
     const InFlight& entry = foremost();
-    return entry.synced && (answer_.error || entry.conversation || answer_.unusable ||
-                            (answer_.complete && answer_.complete_rows == answer_.rows &&
+    return entry.synced && (answer_.error || entry.kind == InFlight::Kind::conversation || answer_.unusable ||
+                            (answer_.end != Answer::End::none && answer_.complete_rows == answer_.rows &&
                              answer_.commands == entry.before + 1 + entry.after));
   };
   if (!status || flight_size_ == 0 || (!skipping_ && !whole())) {
@@ -246,7 +257,7 @@ void Connection::handle_ready(const Message& message) {
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
     // If this ends Sluice's own SET, the transaction that was sent after it has not begun yet.
-    if (flight_size_ == 0 || foremost().setting) condition_.end_transaction();
+    if (flight_size_ == 0 || foremost().kind == InFlight::Kind::setting) condition_.end_transaction();
   } else if (!condition_.in_transaction()) {
     break_off("a statement left a transaction open");
   }
@@ -280,11 +291,14 @@ void Connection::complete_foremost() {
   const InFlight entry = pop();
   batch_.is_slow = was_slow && !entry.synced;
   const Described columns = described(entry);
-  if (was_slow && !entry.setting) pool_.was_slow(entry.plan.id);
+  const bool is_setting = entry.kind == InFlight::Kind::setting;
+  if (was_slow && !is_setting) pool_.was_slow(entry.plan.id);
   Answer answer = std::move(answer_);
   answer_ = {};
   // A failed statement's settings are rolled back, but its session locks stay.
-  if (entry.resets) condition_.set_unreset(answer.error != nullptr);
+  if (entry.kind == InFlight::Kind::query && entry.after >= reset_commands) {
+    condition_.set_unreset(answer.error != nullptr);
+  }
 
   // If Describe was sent, refuse a result that arrives without a description, or after a description without columns.
   if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
@@ -292,7 +306,7 @@ void Connection::complete_foremost() {
   }
   const bool stale = plans_.ended(entry.plan, entry.prepares, columns, answer.error.get());
 
-  if (entry.setting) {
+  if (is_setting) {
     if (answer.error) break_off({Failure::unavailable, answer.error->sqlstate, answer.error->message, 0});
   } else if (entry.exchange != nullptr && entry.exchange == leased_) {
     lease_.is_finished = true;
@@ -322,7 +336,7 @@ void Connection::give(const InFlight& entry, Answer& answer, bool stale, bool hi
     exchange.unusable();
   } else if (columns.kind == Described::Kind::unknown) {
     exchange.again(Again::unknown_columns, nullptr);
-  } else if (answer.discard || (answer.suspended && !entry.statement->one_row)) {
+  } else if (answer.discard || (answer.end == Answer::End::suspended && !entry.statement->one_row)) {
     exchange.again(Again::too_large, nullptr);
   } else {
     deliver(exchange, answer, list_of(columns.list, *entry.statement));
@@ -336,7 +350,8 @@ void Connection::deliver(Exchange& exchange, const Answer& answer, std::span<con
     return;
   }
   delivering_ = &exchange;
-  exchange.answer({fields_.data(), answer.rows * columns.size()}, answer.rows, columns);
+  const Block rows{columns, {fields_.data(), answer.rows * columns.size()}, answer.rows, true};
+  exchange.answer(rows, answer.changes);
   // An exchange that does not take the rows at once gets its own copy, because the next answer reuses the buffer.
   if (delivering_ != nullptr) delivering_->keep();
   delivering_ = nullptr;

@@ -125,8 +125,9 @@ Connection::Progress Connection::next_message(Message& message) {
       case Framing::complete:
         break;
     }
-    const bool is_of_setting = flight_size_ != 0 && foremost().setting;
-    if (is_of_setting || message.type == 'S' || message.type == 'N' || message.type == 'A') {
+    const bool is_of_setting = flight_size_ != 0 && foremost().kind == InFlight::Kind::setting;
+    const bool is_unreplicated = ServerError::if_unreplicated(message).has_value();
+    if (is_of_setting || message.type == 'S' || (message.type == 'N' && !is_unreplicated) || message.type == 'A') {
       handle(message);
       if (state_ != State::ready) return Progress::broken;
       continue;

@@ -5,6 +5,7 @@
 
 #include "sql/parameters.h"
 #include "sql/postgres/describe.h"
+#include "sql/postgres/may_fly.h"
 #include "sql/postgres/parallel_cursor.h"
 #include "sql/postgres/parameter_types.h"
 #include "sql/postgres/session_reset.h"
@@ -136,6 +137,7 @@ core::Task<Result<Statement>> Database::prepare(std::string_view text, std::span
   statement.parameter_types = std::move(typed->types);
   statement.described_types = std::move(description.parameters);
   statement.columns = std::move(description.columns);
+  statement.may_fly = !reads && may_fly(parsed->text, !statement.columns.empty());
   statement.text = std::move(parsed->text);
   give_id(statement);
   co_return statement;

@@ -39,9 +39,10 @@ class Exchange {
   // During a lease: bytes have arrived, all has been sent, or the session has ended.
   virtual void readable() = 0;
 
-  // The answer of a shared request: its rows, whose views last until the function returns. An exchange that does not
-  // need them longer calls Connection::taken(); otherwise keep() is called next.
-  virtual void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) = 0;
+  // The answer of a shared request: its rows, whose views last until the function returns, and how many rows a write
+  // has changed. An exchange that does not need the rows longer calls Connection::taken(); otherwise keep() is called
+  // next.
+  virtual void answer(const Block& rows, std::uint64_t changes) = 0;
   virtual void keep() = 0;
   virtual void refused(const ServerError& error) = 0;
   // The result has no columns, or does not fit them.

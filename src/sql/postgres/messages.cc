@@ -1,5 +1,7 @@
 #include "sql/postgres/messages.h"
 
+#include <charconv>
+
 namespace sluice::sql::postgres {
 namespace {
 
@@ -85,6 +87,16 @@ std::uint32_t parse_number(std::string_view digits) {
 }
 
 }  // namespace
+
+std::uint64_t changes_of(std::string_view tag) {
+  if (!tag.empty() && tag.back() == '\0') tag.remove_suffix(1);
+  if (tag.starts_with("SELECT")) return 0;
+  std::uint64_t count = 0;
+  if (const auto blank = tag.rfind(' '); blank != tag.npos) {
+    std::from_chars(tag.data() + blank + 1, tag.data() + tag.size(), count);
+  }
+  return count;
+}
 
 std::optional<ServerNotice> parse_notice(std::string_view payload) {
   PayloadReader reader(payload);

@@ -99,6 +99,9 @@ struct ServerNotice {
 };
 [[nodiscard]] std::optional<ServerNotice> parse_notice(std::string_view payload);
 
+// The rows that a statement has changed, from its CommandComplete: "INSERT 0 3", "UPDATE 2". A SELECT changes nothing.
+[[nodiscard]] std::uint64_t changes_of(std::string_view tag);
+
 struct FieldDescription {
   std::string_view name;
   std::uint32_t type = 0;    // OID

@@ -77,12 +77,27 @@ PlanCache::Plan& PlanCache::use(Key key, Name& name) {
   return at(key);
 }
 
-std::size_t PlanCache::size_of(const Statement& statement, const Settings& settings,
-                               std::string_view parameters) const {
+void PlanCache::make_room(Buffer& out, const Statement& statement, const Settings& settings,
+                          std::string_view parameters) {
   constexpr std::size_t own = 4096;         // Sluice's own commands, and what surrounds the texts
   constexpr std::size_t of_a_setting = 64;  // in the text of the statement that sets them
-  return own + parameters.size() + statement.text.size() + 4 * statement.parameter_types.size() +
-         lists_.type_check_of(statement).size() + settings.parameters().size() + of_a_setting * settings.count();
+  (void)out.reserve(own + parameters.size() + statement.text.size() + 4 * statement.parameter_types.size() +
+                    lists_.type_check_of(statement).size() + settings.parameters().size() +
+                    of_a_setting * settings.count());
+  Name name;
+  (void)use({statement.id, settings.role()}, name);
+}
+
+bool PlanCache::is_described(const Key& key) const {
+  if (!has_name(key.id)) return false;
+  const Plan* plan = nullptr;
+  if (key.role == 0) {
+    if (key.id.slot < plans_.size()) plan = &plans_[key.id.slot];
+  } else if (const auto there = by_key_.find(key); there != by_key_.end()) {
+    plan = &there->second->plan;
+  }
+  return plan != nullptr && plan->serial == key.id.serial && plan->state == State::yes &&
+         plan->described.kind == Description::Kind::usable;
 }
 
 void PlanCache::write_settings(Buffer& out, const Settings& settings) {

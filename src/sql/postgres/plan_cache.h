@@ -84,9 +84,11 @@ class PlanCache {
   void types_changed(const Statement& statement, std::uint32_t role);
   // A command of Sluice's own has failed, such as the settings.
   void own_command_failed(const ServerError& error);
-  // How many bytes the messages of a statement take at most, if none of them is to be written in part.
-  [[nodiscard]] std::size_t size_of(const Statement& statement, const Settings& settings,
-                                    std::string_view parameters) const;
+  // Takes all the memory that a statement's messages need, so that none of them is written in part: what follows for
+  // this statement, in this class and into `out`, does not throw.
+  void make_room(Buffer& out, const Statement& statement, const Settings& settings, std::string_view parameters);
+  // Whether the session has the plan, and knows its columns.
+  [[nodiscard]] bool is_described(const Key& key) const;
   // The session has ended.
   void clear();
 

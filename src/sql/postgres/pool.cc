@@ -107,6 +107,8 @@ bool Pool::place(Candidate& candidate) {
       return waiting_ == 0 && place_exclusive(candidate);
     case Candidate::Use::conversation:
       return place_conversation(candidate);
+    case Candidate::Use::write:
+      return place_write(candidate);
   }
   return false;
 }
@@ -161,18 +163,39 @@ bool Pool::place_exclusive(Candidate& candidate) {
 }
 
 // Conversations are mostly transactions that write. They prefer a connection that does not have to change its access.
-bool Pool::place_conversation(Candidate& candidate) {
+Connection* Pool::idle_for_transaction() const {
   Connection* idle = nullptr;
   for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
     idle = connection.get();
     if (idle->access() == Connection::Access::server_default) break;
   }
+  return idle;
+}
+
+bool Pool::place_conversation(Candidate& candidate) {
+  Connection* const idle = idle_for_transaction();
   if (idle == nullptr) {
     open_more(Connection::Role::shared);
     return false;
   }
   candidate.place(*idle);
+  return true;
+}
+
+// The server executes the writes of one connection one after the other, with a commit for each. Several connections
+// share the work of commits. So writes share a connection only while there is no other.
+bool Pool::place_write(Candidate& candidate) {
+  Connection* chosen = idle_for_transaction();
+  if (chosen == nullptr) {
+    open_more(Connection::Role::shared);
+    for (const auto& connection : allowed()) {
+      if (!connection->can_share_writes(reactor_.now()) || !candidate.can_write(*connection)) continue;
+      if (chosen == nullptr || connection->in_flight() < chosen->in_flight()) chosen = connection.get();
+    }
+  }
+  if (chosen == nullptr) return false;
+  candidate.place(*chosen);
   return true;
 }
 
@@ -281,13 +304,17 @@ Pool::Habit& Pool::habit(const Statement& statement) {
   const auto [slot, serial] = statement.id;
   if (slot >= habits_.size()) habits_.resize(slot + 1);
   Habit& habit = habits_[slot];
-  if (habit.serial != serial) habit = {.serial = serial, .exclusive = !statement.one_row};
+  if (habit.serial != serial) habit = {.serial = serial, .exclusive = !statement.one_row && !statement.may_fly};
   return habit;
 }
 
 bool Pool::prefers_exclusive(const Statement& statement) {
   if (!may_repeat()) return true;
   return statement.id.is_named() && habit(statement).exclusive;
+}
+
+void Pool::has_taken(const Statement& statement, Duration time) {
+  time < std::chrono::milliseconds(options_.slow_ms) ? was_small(statement) : was_slow(statement.id);
 }
 
 void Pool::was_small(const Statement& statement) {

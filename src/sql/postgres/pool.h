@@ -20,6 +20,7 @@ class Candidate {
  public:
   enum class Use : std::uint8_t {
     shared,        // on a connection with others; the whole answer at once
+    write,         // a transaction of one statement, with other writes; or a conversation, if that is not possible
     exclusive,     // alone on a connection; rows as they arrive
     conversation,  // a short exchange of Sluice itself on any idle connection
     stream,        // a conversation that may last long: it waits for its connection like an exclusive query
@@ -30,6 +31,8 @@ class Candidate {
   Candidate(const Candidate&) = delete;
 
   [[nodiscard]] Use use() const { return use_; }
+  // For `write`: whether the connection can execute it in one flight.
+  [[nodiscard]] virtual bool can_write(const Connection& connection) const = 0;
   // It has got a connection.
   virtual void place(Connection& connection) = 0;
   // It waits for one, until it leaves the queue.
@@ -92,6 +95,10 @@ class Pool final : public Sessions, private ColumnLists::Catalog {
 
   // Whether the statement's next request should have a connection for itself, judging by its previous results.
   [[nodiscard]] bool prefers_exclusive(const Statement& statement);
+  // The same for a statement that is its whole transaction.
+  [[nodiscard]] bool is_slow(const Statement& statement) { return habit(statement).exclusive; }
+  // Such a statement has taken this long, on a connection of its own.
+  void has_taken(const Statement& statement, Duration time);
   void was_small(const Statement& statement);
   void was_slow(StatementId id) override;
   void was_large(const Statement& statement, bool overflowed);
@@ -120,6 +127,8 @@ class Pool final : public Sessions, private ColumnLists::Catalog {
   [[nodiscard]] bool place_shared(Candidate& candidate);
   [[nodiscard]] bool place_exclusive(Candidate& candidate);
   [[nodiscard]] bool place_conversation(Candidate& candidate);
+  [[nodiscard]] bool place_write(Candidate& candidate);
+  [[nodiscard]] Connection* idle_for_transaction() const;
   void look_up(StatementId id, ColumnLists::List columns, bool types_changed) override;
   [[nodiscard]] Queue& queue_of(const Candidate& candidate) {
     switch (candidate.use()) {

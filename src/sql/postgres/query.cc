@@ -27,8 +27,7 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
       release_(&Query::on_turn_end, *this),
-      settings_(pool.options(), options.settings),
-      has_transaction_(!options.settings.empty() && !pool.may_repeat()) {
+      settings_(pool.options(), options.settings) {
   has_deadline_ = options.deadline != never;
   patience_ = has_deadline_ ? std::max<Duration>(first_deadline_ - started_, 1ms) : pool.statement_timeout();
   begin_wait(started_);
@@ -82,13 +81,29 @@ void Query::leave_connection() {
   }
 }
 
+void Query::fly(const Request& request) {
+  SLUICE_ASSERT(stage_ == Stage::fresh && use_ == Use::conversation);
+  use_ = Use::write;
+  write_.emplace(request);
+}
+
+bool Query::can_write(const Connection& connection) const {
+  return connection.can_write({write_->statement.id, write_->settings.role()});
+}
+
+Written Query::written() {
+  Written written{.changes = changes_, .rows = block_, .owner = {}};
+  if (block_.rows != 0) written.owner = std::make_shared<Kept>(std::move(kept_));
+  return written;
+}
+
 Request Query::request() const {
   return {.statement = *statement_,
           .parameters = parameters(),
           .settings = settings_,
           .deadline = first_deadline_,
-          .has_transaction = has_transaction_,
-          .may_share_sync = !alone_};
+          .has_transaction = has_transaction(),
+          .may_share_sync = disturbed_ == Disturbed::never};
 }
 
 void Query::queued() {
@@ -106,6 +121,16 @@ void Query::place(Connection& connection) {
     connection.send_shared(*this, request());
     if (has_deadline_) pool_.reactor().timers().schedule(timer_, first_deadline_);
     return;
+  }
+  if (use_ == Use::write) {
+    if (can_write(connection)) {
+      stage_ = Stage::in_flight;
+      ++pool_.counters().shared_requests;
+      connection.send_write(*this, *write_);
+      if (first_deadline_ != never) pool_.reactor().timers().schedule(timer_, first_deadline_);
+      return;
+    }
+    use_ = Use::conversation;
   }
   stage_ = Stage::placed;
   connection.lease(*this, use_ == Use::exclusive);
@@ -167,6 +192,7 @@ bool is_of_value(std::string_view routine) {
 Error Query::error_of(const ServerError& error) const {
   Error result{Failure::statement, error.sqlstate, error.message, error.position, error.headline};
   result.rule = error.rule;
+  result.at_commit = error.at_commit;
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
   if (error.at_role && (in_class("22") || state == "42501")) {
@@ -176,6 +202,8 @@ Error Query::error_of(const ServerError& error) const {
   } else if (in_class("22") ||
              (error.at_bind && (state == "42804" || state == "42846" || state == "54000" || state == "54001"))) {
     result.failure = Failure::bad_argument;
+  } else if (error.is_unreplicated) {
+    result.failure = Failure::lost;
   } else if (state == "57014") {
     // The server reports the same for its own timeout and for an administrator's cancel.
     const Instant now = pool_.reactor().now();
@@ -226,11 +254,12 @@ void Query::start_over() {
   begin_wait(pool_.reactor().now());
 }
 
-void Query::answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) {
+void Query::answer(const Block& rows, std::uint64_t changes) {
   pool_.reactor().timers().cancel(timer_);
   stage_ = Stage::answered;
-  block_ = {columns, fields, rows, true};
-  wake();
+  block_ = rows;
+  changes_ = changes;
+  if (!write_) wake();
 }
 
 // Copies the block out of the connection's buffer, which is about to be reused.
@@ -238,17 +267,21 @@ void Query::keep() {
   connection_ = nullptr;
   std::size_t size = 0;
   for (const Field& field : block_.fields) size += field.size;
-  kept_bytes_ = std::make_unique_for_overwrite<char[]>(size + 1);  // an empty value needs an address too
-  kept_fields_.assign(block_.fields.begin(), block_.fields.end());
-  char* at = kept_bytes_.get();
-  for (Field& field : kept_fields_) {
+  kept_.bytes = std::make_unique_for_overwrite<char[]>(size + 1);  // an empty value needs an address too
+  kept_.fields.assign(block_.fields.begin(), block_.fields.end());
+  char* at = kept_.bytes.get();
+  for (Field& field : kept_.fields) {
     if (field.is_null()) continue;
     if (field.size != 0) std::memcpy(at, field.data, field.size);
     field.data = at;
     at += field.size;
   }
-  block_.fields = kept_fields_;
+  block_.fields = kept_.fields;
+  if (write_) wake();
 }
+
+// It is committed, or perhaps so.
+void Query::fail_write(std::string_view why) { set_failure({Failure::lost, {}, std::string(why), 0}); }
 
 void Query::refused(const ServerError& error) {
   connection_ = nullptr;
@@ -258,7 +291,7 @@ void Query::refused(const ServerError& error) {
 
 void Query::unusable() {
   connection_ = nullptr;
-  set_failure(no_columns());
+  write_ ? fail_write("the statement is committed, and its row does not fit its columns") : set_failure(no_columns());
   wake();
 }
 
@@ -271,9 +304,15 @@ void Query::again(Again why, const ServerError* error) {
       }
       break;
     case Again::unknown_columns:
-      again_when_known();
-      break;
     case Again::too_large:
+      if (write_) {
+        fail_write("the statement is committed, and its row cannot be read");
+        break;
+      }
+      if (why == Again::unknown_columns) {
+        again_when_known();
+        break;
+      }
       ++pool_.counters().overflows;
       pool_.was_large(*statement_, true);
       use_ = Use::exclusive;
@@ -281,17 +320,17 @@ void Query::again(Again why, const ServerError* error) {
       break;
     case Again::skipped:
       ++pool_.counters().skipped;
-      alone_ = true;
+      disturbed_ = std::max(disturbed_, Disturbed::skipped);
       start_over();
       break;
     case Again::cancelled:
-      if (hit_ || pool_.reactor().now() >= first_deadline_) {
+      if (disturbed_ == Disturbed::cancelled || pool_.reactor().now() >= first_deadline_) {
         set_failure(error_of(*error));
         break;
       }
-      hit_ = true;
+      // In a batch it is unknown which of the requests a cancel would hit.
+      disturbed_ = Disturbed::cancelled;
       ++pool_.counters().cancel_hits;
-      alone_ = true;  // in a batch it is unknown which of the requests a cancel would hit
       start_over();
       break;
   }
@@ -310,7 +349,9 @@ void Query::columns_known(const Result<void>& outcome) {
 
 void Query::lost(const Error& why, Instant opened) {
   connection_ = nullptr;
-  if (!again_after_loss(opened)) {
+  if (write_) {
+    set_failure({why.failure == Failure::timed_out ? Failure::timed_out : Failure::lost, why.sqlstate, why.message, 0});
+  } else if (!again_after_loss(opened)) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
   }
   wake();

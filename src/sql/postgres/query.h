@@ -70,6 +70,13 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   // In place of progress(), for a caller that waits for several queries: the first one that is ready wakes the caller.
   void wake_later(std::coroutine_handle<> caller) { waiting_ = caller; }
 
+  // For a conversation before it has a connection: it executes one statement, which is its whole transaction. If the
+  // connection that it gets can do so, advance() then returns true when it is committed, and written() has the result.
+  // Otherwise it is a conversation as before. The request's members last until then.
+  void fly(const Request& request);
+  [[nodiscard]] bool has_flown() const { return stage_ == Stage::answered; }
+  [[nodiscard]] Written written();
+
   // For a conversation, after advance() has obtained its connection.
   [[nodiscard]] Connection& connection() { return *connection_; }
   // Expects the answer to the messages that have been written to the connection, up to their Sync.
@@ -94,9 +101,10 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   void place(Connection& connection) override;
   void queued() override;
   void refuse(Error why) override { set_failure(std::move(why)); }
+  [[nodiscard]] bool can_write(const Connection& connection) const override;
   // For the connection.
   void readable() override { wake(); }
-  void answer(std::span<const Field> fields, std::size_t rows, std::span<const Column> columns) override;
+  void answer(const Block& rows, std::uint64_t changes) override;
   void keep() override;
   void refused(const ServerError& error) override;
   void unusable() override;
@@ -111,6 +119,9 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   }
 
   [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
+  // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
+  [[nodiscard]] bool has_transaction() const { return !settings_.empty() && !pool_.may_repeat(); }
+  void fail_write(std::string_view why);
   void begin_wait(Instant now);  // for a connection
   void set_failure(Error error);
   [[nodiscard]] bool again_after_loss(Instant opened);
@@ -134,11 +145,11 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   const Statement* statement_ = nullptr;
   Stage stage_ = Stage::fresh;
   Instant first_loss_ = never;  // when it lost its first connection
-  bool hit_ = false;            // a cancel for another request has hit it
   std::uint8_t described_ = 0;  // how often it has waited for its columns' types
   std::size_t reprepared_ = 0;  // how often its plan was stale
-  bool alone_ = false;          // not in a batch, because another request's failure or cancel has hit it before
-  bool streaming_ = false;      // the caller has taken rows
+  // How another request has disturbed it. After that it is in no batch.
+  enum class Disturbed : std::uint8_t { never, skipped, cancelled } disturbed_ = Disturbed::never;
+  bool streaming_ = false;  // the caller has taken rows
   bool has_deadline_ = false;
   bool timed_out_ = false;
   bool piece_ready_ = false;
@@ -154,15 +165,18 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   Hook release_;
 
   const Settings settings_;
-  // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
-  const bool has_transaction_ = false;
+  std::optional<Request> write_;
 
   Block block_;
+  std::uint64_t changes_ = 0;
   Connection::Piece piece_;
   std::size_t bytes_ = 0;
   std::size_t rows_ = 0;
-  std::unique_ptr<char[]> kept_bytes_;
-  std::vector<Field> kept_fields_;
+  struct Kept {
+    std::unique_ptr<char[]> bytes;
+    std::vector<Field> fields;
+  };
+  Kept kept_;
   Error error_;
 
   std::size_t parameters_size_ = 0;

@@ -102,6 +102,16 @@ StagedPlace staged_place(std::string_view context, std::span<const std::string> 
   return place;
 }
 
+std::optional<ServerError> ServerError::if_unreplicated(const Message& message) {
+  if (message.type != 'N') return std::nullopt;
+  const auto notice = parse_notice(message.payload);
+  // Its SQLSTATE is that of any warning, and its text is translated.
+  if (!notice || notice->routine != "SyncRepWaitForLSN") return std::nullopt;
+  ServerError error(*notice);
+  error.is_unreplicated = error.at_commit = true;
+  return error;
+}
+
 ServerError::ServerError(const ServerNotice& notice)
     : sqlstate(notice.sqlstate),
       message(sentence_of(notice)),

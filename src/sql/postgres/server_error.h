@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,13 @@ struct ServerError {
   bool at_bind = false;                    // raised before the parameters were accepted
   bool at_type_check = false;              // raised by Statement::type_check
   bool at_role = false;                    // raised by the transaction's settings, which include a role
+  bool at_commit = false;                  // raised after the transaction's last statement
+  bool is_unreplicated = false;            // a warning: the transaction is committed, and perhaps not on its standbys
 
   explicit ServerError(const ServerNotice& notice);
+  // If the message is the warning that the server has stopped waiting for its standbys at a commit, because somebody
+  // has cancelled it.
+  [[nodiscard]] static std::optional<ServerError> if_unreplicated(const Message& message);
 };
 
 // A row of the staged rows, and its column.

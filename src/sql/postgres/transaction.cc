@@ -36,10 +36,10 @@ bool is_read_only(const ServerError& error, bool at_begin) {
   return error.sqlstate == "25006" || (at_begin && error.sqlstate == "0A000");
 }
 
-// If the deadline is later than the session's statement_timeout, the deadline replaces it, so that the server stops a
-// statement that Sluice cannot cancel.
-Settings settings_until(const Pool& pool, Instant deadline, std::span<const Setting> settings) {
-  if (!pool.server_stops_before(deadline)) return {pool.options(), settings};
+// The deadline replaces the session's statement_timeout if it is later, or if the server has to stop the statement
+// because Sluice does not cancel one that writes.
+Settings settings_until(const Pool& pool, Instant deadline, bool writes, std::span<const Setting> settings) {
+  if (deadline == never || (!writes && !pool.server_stops_before(deadline))) return {pool.options(), settings};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - pool.reactor().now() + Connection::grace);
   std::vector<Setting> all = {{"statement_timeout", std::to_string(left.count())}};
   all.insert(all.end(), settings.begin(), settings.end());
@@ -52,17 +52,6 @@ Error types_changed(bool of_parameters) {
   Error error{of_parameters ? Failure::statement : Failure::conflict, {}, std::string(composite_has_changed), 0};
   error.of_plan = true;
   return error;
-}
-
-// "INSERT 0 3", "UPDATE 2"; a SELECT changes nothing.
-std::uint64_t changes_of(std::string_view tag) {
-  if (!tag.empty() && tag.back() == '\0') tag.remove_suffix(1);
-  if (tag.starts_with("SELECT")) return 0;
-  std::uint64_t count = 0;
-  if (const auto blank = tag.rfind(' '); blank != tag.npos) {
-    std::from_chars(tag.data() + blank + 1, tag.data() + tag.size(), count);
-  }
-  return count;
 }
 
 }  // namespace
@@ -108,30 +97,28 @@ Transaction::Transaction(Pool& pool, const TransactionOptions& options)
     : Transaction(pool, options, begin_of(options), true) {}
 
 // A pooler may give each transaction another session, and resets sessions itself.
-Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets)
+Transaction::Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool writes)
     : pool_(pool),
       own_(std::in_place, pool, options.deadline),
       conversation_(*own_),
       begin_(std::move(begin)),
       deadline_(options.deadline),
-      settings_(settings_until(pool, deadline_, options.settings)),
-      writes_(resets && !options.reads_only),
+      settings_(settings_until(pool, deadline_, writes, options.settings)),
+      writes_(writes && !options.reads_only),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
-      changes_session_(resets && pool.options().prepared),
-      resets_(changes_session_) {}
+      reset_(writes && pool.options().prepared ? Reset::in_flight : Reset::never) {}
 
 Transaction::Transaction(Pool& pool, Query& conversation, const TransactionOptions& options)
     : pool_(pool),
       conversation_(conversation),
       begin_(begin_of(options)),
       deadline_(options.deadline),
-      settings_(settings_until(pool, deadline_, options.settings)),
+      settings_(settings_until(pool, deadline_, !options.reads_only, options.settings)),
       writes_(!options.reads_only),
       must_do_(options.must_do),
       result_bytes_(options.result_bytes),
-      changes_session_(pool.options().prepared),
-      resets_(false) {}
+      reset_(pool.options().prepared ? Reset::at_release : Reset::never) {}
 
 Transaction::Flight Transaction::flight(const Statement* statement, std::span<const Argument> arguments, bool commits) {
   Flight flight{.statement = statement, .parameters = {}, .count = 0, .commits = commits};
@@ -152,21 +139,58 @@ core::Task<Result<Written>> Transaction::execute(const Statement& statement, std
 
 core::Task<Result<Written>> Transaction::finish(const Statement& statement, std::span<const Argument> arguments,
                                                 std::size_t most_rows) {
-  if (must_do_ || !statement.columns.empty()) return run_and_count(flight(&statement, arguments, false), most_rows);
-  return run(flight(&statement, arguments, true));
+  return run_last(flight(&statement, arguments, false), most_rows);
 }
 
-// The commit is sent after the rows have arrived: they may be too many or too long, or have other columns than before.
-core::Task<Result<Written>> Transaction::run_and_count(Flight flight, std::size_t most_rows) {
-  const bool has_columns = !flight.statement->columns.empty();
+bool Transaction::may_fly(const Statement& statement) const {
+  return own_ && begin_ == "BEGIN" && statement.may_fly && statement.type_check.empty() && !must_do_ &&
+         reset_ == Reset::in_flight && !pool_.is_slow(statement);
+}
+
+core::Task<Result<Written>> Transaction::run_last(Flight flight, std::size_t most_rows) {
+  const Statement& statement = *flight.statement;
+  if (may_fly(statement)) {
+    conversation_.fly(
+        {.statement = statement, .parameters = flight.parameters, .settings = settings_, .deadline = deadline_});
+  }
+  if (!begin_.empty()) {
+    while (!conversation_.advance()) co_await conversation_.progress();
+    if (conversation_.failed()) co_return std::unexpected(unavailable(std::move(conversation_.error())));
+    if (conversation_.has_flown()) co_return landed(most_rows);
+  }
+  const Instant began = pool_.reactor().now();
+  const bool has_columns = !statement.columns.empty();
+  const bool commits = !must_do_ && !has_columns;
+  flight.commits = commits;
   auto written = co_await run(std::move(flight));
-  if (!written) co_return std::unexpected(std::move(written.error()));
+  if (statement.may_fly) pool_.has_taken(statement, pool_.reactor().now() - began);
+  if (!written || commits) co_return written;
+  // The commit is sent after the rows have arrived: they may be too many or too long, or have other columns than
+  // before.
   if (written->rows.rows > most_rows) {
     co_return std::unexpected(Error{Failure::statement, {}, "the statement returns more than one row", 0});
   }
   if (must_do_ && written->nothing(has_columns)) co_return written;
   if (auto committed = co_await commit(); !committed) co_return std::unexpected(std::move(committed.error()));
   co_return written;
+}
+
+Result<Written> Transaction::landed(std::size_t most_rows) {
+  begin_.clear();
+  Written written = conversation_.written();
+  if (written.rows.rows > most_rows) {
+    return std::unexpected(Error{Failure::lost, {}, "the statement is committed, and returns more than one row", 0});
+  }
+  return written;
+}
+
+// The server is a standby, or read-only by default.
+Error Transaction::unavailable(Error error) {
+  if (writes_ && error.sqlstate == "25006") {
+    error.failure = Failure::unavailable;
+    pool_.give_up_sessions();
+  }
+  return error;
 }
 
 core::Task<Result<void>> Transaction::commit() {
@@ -177,7 +201,7 @@ core::Task<Result<void>> Transaction::commit() {
 }
 
 void Transaction::renew(std::span<const Setting> settings, bool reads) {
-  settings_ = settings_until(pool_, deadline_, settings);
+  settings_ = settings_until(pool_, deadline_, writes_, settings);
   renews_ = begin_.empty();
   reads_ = reads;
 }
@@ -207,7 +231,7 @@ core::Task<Result<Written>> Transaction::run(Flight flight) {
     while (!conversation_.advance()) co_await conversation_.progress();
     if (conversation_.failed()) co_return std::unexpected(std::move(conversation_.error()));
   }
-  Answer answer(conversation_.connection(), flight, settings_, resets_);
+  Answer answer(conversation_.connection(), flight, settings_, reset_ == Reset::in_flight);
   write(flight, answer);
   for (;;) {
     auto message = co_await conversation_.message();
@@ -227,7 +251,7 @@ void Transaction::write(const Flight& flight, Answer& answer) {
   answer.begins = !begin_.empty();
   if (answer.begins) {
     using Access = Connection::Access;
-    connection.begin_transaction(changes_session_, writes_ ? Access::server_default : Access::unknown);
+    connection.begin_transaction(reset_ != Reset::never, writes_ ? Access::server_default : Access::unknown);
     step.write_command(begin_);
     begin_.clear();
   } else if (renews_) {
@@ -277,6 +301,9 @@ bool Transaction::take(const Message& message, Answer& answer) {
       if (step.ended() == step.statement_at() + 2 && message.payload.starts_with("ROLLBACK") && !answer.refused) {
         answer.refused = {Failure::statement, {}, "the transaction was rolled back", 0};
       }
+      break;
+    case 'N':
+      if (const auto error = ServerError::if_unreplicated(message)) answer.refused = conversation_.error_of(*error);
       break;
     case 'E': {
       const auto error = step.take_error(message);

@@ -11,10 +11,15 @@
 
 namespace sluice::sql::postgres {
 
-// A transaction with a connection of its own from its first statement on. BEGIN, the settings and the first statement
-// are sent together, and so are the last statement and COMMIT: a transaction of one statement takes one round trip.
-// Session changes that statements, functions or triggers have made (session_reset.h) are reset after COMMIT, in the
-// same flight, so the connection's next user does not see them.
+// A transaction of one statement whose result is not needed for the decision to commit (Statement::may_fly, and not
+// `must_do`) is one flight: settings, statement and Sync, on a connection with other such flights. It is committed when
+// ReadyForQuery has arrived, not at CommandComplete, after which a deferred constraint may still fail.
+//
+// Others have a connection of their own from their first statement on. BEGIN, the settings and the first statement are
+// sent together, and so are the last statement and COMMIT.
+//
+// Session changes that statements, functions or triggers have made (session_reset.h) are reset after the commit, before
+// the next request, so that the connection's next user does not see them.
 class Transaction final : public sql::Transaction {
  public:
   Transaction(Pool& pool, const TransactionOptions& options);
@@ -44,14 +49,17 @@ class Transaction final : public sql::Transaction {
   class Rows;
   struct Answer;
 
-  Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool resets);
+  Transaction(Pool& pool, const TransactionOptions& options, std::string begin, bool writes);
   [[nodiscard]] static Flight flight(const Statement* statement, std::span<const Argument> arguments, bool commits);
   [[nodiscard]] core::Task<Result<Written>> run(Flight flight);
+  [[nodiscard]] core::Task<Result<Written>> run_last(Flight flight, std::size_t most_rows);
+  [[nodiscard]] bool may_fly(const Statement& statement) const;
+  [[nodiscard]] Result<Written> landed(std::size_t most_rows);
+  [[nodiscard]] Error unavailable(Error error);
   void write(const Flight& flight, Answer& answer);
   [[nodiscard]] bool take(const Message& message, Answer& answer);
   void refuse(const ServerError& error, Answer& answer);
   [[nodiscard]] static Result<Written> finish(Answer& answer);
-  [[nodiscard]] core::Task<Result<Written>> run_and_count(Flight flight, std::size_t most_rows);
 
   Pool& pool_;
   std::optional<Query> own_;
@@ -64,8 +72,13 @@ class Transaction final : public sql::Transaction {
   bool reads_ = false;   // applies to the next statement
   const bool must_do_;
   const std::size_t result_bytes_;
-  const bool changes_session_;
-  const bool resets_;  // after COMMIT
+  // How the session is reset after it.
+  enum class Reset : std::uint8_t {
+    never,       // the pooler resets it, or the transaction only reads
+    at_release,  // by the connection
+    in_flight,   // after COMMIT
+  };
+  const Reset reset_;
 };
 
 }  // namespace sluice::sql::postgres
