@@ -93,7 +93,7 @@ void Connection::close() {
   inbox_.release();
   out_.release();
   drain_deadline_ = never;
-  skipping_ = wakes_when_sent_ = serves_writes_ = false;
+  skipping_ = lease_.wakes_when_sent = serves_writes_ = false;
   batch_ = {};
   condition_.begin(role());
   cancel_.end();
@@ -214,7 +214,7 @@ void Connection::end_batch() {
 
 void Connection::send_shared(Exchange& exchange, const Request& request) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
-  serves_writes_ = false;
+  end_writes();
   set_role(Role::shared);
   set_access(Access::reading);
   // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
@@ -238,7 +238,7 @@ void Connection::send_write(Exchange& exchange, const Request& request) {
     break_off("no memory");
     return;
   }
-  // What the write before has changed in the session. The reset after the last one is that of clean_up().
+  // Of what the write before has changed in the session. If no write follows for a while, clean_up() resets it.
   if (condition_.is_unreset()) {
     write_session_reset(out_);
     entry.before = reset_commands;
@@ -253,6 +253,10 @@ void Connection::send_write(Exchange& exchange, const Request& request) {
   condition_.set_unreset(true);
   push(entry);
   flush_soon();
+}
+
+void Connection::end_writes() {
+  if (std::exchange(serves_writes_, false) && condition_.is_unreset()) clean_up();
 }
 
 void Connection::forget(const Exchange& exchange) {
@@ -272,8 +276,8 @@ void Connection::forget(const Exchange& exchange) {
 
 void Connection::lease(Exchange& exchange, bool changes_role) {
   SLUICE_ASSERT(idle());
+  end_writes();
   leased_ = &exchange;
-  serves_writes_ = false;
   lease_.is_finished = false;
   lease_.gathering.begin(pool_.reactor().now());
   if (changes_role) {
@@ -472,7 +476,7 @@ void Connection::flush() {
   }
   if (out_.empty() && out_.capacity() > kept_capacity) out_.release();
   handle.writer = nullptr;
-  if (std::exchange(wakes_when_sent_, false) && leased_ != nullptr) leased_->readable();
+  if (std::exchange(lease_.wakes_when_sent, false) && leased_ != nullptr) leased_->readable();
 }
 
 void Connection::wake_runner() {
@@ -514,6 +518,13 @@ void Connection::look_around() {
     flush();
     break_off("nobody used the connection");
     return;
+  } else if (has_no_work() && condition_.is_unreset()) {
+    const Instant due = idle_since_ + reset_pause;
+    if (now >= due) {
+      clean_up();
+    } else {
+      next = std::min(next, due);
+    }
   }
   watch(next);
 }

@@ -46,6 +46,8 @@ class Connection final : private Cancel::Session {
   static constexpr std::size_t shared_bytes = 1 << 20;
   static constexpr std::uint32_t shared_rows = 1000;
   static constexpr std::size_t longest_message = 1 << 20;  // except rows
+  // How long a session waits after a write for another one, which brings the reset along.
+  static constexpr Duration reset_pause = std::chrono::milliseconds(5);
   // The answer of a write is kept up to this size, because the write cannot be repeated.
   static constexpr std::size_t written_bytes = 16 << 20;
   static constexpr std::size_t most_writes = 4;  // in flight on one connection
@@ -155,7 +157,7 @@ class Connection final : private Cancel::Session {
   void was_reset() { condition_.was_reset(); }
   // Wakes the conversation once all of out() has been sent.
   [[nodiscard]] bool has_unsent() const { return !out_.empty() || stream_.has_unsent(); }
-  void wake_when_sent() { wakes_when_sent_ = true; }
+  void wake_when_sent() { lease_.wakes_when_sent = true; }
   [[nodiscard]] PlanCache& plans() { return plans_; }
   [[nodiscard]] const Error& failure() const { return failure_; }
 
@@ -207,6 +209,7 @@ class Connection final : private Cancel::Session {
   };
   // The answer that the lease's owner reads.
   struct Lease {
+    bool wakes_when_sent = false;
     bool is_finished = false;
     bool is_stale = false;
     std::span<const Column> columns;
@@ -237,6 +240,7 @@ class Connection final : private Cancel::Session {
   void write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit);
   void push_setting(std::string_view sql);
   void clean_up();
+  void end_writes();
   [[nodiscard]] bool has_no_work() const {
     return state_ == State::ready && leased_ == nullptr && !is_draining() && !cancel_.is_on_its_way() &&
            !dispatching_ && flight_size_ == 0;
@@ -327,7 +331,6 @@ class Connection final : private Cancel::Session {
   std::vector<InFlight> flight_;  // ring buffer
   std::size_t flight_first_ = 0;
   std::size_t flight_size_ = 0;
-  bool wakes_when_sent_ = false;
   bool skipping_ = false;  // a request has failed, and the server skips all messages up to the Sync
   Batch batch_;
   Answer answer_;

@@ -165,13 +165,15 @@ void Connection::handle_error(const Message& message) {
     return;
   }
   answer_.error = std::make_unique<ServerError>(*notice);
-  answer_.error->at_bind = !answer_.bound && !is_own_command();
-  answer_.error->at_commit = answer_.end != Answer::End::none && foremost().kind == InFlight::Kind::write;
+  using At = ServerError::At;
+  At& at = answer_.error->at;
+  if (!answer_.bound && !is_own_command()) at = At::bind;
+  if (answer_.end != Answer::End::none && foremost().kind == InFlight::Kind::write) at = At::commit;
   const InFlight& entry = foremost();
   if (is_own_command()) plans_.own_command_failed(*answer_.error);
-  answer_.error->at_role = entry.sets_role && answer_.commands + (entry.checks_types ? 2 : 1) == entry.before;
+  if (entry.sets_role && answer_.commands + (entry.checks_types ? 2 : 1) == entry.before) at = At::role;
   if (entry.checks_types && answer_.commands + 1 == entry.before && notice->sqlstate == "22012") {
-    answer_.error->at_type_check = true;
+    at = At::type_check;
     answer_.described = {Described::Kind::unknown};
     if (entry.exchange != nullptr) plans_.types_changed(*entry.statement, entry.plan.role);
   }
@@ -263,8 +265,9 @@ void Connection::handle_ready(const Message& message) {
   }
   if (leased_ == nullptr) {
     inbox_.drop();
-    const bool unclean = !condition_.is_clean();
-    if (unclean && flight_size_ == 0 && state_ == State::ready) clean_up();
+    if (!condition_.is_clean() && flight_size_ == 0 && state_ == State::ready) {
+      serves_writes_ ? watch(foremost_since_ + reset_pause) : clean_up();
+    }
     if (flight_size_ == 0) idle_since_ = foremost_since_;
     end_drain();
     if (pool_.somebody_waits()) pool_.serve_soon();
@@ -330,7 +333,7 @@ void Connection::give(const InFlight& entry, Answer& answer, bool stale, bool hi
     exchange.again(Again::stale_plan, nullptr);
   } else if (hit) {
     exchange.again(Again::cancelled, answer.error.get());
-  } else if (answer.error && !answer.error->at_type_check) {
+  } else if (answer.error && answer.error->at != ServerError::At::type_check) {
     exchange.refused(*answer.error);
   } else if (answer.unusable) {
     exchange.unusable();

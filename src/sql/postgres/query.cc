@@ -192,17 +192,18 @@ bool is_of_value(std::string_view routine) {
 Error Query::error_of(const ServerError& error) const {
   Error result{Failure::statement, error.sqlstate, error.message, error.position, error.headline};
   result.rule = error.rule;
-  result.at_commit = error.at_commit;
+  using At = ServerError::At;
+  result.at_commit = error.at == At::commit || error.at == At::standby;
   const std::string_view state = error.sqlstate;
   const auto in_class = [state](std::string_view name) { return state.starts_with(name); };
-  if (error.at_role && (in_class("22") || state == "42501")) {
+  if (error.at == At::role && (in_class("22") || state == "42501")) {
     result.failure = Failure::not_allowed;
   } else if (state == "42601" && is_of_value(error.routine)) {
     result.failure = Failure::bad_argument;
   } else if (in_class("22") ||
-             (error.at_bind && (state == "42804" || state == "42846" || state == "54000" || state == "54001"))) {
+             (error.at == At::bind && (state == "42804" || state == "42846" || state == "54000" || state == "54001"))) {
     result.failure = Failure::bad_argument;
-  } else if (error.is_unreplicated) {
+  } else if (error.at == At::standby) {
     result.failure = Failure::lost;
   } else if (state == "57014") {
     // The server reports the same for its own timeout and for an administrator's cancel.

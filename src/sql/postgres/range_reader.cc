@@ -154,7 +154,7 @@ void RangeReader::handle_error(const Message& message) {
   const auto error = step_->take_error(message);
   if (!error) {
     fail(State::lost, malformed_message());
-  } else if (error->at_type_check) {
+  } else if (error->at == ServerError::At::type_check) {
     refused_ = {Failure::statement, {}, std::string(composite_has_changed), 0};
   } else {
     refused_ = conversation_.error_of(*error);

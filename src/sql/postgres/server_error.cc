@@ -108,7 +108,7 @@ std::optional<ServerError> ServerError::if_unreplicated(const Message& message) 
   // Its SQLSTATE is that of any warning, and its text is translated.
   if (!notice || notice->routine != "SyncRepWaitForLSN") return std::nullopt;
   ServerError error(*notice);
-  error.is_unreplicated = error.at_commit = true;
+  error.at = At::standby;
   return error;
 }
 

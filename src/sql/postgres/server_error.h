@@ -20,11 +20,16 @@ struct ServerError {
   std::string routine;
   std::uint32_t position = 0;
   std::shared_ptr<const BrokenRule> rule;  // null: the server reports no such details
-  bool at_bind = false;                    // raised before the parameters were accepted
-  bool at_type_check = false;              // raised by Statement::type_check
-  bool at_role = false;                    // raised by the transaction's settings, which include a role
-  bool at_commit = false;                  // raised after the transaction's last statement
-  bool is_unreplicated = false;            // a warning: the transaction is committed, and perhaps not on its standbys
+  // Which part of a transaction has raised it.
+  enum class At : std::uint8_t {
+    other,
+    role,        // its settings, which include a role
+    type_check,  // Statement::type_check
+    bind,        // a statement, before its parameters were accepted
+    commit,
+    standby,  // a warning: it is committed, and perhaps not on the standbys
+  };
+  At at = At::other;
 
   explicit ServerError(const ServerNotice& notice);
   // If the message is the warning that the server has stopped waiting for its standbys at a commit, because somebody

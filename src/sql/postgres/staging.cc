@@ -314,10 +314,10 @@ core::Task<Result<void>> Staging::remove_and_count(Transaction& transaction, std
     auto marked = co_await transaction.execute(mark, {});
     if (!marked) co_return std::unexpected(std::move(marked.error()));
     if (updates_first) {
-      refused_rows_ = updating_first_ = true;
+      writing_ = Writing::first_update;
       auto updated = co_await run(transaction, *plan_.update, arguments);
       if (!updated) co_return std::unexpected(std::move(updated.error()));
-      refused_rows_ = updating_first_ = false;
+      writing_ = Writing::other;
       outcome.updated = updated->changes;
     }
     outcome.deleted = 0;
@@ -346,7 +346,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
   Transaction& transaction = is_pooled_ ? *staging_ : own;
   set_timeout();
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
-  refused_rows_ = updating_first_ = false;
+  writing_ = Writing::other;
   SetOutcome outcome;
   if (!plan_.type_check.empty()) {  // the rows' values were converted as the types were when the plan was made
     Statement check = own_statement(plan_.type_check);
@@ -370,7 +370,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
     co_return std::unexpected(std::move(removed.error()));
   }
   if (outcome.taken != 0) co_return outcome;
-  refused_rows_ = rows_ != 0;  // errors from here on are about rows
+  if (rows_ != 0) writing_ = Writing::rows;
   if (plan_.update && rows_ != 0) {
     auto updated = co_await run(transaction, *plan_.update, arguments);
     if (!updated) co_return std::unexpected(std::move(updated.error()));
@@ -381,7 +381,7 @@ core::Task<Result<SetOutcome>> Staging::write(std::span<const Argument> argument
     if (!inserted) co_return std::unexpected(std::move(inserted.error()));
     outcome.inserted = inserted->changes;
   }
-  refused_rows_ = false;
+  writing_ = Writing::other;
   outcome.unchanged = rows_ - std::min(rows_, outcome.updated + outcome.inserted);
   outcome.too_many_deleted = options.commit && !options.allow(outcome);
   if (options.commit && !outcome.too_many_deleted) {
@@ -404,7 +404,7 @@ core::Task<Result<SetOutcome>> Staging::find_refused(const Error& refusal, std::
   if (options.deadline != never) conversation_.set_deadline(options.deadline);
   SetOutcome outcome;
   if (auto made = co_await make_functions(transaction); !made) co_return std::unexpected(std::move(made.error()));
-  if (updating_first_) {
+  if (writing_ == Writing::first_update) {
     const Statement set = own_statement(std::string(updates_alone));
     auto done = co_await transaction.execute(set, {});
     if (!done) co_return std::unexpected(std::move(done.error()));
@@ -475,7 +475,7 @@ core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> argument
     }
     if (error_) co_return std::unexpected(*error_);
     auto outcome = co_await write(arguments, options);
-    if (!outcome && refused_rows_ && is_of_a_row(outcome.error().sqlstate)) {
+    if (!outcome && writing_ != Writing::other && is_of_a_row(outcome.error().sqlstate)) {
       // Another transaction may have inserted the row meanwhile; the retry then finds it.
       const bool may_be_new = outcome.error().sqlstate == "23505";
       if (may_be_new && retries.left() && !std::exchange(collided, true)) {

@@ -80,8 +80,9 @@ class Staging final : public sql::Staging {
     std::uint64_t step = 0;
   };
   std::vector<Run> runs_;
-  bool refused_rows_ = false;    // write() has failed because of the rows' values
-  bool updating_first_ = false;  // the failed UPDATE ran before any deletion
+  // What an error of write() is about.
+  enum class Writing : std::uint8_t { other, first_update, rows };  // first_update: of rows, before any deletion
+  Writing writing_ = Writing::other;
   Buffer chunk_;
 };
 

@@ -44,12 +44,13 @@ std::optional<ServerError> Step::take_error(const Message& message) {
   const auto notice = parse_notice(message.payload);
   if (!notice) return std::nullopt;
   ServerError error(*notice);
-  error.at_bind = ended_ == statement_at_;
-  error.at_role = ended_ == settings_at_ && settings_.has_role();
+  using At = ServerError::At;
+  if (ended_ == statement_at_) error.at = At::bind;
+  if (ended_ == settings_at_ && settings_.has_role()) error.at = At::role;
   const bool checks_types = statement_ != nullptr && !statement_->type_check.empty();
-  error.at_type_check = checks_types && ended_ + 1 == statement_at_ && error.sqlstate == "22012";
+  if (checks_types && ended_ + 1 == statement_at_ && error.sqlstate == "22012") error.at = At::type_check;
   PlanCache& plans = connection_.plans();
-  if (error.at_type_check) {
+  if (error.at == At::type_check) {
     plans.types_changed(*statement_, settings_.role());
   } else {
     const bool exists = is_described_ && ended_ >= statement_at_;

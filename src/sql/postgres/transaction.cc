@@ -317,7 +317,7 @@ bool Transaction::take(const Message& message, Answer& answer) {
 }
 
 void Transaction::refuse(const ServerError& error, Answer& answer) {
-  if (error.at_type_check) {
+  if (error.at == ServerError::At::type_check) {
     answer.refused = types_changed(answer.statement->has_composite_parameters);
     return;
   }
