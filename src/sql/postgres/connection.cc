@@ -50,8 +50,14 @@ struct Connection::Event {
   void await_resume() const noexcept {}
 };
 
+// The states follow each other in their order; `off` follows `broken`, and an attempt to open may fail.
+void Connection::set_state(State state) {
+  SLUICE_ASSERT(state > state_ || state == State::off);
+  state_ = state;
+}
+
 core::Task<void> Connection::run(Role role) {
-  state_ = State::opening;
+  set_state(State::opening);
   condition_.begin(role);
   given_up_ = false;
   opening_since_ = pool_.reactor().now();
@@ -60,7 +66,7 @@ core::Task<void> Connection::run(Role role) {
   failure_ = std::move(start.failure());
   open_since_ = pool_.reactor().now();
   if (opened) {
-    state_ = State::ready;
+    set_state(State::ready);
     cancel_.begin(start.address(), start.key(), encrypted());
     idle_since_ = open_since_;
     stream_.handle().reader = &reader_;
@@ -74,7 +80,7 @@ core::Task<void> Connection::run(Role role) {
   }
   const bool configuration = !opened && (failure_.sqlstate.starts_with("28") || failure_.sqlstate == "3D000");
   close();
-  state_ = State::off;
+  set_state(State::off);
   pool_.closed(opened, pool_.reactor().now() - open_since_, configuration, failure_);
 }
 
@@ -89,7 +95,8 @@ void Connection::close() {
     stream_.close();
   }
   pool_.reactor().timers().cancel(watchdog_);
-  state_ = State::broken;  // set before the queries learn that their answers are lost, because they may retry at once
+  // Before the queries learn that their answers are lost, because they may retry at once.
+  if (state_ != State::broken) set_state(State::broken);
   inbox_.release();
   out_.release();
   drain_deadline_ = never;
@@ -451,7 +458,7 @@ void Connection::break_off(std::string_view why) { break_off({Failure::unavailab
 
 void Connection::break_off(Error why) {
   if (state_ != State::ready) return;
-  state_ = State::broken;
+  set_state(State::broken);
   failure_ = std::move(why);
   flush_soon();  // the runner does the rest
 }

@@ -229,6 +229,7 @@ class Connection final : private Cancel::Session {
   };
   struct Event;
 
+  void set_state(State state);
   void close();
 
   // The condition that reads and writes have in common.

@@ -256,10 +256,11 @@ void Connection::handle_ready(const Message& message) {
     break_off("the server sent a message that is out of place");
     return;
   }
+  // A transaction that was sent after a setting has not begun yet.
+  const bool precedes_transaction = foremost().kind == InFlight::Kind::setting && flight_size_ > 1;
   skipping_ ? drop_skipped() : complete_foremost();
   if (*status == 'I') {
-    // If this ends Sluice's own SET, the transaction that was sent after it has not begun yet.
-    if (flight_size_ == 0 || foremost().kind == InFlight::Kind::setting) condition_.end_transaction();
+    if (!precedes_transaction) condition_.end_transaction();
   } else if (!condition_.in_transaction()) {
     break_off("a statement left a transaction open");
   }

@@ -263,6 +263,32 @@ TEST_F(PostgresFlights, AStandbyThatIsAwayEndsInTimeoutsAndLeavesNoProcess) {
   EXPECT_TRUE(ids().starts_with("0 1")) << ids();
 }
 
+// Without `read_only` it has BEGIN and COMMIT. The reset of the write and a SET are sent before it.
+TEST_F(PostgresFlights, AFailedQueryBehindAWriteKeepsItsSession) {
+  auto chosen = options(1);
+  chosen.read_only = false;
+  chosen.statement_timeout_ms = 20'000;
+  open_one(std::move(chosen));
+  auto divides = run(database->prepare("SELECT 1 / length(:text) AS quotient", {}));
+  ASSERT_TRUE(divides) << divides.error().message;
+  ASSERT_TRUE(run(write(1, "row")));
+  const std::vector<Setting> settings = {{"app.own", "x"}};
+  const auto empty = texts({""});
+  std::optional<Result<std::unique_ptr<Cursor>>> cursor;
+  tasks.spawn(keep(
+      [](Database& from, const Statement& statement, std::span<const Argument> arguments,
+         std::span<const Setting> set) -> core::Task<Result<std::unique_ptr<Cursor>>> {
+        co_return co_await from.query(statement, arguments, {.settings = set});
+      }(*database, *divides, empty, settings),
+      cursor));
+  ASSERT_TRUE(turn_until([&] { return cursor.has_value(); }));
+  ASSERT_FALSE(*cursor);
+  EXPECT_EQ(cursor->error().sqlstate, "22012") << cursor->error().message;
+  EXPECT_TRUE(comes_to_rest());
+  EXPECT_TRUE(run(write(2, "row")));
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
 TEST(MayFly, NamesStatementsThatEndNoTransaction) {
   EXPECT_TRUE(may_fly("INSERT INTO t SELECT 1", false));
   EXPECT_TRUE(may_fly("  -- note\n update t SET a = 1", false));
