@@ -167,18 +167,30 @@ void Connection::give_up(Instant limit) {
   watch(pool_.reactor().now());
 }
 
-void Connection::write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit) {
-  const Statement& statement = request.statement;
-  const bool resets = statement.may_change_session;
-  InFlight entry{.exchange = &exchange, .statement = &statement, .deadline = request.deadline};
-  entry.plan = {statement.id, request.settings.role()};
+std::optional<Connection::InFlight> Connection::make_entry(InFlight::Kind kind, Exchange& exchange,
+                                                           const Request& request) {
+  const InFlight entry{.kind = kind,
+                       .exchange = &exchange,
+                       .statement = &request.statement,
+                       .plan = {request.statement.id, request.settings.role()},
+                       .sets_role = request.settings.has_role(),
+                       .deadline = request.deadline};
   try {
-    plans_.make_room(out_, statement, request.settings, request.parameters);
+    plans_.make_room(out_, request.statement, request.settings, request.parameters);
   } catch (const std::bad_alloc&) {
     push(entry);
     break_off("no memory");
-    return;
+    return std::nullopt;
   }
+  return entry;
+}
+
+void Connection::write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit) {
+  const Statement& statement = request.statement;
+  const bool resets = statement.may_change_session;
+  auto made = make_entry(InFlight::Kind::query, exchange, request);
+  if (!made) return;
+  InFlight& entry = *made;
   entry.checks_types = !statement.type_check.empty();
   const bool alone = !shared || !request.may_share_sync || pool_.options().batch == 1 || resets || entry.checks_types ||
                      !request.settings.empty();
@@ -189,7 +201,6 @@ void Connection::write_statement(Exchange& exchange, const Request& request, boo
     begin_transaction(resets);
   }
   plans_.write_settings(out_, request.settings);
-  entry.sets_role = request.settings.has_role();
   entry.before += request.settings.commands();
   entry.before += plans_.write_type_check(out_, statement, entry.plan.role);
   const auto count = static_cast<std::uint16_t>(statement.parameters.size());
@@ -233,25 +244,15 @@ void Connection::send_write(Exchange& exchange, const Request& request) {
   serves_writes_ = true;
   set_role(Role::shared);
   set_access(Access::server_default);
-  InFlight entry{.kind = InFlight::Kind::write,
-                 .exchange = &exchange,
-                 .statement = &request.statement,
-                 .plan = {request.statement.id, request.settings.role()},
-                 .deadline = request.deadline};
-  try {
-    plans_.make_room(out_, request.statement, request.settings, request.parameters);
-  } catch (const std::bad_alloc&) {
-    push(entry);
-    break_off("no memory");
-    return;
-  }
+  auto made = make_entry(InFlight::Kind::write, exchange, request);
+  if (!made) return;
+  InFlight& entry = *made;
   // Of what the write before has changed in the session. If no write follows for a while, clean_up() resets it.
   if (condition_.is_unreset()) {
     write_session_reset(out_);
     entry.before = reset_commands;
   }
   plans_.write_settings(out_, request.settings);
-  entry.sets_role = request.settings.has_role();
   entry.before += request.settings.commands();
   const auto count = static_cast<std::uint16_t>(request.statement.parameters.size());
   (void)plans_.write_bind(out_, request.statement, entry.plan.role, count, request.parameters, PlanCache::For::step);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -238,6 +239,8 @@ class Connection final : private Cancel::Session {
            !cancel_.is_on_its_way() && !given_up_ && flight_size_ < most &&
            (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
+  // The entry of a request whose messages are written next. nullopt: there is no memory, and the session is over.
+  [[nodiscard]] std::optional<InFlight> make_entry(InFlight::Kind kind, Exchange& exchange, const Request& request);
   void write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit);
   void push_setting(std::string_view sql);
   void clean_up();

@@ -17,27 +17,19 @@ core::Task<Result<void>> look_up(Query& conversation, TypeCatalog& types) {
   write_query(connection.out(), catalog_query(types.missing()));
   conversation.expect_answer();
   std::vector<CatalogRow> rows;
-  std::optional<Error> refused;
-  for (;;) {
-    auto message = co_await conversation.message();
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    if (message->type == 'D') {
-      Field fields[7];
-      const bool fits = cut_row(message->payload, 7, fields);
-      auto row = fits ? parse_catalog_row(fields) : std::nullopt;
-      if (!row) co_return std::unexpected(malformed_message());
-      rows.push_back(std::move(*row));
-    } else if (message->type == 'E') {
-      const auto notice = parse_notice(message->payload);
-      if (!notice) co_return std::unexpected(malformed_message());
-      const ServerError error(*notice);
-      refused = {Failure::statement, error.sqlstate, "looking up types: " + error.message, 0};
-    } else if (message->type == 'Z') {
-      if (refused) co_return std::unexpected(std::move(*refused));
-      types.add(rows);
-      co_return Result<void>{};
-    }
+  const auto refused = co_await conversation.read_answer([&rows](const Message& message) {
+    if (message.type != 'D') return true;
+    Field fields[7];
+    auto row = cut_row(message.payload, 7, fields) ? parse_catalog_row(fields) : std::nullopt;
+    if (row) rows.push_back(std::move(*row));
+    return row.has_value();
+  });
+  if (!refused) co_return std::unexpected(refused.error());
+  if (const auto& error = *refused) {
+    co_return std::unexpected(Error{Failure::statement, error->sqlstate, "looking up types: " + error->message, 0});
   }
+  types.add(rows);
+  co_return Result<void>{};
 }
 
 }  // namespace
@@ -50,40 +42,26 @@ core::Task<Result<Description>> describe(Query& conversation, std::string_view s
   write_describe_statement(connection.out(), {});
   write_sync(connection.out());
   conversation.expect_answer();
-  std::optional<Error> refused;
-  for (;;) {
-    auto message = co_await conversation.message();
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    switch (message->type) {
-      case 'E': {
-        const auto notice = parse_notice(message->payload);
-        if (!notice) co_return std::unexpected(malformed_message());
-        const ServerError error(*notice);
-        refused = {means_outage(error.sqlstate) ? Failure::unavailable : Failure::statement, error.sqlstate,
-                   error.message, error.position};
-        break;
-      }
-      case 't': {
-        auto parameters = parse_parameter_description(message->payload);
-        if (!parameters) co_return std::unexpected(malformed_message());
-        description.parameters = std::move(*parameters);
-        break;
-      }
-      case 'T': {
-        const auto fields = parse_row_description(message->payload);
-        if (!fields) co_return std::unexpected(malformed_message());
-        for (const FieldDescription& field : *fields) {
-          description.columns.push_back({std::string(field.name), nullptr, field.type});
-        }
-        break;
-      }
-      case 'Z':
-        if (refused) co_return std::unexpected(std::move(*refused));
-        co_return description;
-      default:
-        break;  // ParseComplete, NoData
+  const auto refused = co_await conversation.read_answer([&description](const Message& message) {
+    if (message.type == 't') {
+      auto parameters = parse_parameter_description(message.payload);
+      if (parameters) description.parameters = std::move(*parameters);
+      return parameters.has_value();
     }
+    if (message.type != 'T') return true;  // ParseComplete, NoData
+    const auto fields = parse_row_description(message.payload);
+    if (!fields) return false;
+    for (const FieldDescription& field : *fields) {
+      description.columns.push_back({std::string(field.name), nullptr, field.type});
+    }
+    return true;
+  });
+  if (!refused) co_return std::unexpected(refused.error());
+  if (const auto& error = *refused) {
+    const auto failure = means_outage(error->sqlstate) ? Failure::unavailable : Failure::statement;
+    co_return std::unexpected(Error{failure, error->sqlstate, error->message, error->position});
   }
+  co_return description;
 }
 
 core::Task<Result<TypePtr>> resolve_type(Query& conversation, TypeCatalog& types, std::uint32_t oid) {

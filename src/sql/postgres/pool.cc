@@ -106,9 +106,8 @@ bool Pool::place(Candidate& candidate) {
     case Candidate::Use::helper:
       return waiting_ == 0 && place_exclusive(candidate);
     case Candidate::Use::conversation:
-      return place_conversation(candidate);
     case Candidate::Use::write:
-      return place_write(candidate);
+      return place_transaction(candidate);
   }
   return false;
 }
@@ -163,38 +162,25 @@ bool Pool::place_exclusive(Candidate& candidate) {
 }
 
 // Conversations are mostly transactions that write. They prefer a connection that does not have to change its access.
-Connection* Pool::idle_for_transaction() const {
-  Connection* idle = nullptr;
+//
+// The server executes the writes of one connection one after the other, with a commit for each. Several connections
+// share the work of commits. So writes share a connection only while none is idle.
+bool Pool::place_transaction(Candidate& candidate) {
+  Connection* chosen = nullptr;
   for (const auto& connection : allowed()) {
     if (!connection->idle()) continue;
-    idle = connection.get();
-    if (idle->access() == Connection::Access::server_default) break;
+    chosen = connection.get();
+    if (chosen->access() == Connection::Access::server_default) break;
   }
-  return idle;
-}
-
-bool Pool::place_conversation(Candidate& candidate) {
-  Connection* const idle = idle_for_transaction();
-  if (idle == nullptr) {
-    open_more(Connection::Role::shared);
-    return false;
-  }
-  candidate.place(*idle);
-  return true;
-}
-
-// The server executes the writes of one connection one after the other, with a commit for each. Several connections
-// share the work of commits. So writes share a connection only while there is no other.
-bool Pool::place_write(Candidate& candidate) {
-  Connection* chosen = idle_for_transaction();
   if (chosen == nullptr) {
     open_more(Connection::Role::shared);
+    if (candidate.use() != Candidate::Use::write) return false;
     for (const auto& connection : allowed()) {
       if (!connection->can_share_writes(reactor_.now()) || !candidate.can_write(*connection)) continue;
       if (chosen == nullptr || connection->in_flight() < chosen->in_flight()) chosen = connection.get();
     }
+    if (chosen == nullptr) return false;
   }
-  if (chosen == nullptr) return false;
   candidate.place(*chosen);
   return true;
 }

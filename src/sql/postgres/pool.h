@@ -126,9 +126,7 @@ class Pool final : public Sessions, private ColumnLists::Catalog {
   [[nodiscard]] bool place(Candidate& candidate);
   [[nodiscard]] bool place_shared(Candidate& candidate);
   [[nodiscard]] bool place_exclusive(Candidate& candidate);
-  [[nodiscard]] bool place_conversation(Candidate& candidate);
-  [[nodiscard]] bool place_write(Candidate& candidate);
-  [[nodiscard]] Connection* idle_for_transaction() const;
+  [[nodiscard]] bool place_transaction(Candidate& candidate);
   void look_up(StatementId id, ColumnLists::List columns, bool types_changed) override;
   [[nodiscard]] Queue& queue_of(const Candidate& candidate) {
     switch (candidate.use()) {

@@ -82,6 +82,24 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   // Expects the answer to the messages that have been written to the connection, up to their Sync.
   void expect_answer() { connection_->expect_answer(*this); }
   [[nodiscard]] core::Task<Result<Message>> message();
+  // The whole answer: calls take(message), which returns false if the message is malformed, for all messages but errors
+  // and ReadyForQuery. The value is the server's first error; nullopt: there was none.
+  template <class Take>
+  [[nodiscard]] core::Task<Result<std::optional<ServerError>>> read_answer(Take take) {
+    std::optional<ServerError> refused;
+    for (;;) {
+      auto received = co_await message();
+      if (!received) co_return std::unexpected(std::move(received.error()));
+      if (received->type == 'Z') co_return refused;
+      if (received->type != 'E') {
+        if (!take(*received)) co_return std::unexpected(malformed_message());
+        continue;
+      }
+      const auto notice = parse_notice(received->payload);
+      if (!notice) co_return std::unexpected(malformed_message());
+      if (!refused) refused.emplace(*notice);
+    }
+  }
   // Applies to all waits from now on.
   void set_deadline(Instant deadline);
   // Converts the server's error to the caller's.

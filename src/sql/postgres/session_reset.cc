@@ -147,26 +147,18 @@ core::Task<Result<bool>> may_change_session(Query& conversation, std::string_vie
   write_sync(connection.out());
   conversation.expect_answer();
   bool may = true;
-  std::optional<Error> refused;
-  for (;;) {
-    auto message = co_await conversation.message();
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    if (message->type == 'D') {
-      Field field;
-      if (!cut_row(message->payload, 1, &field)) {
-        co_return std::unexpected(malformed_message());
-      }
-      may = field.is_null() || field.view() != "f";
-    } else if (message->type == 'E') {
-      const auto notice = parse_notice(message->payload);
-      if (!notice) co_return std::unexpected(malformed_message());
-      const ServerError error(*notice);
-      refused = {Failure::statement, error.sqlstate, "looking up functions: " + error.message, 0};
-    } else if (message->type == 'Z') {
-      if (refused) co_return std::unexpected(std::move(*refused));
-      co_return may;
-    }
+  const auto refused = co_await conversation.read_answer([&may](const Message& message) {
+    Field field;
+    if (message.type != 'D') return true;
+    if (!cut_row(message.payload, 1, &field)) return false;
+    may = field.is_null() || field.view() != "f";
+    return true;
+  });
+  if (!refused) co_return std::unexpected(refused.error());
+  if (const auto& error = *refused) {
+    co_return std::unexpected(Error{Failure::statement, error->sqlstate, "looking up functions: " + error->message, 0});
   }
+  co_return may;
 }
 
 }  // namespace sluice::sql::postgres

@@ -445,16 +445,10 @@ core::Task<Result<void>> Staging::roll_back(std::string_view command) {
   Connection& connection = conversation_.connection();
   write_query(connection.out(), command);
   conversation_.expect_answer();
-  Result<void> done;
-  for (;;) {
-    auto answer = co_await conversation_.message();
-    if (!answer) co_return std::unexpected(std::move(answer.error()));
-    if (answer->type == 'E') {
-      const auto notice = parse_notice(answer->payload);
-      done = std::unexpected(notice ? conversation_.error_of(ServerError(*notice)) : malformed_message());
-    }
-    if (answer->type == 'Z') co_return done;
-  }
+  const auto refused = co_await conversation_.read_answer([](const Message&) { return true; });
+  if (!refused) co_return std::unexpected(refused.error());
+  if (const auto& error = *refused) co_return std::unexpected(conversation_.error_of(*error));
+  co_return Result<void>{};
 }
 
 core::Task<Result<SetOutcome>> Staging::apply(std::span<const Argument> arguments, const ApplyOptions& options) {
