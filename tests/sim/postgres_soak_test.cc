@@ -619,7 +619,8 @@ class World {
   }
   void expect_nothing_left() {
     database.reset();
-    const Instant end = reactor.now() + 700s;  // a session of the server may still sleep, or wait until it can send
+    // A session of the server may still sleep or wait for its standby, and then wait until it can send.
+    const Instant end = reactor.now() + 1000s;
     while (!reactor.deadlocked() && reactor.now() < end) reactor.turn(end);
     EXPECT_TRUE(reactor.deadlocked());
     EXPECT_LE(reactor.open_handles(), 1 + server.sessions());
@@ -914,7 +915,7 @@ TEST(PostgresSoak, WritesShareConnections) {
   world.populate(workers, queries_each / 2, 20ms);
   ASSERT_TRUE(world.run());
   world.print("writes");
-  EXPECT_GT(world.server.pipelined_writes, world.tally.written / 20);
+  EXPECT_GT(world.server.pipelined_writes, world.tally.written / 50);
   EXPECT_GT(world.server.unreplicated.size(), 0u);
   world.check_writes();
   world.expect_nothing_left();

@@ -247,7 +247,7 @@ void Connection::send_write(Exchange& exchange, const Request& request) {
   auto made = make_entry(InFlight::Kind::write, exchange, request);
   if (!made) return;
   InFlight& entry = *made;
-  // Of what the write before has changed in the session. If no write follows for a while, clean_up() resets it.
+  // The write before this one may have changed the session. If no write follows for a while, clean_up() resets it.
   if (condition_.is_unreset()) {
     write_session_reset(out_);
     entry.before = reset_commands;

@@ -36,7 +36,7 @@ class PostgresFlights : public testing::PostgresWriting {
     tasks.spawn(keep(write(id, std::move(name), std::move(settings)), *outcomes_.back()));
     return *outcomes_.back();
   }
-  // What happens to a row whose name says so: a pause in the statement, or in a deferred trigger at its commit.
+  // The name of a row chooses a trigger: a pause in the statement, or a pause or an error at its commit.
   static void add_triggers() {
     psql(
         "CREATE OR REPLACE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN "

@@ -80,7 +80,7 @@ class Staging final : public sql::Staging {
     std::uint64_t step = 0;
   };
   std::vector<Run> runs_;
-  // What an error of write() is about.
+  // The subject of an error of write().
   enum class Writing : std::uint8_t { other, first_update, rows };  // first_update: of rows, before any deletion
   Writing writing_ = Writing::other;
   Buffer chunk_;
