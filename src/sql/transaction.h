@@ -70,7 +70,8 @@ class Transaction : public core::SlabAllocated {
                                                                           std::span<const Argument> arguments) = 0;
   // Executes the last statement together with the commit, in one round trip. SQLite may commit it together with other
   // requests if it is the only statement. Success means that it was committed, except under `must_do`. More rows than
-  // `most_rows` are an error (Failure::statement), and nothing is committed.
+  // `most_rows` are an error (Failure::statement), and nothing is committed. PostgreSQL: a row that is too long to be
+  // returned is such an error too, if the statement is the only one and inserts one row, which is then committed.
   [[nodiscard]] virtual core::Task<std::expected<Written, Error>> finish(const Statement& statement,
                                                                          std::span<const Argument> arguments,
                                                                          std::size_t most_rows) = 0;

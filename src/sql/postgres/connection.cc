@@ -167,30 +167,23 @@ void Connection::give_up(Instant limit) {
   watch(pool_.reactor().now());
 }
 
-std::optional<Connection::InFlight> Connection::make_entry(InFlight::Kind kind, Exchange& exchange,
-                                                           const Request& request) {
-  const InFlight entry{.kind = kind,
-                       .exchange = &exchange,
-                       .statement = &request.statement,
-                       .plan = {request.statement.id, request.settings.role()},
-                       .sets_role = request.settings.has_role(),
-                       .deadline = request.deadline};
+void Connection::write_statement(InFlight::Kind kind, Exchange& exchange, const Request& request, bool shared,
+                                 std::uint32_t row_limit) {
+  const Statement& statement = request.statement;
+  const bool resets = statement.may_change_session;
+  InFlight entry{.kind = kind,
+                 .exchange = &exchange,
+                 .statement = &statement,
+                 .plan = {statement.id, request.settings.role()},
+                 .sets_role = request.settings.has_role(),
+                 .deadline = request.deadline};
   try {
-    plans_.make_room(out_, request.statement, request.settings, request.parameters);
+    plans_.make_room(out_, statement, request.settings, request.parameters);
   } catch (const std::bad_alloc&) {
     push(entry);
     break_off("no memory");
-    return std::nullopt;
+    return;
   }
-  return entry;
-}
-
-void Connection::write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit) {
-  const Statement& statement = request.statement;
-  const bool resets = statement.may_change_session;
-  auto made = make_entry(InFlight::Kind::query, exchange, request);
-  if (!made) return;
-  InFlight& entry = *made;
   entry.checks_types = !statement.type_check.empty();
   const bool alone = !shared || !request.may_share_sync || pool_.options().batch == 1 || resets || entry.checks_types ||
                      !request.settings.empty();
@@ -236,31 +229,19 @@ void Connection::send_shared(Exchange& exchange, const Request& request) {
   set_role(Role::shared);
   set_access(Access::reading);
   // Asks for one row more than the caller can use, or than is kept: that row shows that there are too many.
-  write_statement(exchange, request, true, request.statement.one_row ? 2 : shared_rows);
+  write_statement(InFlight::Kind::query, exchange, request, true, request.statement.one_row ? 2 : shared_rows);
 }
 
 void Connection::send_write(Exchange& exchange, const Request& request) {
   SLUICE_ASSERT(leased_ == nullptr && state_ == State::ready);
   serves_writes_ = true;
+  // The write before may have changed the session. If no write follows for a while, look_around() has it reset. The
+  // reset has its own Sync, because a transaction begins with the default_transaction_... of its first command.
+  if (condition_.is_unreset()) clean_up();
   set_role(Role::shared);
   set_access(Access::server_default);
-  auto made = make_entry(InFlight::Kind::write, exchange, request);
-  if (!made) return;
-  InFlight& entry = *made;
-  // The write before this one may have changed the session. If no write follows for a while, clean_up() resets it.
-  if (condition_.is_unreset()) {
-    write_session_reset(out_);
-    entry.before = reset_commands;
-  }
-  plans_.write_settings(out_, request.settings);
-  entry.before += request.settings.commands();
-  const auto count = static_cast<std::uint16_t>(request.statement.parameters.size());
-  (void)plans_.write_bind(out_, request.statement, entry.plan.role, count, request.parameters, PlanCache::For::step);
-  write_execute(out_, 0);
-  write_sync(out_);
+  write_statement(InFlight::Kind::write, exchange, request, false, 0);
   condition_.set_unreset(true);
-  push(entry);
-  flush_soon();
 }
 
 void Connection::end_writes() {
@@ -296,7 +277,7 @@ void Connection::lease(Exchange& exchange, bool changes_role) {
 
 void Connection::send_exclusive(Exchange& exchange, const Request& request) {
   lease_.is_finished = false;
-  write_statement(exchange, request, false, request.statement.one_row ? 2 : 0);
+  write_statement(InFlight::Kind::query, exchange, request, false, request.statement.one_row ? 2 : 0);
 }
 
 Duration Connection::patience() const {

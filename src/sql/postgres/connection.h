@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,10 +73,9 @@ class Connection final : private Cancel::Session {
   [[nodiscard]] bool can_share(std::size_t pipeline, Instant now) const {
     return can_pipeline(pipeline, now) && (flight_size_ == 0 || !serves_writes_);
   }
-  // The same for a write (send_write()). Reads and writes never share a connection. After the reset that follows each
-  // write, only a session that was opened as `shared` has the right statement_timeout.
+  // The same for a write (send_write()). Reads and writes never share a connection. Between two writes is a reset.
   [[nodiscard]] bool can_share_writes(Instant now) const {
-    return can_pipeline(most_writes, now) && flight_size_ != 0 && serves_writes_ && condition_.resets_to_role();
+    return can_pipeline(2 * most_writes - 1, now) && flight_size_ != 0 && serves_writes_;
   }
   // Whether a write of this plan may be sent without BEGIN: its columns are known, and no cancel can hit its commit.
   [[nodiscard]] bool can_write(const PlanCache::Key& key) const {
@@ -239,9 +237,8 @@ class Connection final : private Cancel::Session {
            !cancel_.is_on_its_way() && !given_up_ && flight_size_ < most &&
            (flight_size_ == 0 || now - foremost_since_ < slow_);
   }
-  // The entry of a request whose messages are written next. nullopt: there is no memory, and the session is over.
-  [[nodiscard]] std::optional<InFlight> make_entry(InFlight::Kind kind, Exchange& exchange, const Request& request);
-  void write_statement(Exchange& exchange, const Request& request, bool shared, std::uint32_t row_limit);
+  void write_statement(InFlight::Kind kind, Exchange& exchange, const Request& request, bool shared,
+                       std::uint32_t row_limit);
   void push_setting(std::string_view sql);
   void clean_up();
   void end_writes();

@@ -58,7 +58,9 @@ bool Connection::overflow(std::size_t message_size) {
     break_off("the server sent a message that is too long");
     return true;
   }
-  if (!answer_.discard && inbox_.kept() + message_size <= most_bytes()) return false;
+  const std::size_t most =
+      std::min(pool_.options().max_row_bytes, most_bytes() - std::min(most_bytes(), inbox_.kept()));
+  if (!answer_.discard && message_size <= most) return false;
   answer_.discard = true;
   ++answer_.rows;
   inbox_.skip_next(message_size);
@@ -246,8 +248,9 @@ void Connection::drop_own_row() {
 
 void Connection::handle_ready(const Message& message) {
   const auto status = parse_ready(message.payload);
-  const auto whole = [this] {
+  const auto whole = [this, &status] {
     const InFlight& entry = foremost();
+    if (entry.kind == InFlight::Kind::write && *status != 'I') return false;
     return entry.synced && (answer_.error || entry.kind == InFlight::Kind::conversation || answer_.unusable ||
                             (answer_.end != Answer::End::none && answer_.complete_rows == answer_.rows &&
                              answer_.commands == entry.before + 1 + entry.after));
@@ -308,7 +311,8 @@ void Connection::complete_foremost() {
   if (!answer.error && (columns.kind == Kind::unusable || (entry.prepares && columns.kind == Kind::nothing))) {
     answer.unusable = true;
   }
-  const bool stale = plans_.ended(entry.plan, entry.prepares, columns, answer.error.get());
+  bool stale = plans_.ended(entry.plan, entry.prepares, columns, answer.error.get());
+  if (entry.kind == InFlight::Kind::write) stale &= answer.error != nullptr;  // never sent again if it is committed
 
   if (is_setting) {
     if (answer.error) break_off({Failure::unavailable, answer.error->sqlstate, answer.error->message, 0});

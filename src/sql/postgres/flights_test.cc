@@ -120,7 +120,8 @@ TEST_F(PostgresFlights, HaveTheirOwnRoleAndSettings) {
       "CREATE OR REPLACE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
       "NEW.name := current_user || ' ' || coalesce(current_setting('app.own', true), '') || ' ' || "
       "coalesce(current_setting('app.left', true), '');"
-      "PERFORM set_config('app.left', 'left', false), pg_advisory_lock(4711); RETURN NEW; END $$;"
+      "PERFORM set_config('app.left', 'left', false), set_config('default_transaction_read_only', 'on', false), "
+      "set_config('statement_timeout', '1', false), pg_advisory_lock(4711); RETURN NEW; END $$;"
       "CREATE TRIGGER note BEFORE INSERT ON written FOR EACH ROW EXECUTE FUNCTION note()");
   open_one();
   for (const bool primes : {true, false}) {  // the first with a role has to prepare its plan
@@ -263,6 +264,52 @@ TEST_F(PostgresFlights, AStandbyThatIsAwayEndsInTimeoutsAndLeavesNoProcess) {
   EXPECT_TRUE(ids().starts_with("0 1")) << ids();
 }
 
+TEST_F(PostgresFlights, LeaveTheirConnectionToOthersWhoWait) {
+  open_one();
+  // Each answer comes alone, so that there are always others in flight.
+  psql(
+      "CREATE OR REPLACE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN "
+      "NEW; END $$; CREATE TRIGGER now BEFORE INSERT ON written FOR EACH ROW EXECUTE FUNCTION pause()");
+  const Statement all = prepare("SELECT id FROM written");  // any number of rows: alone on a connection
+  bool ends = false;
+  int id = 0;
+  for (int i = 0; i < 8; ++i) {
+    tasks.spawn([](PostgresFlights& self, int& last, bool& end) -> core::Task<void> {
+      while (!end) EXPECT_TRUE(co_await self.write(++last, "row"));
+    }(*this, id, ends));
+  }
+  ASSERT_TRUE(turn_until([&] { return id > 20; }));
+  bool is_read = false;
+  tasks.spawn([](Database& from, const Statement& statement, bool& done) -> core::Task<void> {
+    const auto cursor = co_await from.query(statement, {}, {});
+    EXPECT_TRUE(cursor);
+    done = true;
+  }(*database, all, is_read));
+  EXPECT_TRUE(turn_until([&] { return is_read; }, 10s));
+  ends = true;
+  settle();
+}
+
+TEST_F(PostgresFlights, ARowThatIsTooLongIsAnErrorThatSaysWhatIsCommitted) {
+  auto chosen = options(1);
+  chosen.max_row_bytes = 300'000;
+  open_one(std::move(chosen));
+  insert = prepare("INSERT INTO written VALUES (:id, :name) RETURNING name");
+  ASSERT_TRUE(run(write(1, "short")));
+  auto& neighbour = start(2, "short");
+  auto& outcome = start(3, std::string(400'000, 'x'));
+  auto& behind = start(4, "short");
+  ASSERT_TRUE(all_ended());
+  EXPECT_TRUE(*neighbour && *behind);
+  ASSERT_FALSE(*outcome);
+  EXPECT_EQ(outcome->error().failure, Failure::statement);
+  EXPECT_TRUE(outcome->error().message.contains("committed")) << outcome->error().message;
+  ASSERT_TRUE(*behind);
+  EXPECT_EQ((*behind)->rows.row(0)[0].view(), "short");
+  EXPECT_EQ(ids(), "0 1 2 3 4");
+  EXPECT_EQ(database->counters().opened, 1u);
+}
+
 // Without `read_only` it has BEGIN and COMMIT. The reset of the write and a SET are sent before it.
 TEST_F(PostgresFlights, AFailedQueryBehindAWriteKeepsItsSession) {
   auto chosen = options(1);
@@ -301,7 +348,10 @@ TEST(MayFly, NamesStatementsThatEndNoTransaction) {
 TEST(MayFly, KnowsWhichReturnOneRow) {
   EXPECT_TRUE(may_fly("INSERT INTO t (a, b) VALUES ($1, (1 + 2)) RETURNING id", true));
   EXPECT_TRUE(may_fly("insert into s.t values ($1) on conflict do nothing returning id", true));
+  EXPECT_TRUE(may_fly("INSERT INTO t (a) VALUES (CAST($1 AS character varying(3))) RETURNING id", true));
   EXPECT_FALSE(may_fly("INSERT INTO t VALUES (1), (2) RETURNING id", true));
+  EXPECT_FALSE(may_fly("INSERT INTO t VALUES (unnest($1)) RETURNING id", true));
+  EXPECT_FALSE(may_fly("INSERT INTO t VALUES (1 + \"f\"(2)) RETURNING id", true));
   EXPECT_FALSE(may_fly("INSERT INTO t SELECT 1 RETURNING id", true));
   EXPECT_FALSE(may_fly("INSERT INTO t (a) SELECT a FROM (VALUES (1), (2)) RETURNING id", true));
   EXPECT_FALSE(may_fly("UPDATE t SET a = 1 RETURNING id", true));

@@ -174,7 +174,8 @@ bool Pool::place_transaction(Candidate& candidate) {
   }
   if (chosen == nullptr) {
     open_more(Connection::Role::shared);
-    if (candidate.use() != Candidate::Use::write) return false;
+    // A connection that is shared all the time is never idle.
+    if (candidate.use() != Candidate::Use::write || exclusive_waiting_.first != nullptr) return false;
     for (const auto& connection : allowed()) {
       if (!connection->can_share_writes(reactor_.now()) || !candidate.can_write(*connection)) continue;
       if (chosen == nullptr || connection->in_flight() < chosen->in_flight()) chosen = connection.get();

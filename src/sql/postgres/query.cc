@@ -27,18 +27,22 @@ Query::Query(Pool& pool, const Statement& statement, std::span<const Argument> a
       first_deadline_(options.deadline),
       timer_(&Query::on_deadline, *this),
       release_(&Query::on_turn_end, *this),
-      settings_(pool.options(), options.settings) {
+      own_settings_(pool.options(), options.settings) {
   has_deadline_ = options.deadline != never;
   patience_ = has_deadline_ ? std::max<Duration>(first_deadline_ - started_, 1ms) : pool.statement_timeout();
   begin_wait(started_);
 
-  for (const Argument& argument : arguments) parameters_size_ += 4 + (argument.text ? argument.text->size() : 0);
-  char* at = parameters_.data();
-  if (parameters_size_ > parameters_.size()) {
-    large_parameters_ = std::make_unique_for_overwrite<char[]>(parameters_size_);
-    at = large_parameters_.get();
-  }
+  std::size_t size = 0;
+  for (const Argument& argument : arguments) size += 4 + (argument.text ? argument.text->size() : 0);
+  char* at = make_parameters(size);
   for (const Argument& argument : arguments) at = put_parameter(at, argument.text);
+}
+
+char* Query::make_parameters(std::size_t size) {
+  parameters_size_ = size;
+  if (size <= parameters_.size()) return parameters_.data();
+  large_parameters_ = std::make_unique_for_overwrite<char[]>(size);
+  return large_parameters_.get();
 }
 
 void Query::begin_wait(Instant now) {
@@ -81,14 +85,16 @@ void Query::leave_connection() {
   }
 }
 
-void Query::fly(const Request& request) {
+void Query::fly(const Statement& statement, std::string_view parameters, const Settings& settings) {
   SLUICE_ASSERT(stage_ == Stage::fresh && use_ == Use::conversation);
   use_ = Use::write;
-  write_.emplace(request);
+  statement_ = &statement;
+  settings_ = &settings;
+  std::ranges::copy(parameters, make_parameters(parameters.size()));
 }
 
 bool Query::can_write(const Connection& connection) const {
-  return connection.can_write({write_->statement.id, write_->settings.role()});
+  return connection.can_write({statement_->id, settings_->role()});
 }
 
 Written Query::written() {
@@ -100,7 +106,7 @@ Written Query::written() {
 Request Query::request() const {
   return {.statement = *statement_,
           .parameters = parameters(),
-          .settings = settings_,
+          .settings = *settings_,
           .deadline = first_deadline_,
           .has_transaction = has_transaction(),
           .may_share_sync = disturbed_ == Disturbed::never};
@@ -122,11 +128,13 @@ void Query::place(Connection& connection) {
     if (has_deadline_) pool_.reactor().timers().schedule(timer_, first_deadline_);
     return;
   }
-  if (use_ == Use::write) {
+  if (is_write()) {
     if (can_write(connection)) {
       stage_ = Stage::in_flight;
       ++pool_.counters().shared_requests;
-      connection.send_write(*this, *write_);
+      connection.send_write(*this, request());
+      const Duration patience = connection.patience();
+      if (first_deadline_ == never && patience != Duration::max()) first_deadline_ = placed_at_ + patience;
       if (first_deadline_ != never) pool_.reactor().timers().schedule(timer_, first_deadline_);
       return;
     }
@@ -260,7 +268,7 @@ void Query::answer(const Block& rows, std::uint64_t changes) {
   stage_ = Stage::answered;
   block_ = rows;
   changes_ = changes;
-  if (!write_) wake();
+  if (!is_write()) wake();
 }
 
 // Copies the block out of the connection's buffer, which is about to be reused.
@@ -278,11 +286,11 @@ void Query::keep() {
     at += field.size;
   }
   block_.fields = kept_.fields;
-  if (write_) wake();
+  if (is_write()) wake();
 }
 
-// It is committed, or perhaps so.
-void Query::fail_write(std::string_view why) { set_failure({Failure::lost, {}, std::string(why), 0}); }
+// It is committed: the client must not be asked to try again.
+void Query::fail_write(std::string_view why) { set_failure({Failure::statement, {}, std::string(why), 0}); }
 
 void Query::refused(const ServerError& error) {
   connection_ = nullptr;
@@ -292,7 +300,8 @@ void Query::refused(const ServerError& error) {
 
 void Query::unusable() {
   connection_ = nullptr;
-  write_ ? fail_write("the statement is committed, and its row does not fit its columns") : set_failure(no_columns());
+  is_write() ? fail_write("the statement is committed, and its row does not fit its columns")
+             : set_failure(no_columns());
   wake();
 }
 
@@ -306,7 +315,7 @@ void Query::again(Again why, const ServerError* error) {
       break;
     case Again::unknown_columns:
     case Again::too_large:
-      if (write_) {
+      if (is_write()) {
         fail_write("the statement is committed, and its row cannot be read");
         break;
       }
@@ -350,7 +359,7 @@ void Query::columns_known(const Result<void>& outcome) {
 
 void Query::lost(const Error& why, Instant opened) {
   connection_ = nullptr;
-  if (write_) {
+  if (is_write()) {
     set_failure({why.failure == Failure::timed_out ? Failure::timed_out : Failure::lost, why.sqlstate, why.message, 0});
   } else if (!again_after_loss(opened)) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});

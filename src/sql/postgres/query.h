@@ -72,8 +72,9 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
 
   // For a conversation before it has a connection: it executes one statement, which is its whole transaction. If the
   // connection that it gets can do so, advance() then returns true when it is committed, and written() has the result.
-  // Otherwise it is a conversation as before. The request's members last until then.
-  void fly(const Request& request);
+  // Otherwise it is a conversation as before. Copies the parameters, which are encoded as in Bind; the others last as
+  // long as the query.
+  void fly(const Statement& statement, std::string_view parameters, const Settings& settings);
   [[nodiscard]] bool has_flown() const { return stage_ == Stage::answered; }
   [[nodiscard]] Written written();
 
@@ -138,8 +139,10 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
 
   [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
   // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
-  [[nodiscard]] bool has_transaction() const { return !settings_.empty() && !pool_.may_repeat(); }
+  [[nodiscard]] bool has_transaction() const { return !settings_->empty() && !pool_.may_repeat(); }
+  [[nodiscard]] bool is_write() const { return use_ == Use::write; }
   void fail_write(std::string_view why);
+  [[nodiscard]] char* make_parameters(std::size_t size);
   void begin_wait(Instant now);  // for a connection
   void set_failure(Error error);
   [[nodiscard]] bool again_after_loss(Instant opened);
@@ -182,8 +185,8 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   Deadline timer_;
   Hook release_;
 
-  const Settings settings_;
-  std::optional<Request> write_;
+  const Settings own_settings_;
+  const Settings* settings_ = &own_settings_;
 
   Block block_;
   std::uint64_t changes_ = 0;

@@ -20,8 +20,6 @@ class SessionCondition {
   }
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] Access access() const { return access_; }
-  // Whether a reset keeps the role.
-  [[nodiscard]] bool resets_to_role() const { return role_ == opened_as_; }
   // These return whether a command must be sent.
   [[nodiscard]] bool set_role(Role role) {
     const bool differs = !role_known_ || role_ != role;

@@ -41,7 +41,7 @@ bool is_read_only(const ServerError& error, bool at_begin) {
 Settings settings_until(const Pool& pool, Instant deadline, bool writes, std::span<const Setting> settings) {
   if (deadline == never || (!writes && !pool.server_stops_before(deadline))) return {pool.options(), settings};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - pool.reactor().now() + Connection::grace);
-  std::vector<Setting> all = {{"statement_timeout", std::to_string(left.count())}};
+  std::vector<Setting> all = {{"statement_timeout", std::to_string(std::max(left, 1ms).count())}};
   all.insert(all.end(), settings.begin(), settings.end());
   return {pool.options(), all};
 }
@@ -150,8 +150,7 @@ bool Transaction::may_fly(const Statement& statement) const {
 core::Task<Result<Written>> Transaction::run_last(Flight flight, std::size_t most_rows) {
   const Statement& statement = *flight.statement;
   if (may_fly(statement)) {
-    conversation_.fly(
-        {.statement = statement, .parameters = flight.parameters, .settings = settings_, .deadline = deadline_});
+    conversation_.fly(statement, flight.parameters, settings_);
   }
   if (!begin_.empty()) {
     while (!conversation_.advance()) co_await conversation_.progress();
@@ -179,7 +178,8 @@ Result<Written> Transaction::landed(std::size_t most_rows) {
   begin_.clear();
   Written written = conversation_.written();
   if (written.rows.rows > most_rows) {
-    return std::unexpected(Error{Failure::lost, {}, "the statement is committed, and returns more than one row", 0});
+    return std::unexpected(
+        Error{Failure::statement, {}, "the statement is committed, and returns more than one row", 0});
   }
   return written;
 }
