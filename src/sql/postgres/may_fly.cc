@@ -8,8 +8,8 @@
 namespace sluice::sql::postgres {
 namespace {
 
-// Whether no function that may return several rows is called between these tokens. Those that are named here, and
-// types, do not.
+// Whether no function that may return several rows is called between these tokens. The words are functions that do not,
+// and types.
 bool calls_harmless(const Tokens& tokens, std::size_t begin, std::size_t end) {
   constexpr std::array<std::string_view, 30> words{
       "values",  "cast",     "coalesce", "nullif", "greatest", "least",     "now",     "nextval",   "gen_random_uuid",
