@@ -123,6 +123,8 @@ class Explorer:
     def click(self, expression):
         """Clicks the middle of the element with the mouse."""
         self.run(f"({expression}).scrollIntoView({{block: 'center', inline: 'center'}})")
+        # The mouse hits what has been drawn.
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
         x, y = self.run(f"(box => [box.x + box.width / 2, box.y + box.height / 2])(({expression}).getBoundingClientRect())")
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -375,7 +377,7 @@ def test_a_row_is_created_changed_and_deleted(own, explore):
     assert json.loads(server.get("/notes/2").body)["score"] == 9.5
 
     page.click(link("Delete"))
-    page.until("location.hash.startsWith('#deleteNotesById')")
+    page.until("document.querySelector('nav [aria-current]')?.hash === '#deleteNotesById'")  # hashchange comes later
     page.send()
     assert page.status().startswith("204")
     assert server.get("/notes/2").status == 404
