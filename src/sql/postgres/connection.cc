@@ -367,18 +367,6 @@ void Connection::cancel_abandoned() {
   cancel_.send();
 }
 
-// A commit may wait for a standby that is away. Only a cancel frees the server's process: it stays when its client
-// leaves.
-void Connection::abandon_writes() {
-  const std::size_t count = flight_size_;
-  for (std::size_t i = 0; i < count; ++i) {
-    Exchange* const exchange = std::exchange(flight_[(flight_first_ + i) & (flight_.size() - 1)].exchange, nullptr);
-    if (exchange == nullptr) continue;
-    exchange->lost({Failure::timed_out, {}, "the server did not answer in time", 0}, open_since_);
-  }
-  answer_.discard = true;
-}
-
 void Connection::cancel_ended() {
   if (state_ != State::ready) return;
   end_drain();
@@ -494,12 +482,12 @@ void Connection::look_around() {
       deadline = std::max(deadline == never ? foremost_since_ : deadline,
                           foremost_since_ + std::chrono::milliseconds(options.statement_timeout_ms));
     }
-    if (deadline != never && now >= deadline + grace) {
-      if (!serves_writes_ || now >= deadline + grace + drain_patience) {
-        break_off("the server did not answer in time");
-        return;
-      }
-      abandon_writes();
+    // Writes have given up by themselves then. A commit may wait for a standby that is away: only a cancel frees the
+    // server's process, which stays when its client leaves.
+    const Duration patience = serves_writes_ ? grace + drain_patience : grace;
+    if (deadline != never && now >= deadline + patience) {
+      break_off("the server did not answer in time");
+      return;
     }
     cancel_abandoned();
   } else if (has_no_work() && (given_up_ || pool_.closes_idle(index_, idle_since_))) {

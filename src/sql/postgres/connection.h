@@ -290,7 +290,6 @@ class Connection final : private Cancel::Session {
   void wake_runner();
   void end_drain();
   void cancel_abandoned();
-  void abandon_writes();
   [[nodiscard]] bool hit_by_our_cancel(const ServerError& error) const;
   void watch(Instant when);
 

@@ -140,7 +140,6 @@ TEST_F(PostgresFlights, HaveTheirOwnRoleAndSettings) {
       psql("SELECT string_agg(name, ',' ORDER BY id) FROM written WHERE id > 10"),
       "writer_a 1 ,writer_b 2 ,writer_a 3 ,writer_b 4 ,writer_a 5 ,writer_b 6 ,writer_a 7 ,writer_b 8 ,postgres  ");
   EXPECT_TRUE(comes_to_rest());
-  // Only the test's own session is asked, so nobody else holds it.
   EXPECT_TRUE(turn_until([] { return psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == "0"; }));
   psql("DROP TABLE written; DROP ROLE writer_a; DROP ROLE writer_b; DROP FUNCTION note CASCADE");
 }
@@ -262,6 +261,58 @@ TEST_F(PostgresFlights, AStandbyThatIsAwayEndsInTimeoutsAndLeavesNoProcess) {
   wait_for_standby(false);
   EXPECT_TRUE(is_usable());
   EXPECT_TRUE(ids().starts_with("0 1")) << ids();
+}
+
+TEST_F(PostgresFlights, DoNotShareAConnectionWithReads) {
+  open_one();
+  add_triggers();
+  auto name = run(database->prepare("SELECT name FROM written WHERE id = :id::int", {}));
+  auto slow = run(database->prepare("SELECT pg_sleep(60)::text AS name WHERE :id <> ''", {}));
+  ASSERT_TRUE(name && slow);
+  name->one_row = slow->one_row = true;
+  const auto id = texts({"0"});
+  std::optional<Result<std::unique_ptr<Cursor>>> cursor;
+  const auto read = [&](const Statement& statement) {
+    cursor.reset();
+    tasks.spawn(keep(
+        [](Database& from, const Statement& asked,
+           std::span<const Argument> arguments) -> core::Task<Result<std::unique_ptr<Cursor>>> {
+          co_return co_await from.query(asked, arguments, {});
+        }(*database, statement, id),
+        cursor));
+  };
+  const auto& sent = database->counters().shared_requests;
+  auto before = sent;
+  auto& paused = start(1, "pause");
+  ASSERT_TRUE(waits_for("PgSleep"));
+  read(*name);
+  EXPECT_EQ(sent, before + 1) << "the read waits";
+  cancel("PgSleep");
+  ASSERT_TRUE(turn_until([&] { return paused && cursor; }));
+  EXPECT_TRUE(!*paused && *cursor);
+  cursor.reset();
+  before = sent;
+  read(*slow);
+  ASSERT_TRUE(waits_for("PgSleep"));
+  auto& waits = start(2, "row");
+  EXPECT_EQ(sent, before + 1) << "the write waits";
+  cancel("PgSleep");
+  ASSERT_TRUE(turn_until([&] { return waits && cursor; }));
+  EXPECT_TRUE(*waits && !*cursor);
+}
+
+// A write may have settings where reads with settings need BEGIN READ ONLY.
+TEST_F(PostgresFlights, WriteWithSettingsWithoutReadOnly) {
+  auto chosen = options(1);
+  chosen.read_only = false;
+  open_one(std::move(chosen));
+  const auto before = database->counters().shared_requests;
+  for (int id = 1; id <= 3; ++id) {
+    const auto done = run(write(id, "row", {{"app.own", "x"}}));
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  EXPECT_EQ(database->counters().shared_requests, before + 3);
+  EXPECT_EQ(ids(), "0 1 2 3");
 }
 
 TEST_F(PostgresFlights, LeaveTheirConnectionToOthersWhoWait) {

@@ -84,8 +84,7 @@ class PlanCache {
   void types_changed(const Statement& statement, std::uint32_t role);
   // A command of Sluice's own has failed, such as the settings.
   void own_command_failed(const ServerError& error);
-  // Takes all the memory that a statement's messages need, so that none of them is written in part: what follows for
-  // this statement, in this class and into `out`, does not throw.
+  // Takes the memory that a statement's messages and its plan need, so that no message is written in part.
   void make_room(Buffer& out, const Statement& statement, const Settings& settings, std::string_view parameters);
   // Whether the session has the plan, and knows its columns.
   [[nodiscard]] bool is_described(const Key& key) const;

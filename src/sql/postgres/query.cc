@@ -360,7 +360,7 @@ void Query::columns_known(const Result<void>& outcome) {
 void Query::lost(const Error& why, Instant opened) {
   connection_ = nullptr;
   if (is_write()) {
-    set_failure({why.failure == Failure::timed_out ? Failure::timed_out : Failure::lost, why.sqlstate, why.message, 0});
+    set_failure({Failure::lost, why.sqlstate, why.message, 0});
   } else if (!again_after_loss(opened)) {
     set_failure({Failure::unavailable, why.sqlstate, why.message, 0});
   }

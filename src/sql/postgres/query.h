@@ -138,8 +138,9 @@ class Query final : public sql::Cursor, private Exchange, private Candidate, pri
   }
 
   [[nodiscard]] bool is_conversation() const { return use_ != Use::shared && use_ != Use::exclusive; }
-  // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction, and the session reads only.
-  [[nodiscard]] bool has_transaction() const { return !settings_->empty() && !pool_.may_repeat(); }
+  // BEGIN READ ONLY and COMMIT surround the query. Otherwise its Sync ends the transaction: that of a write, or one of
+  // a session that reads only.
+  [[nodiscard]] bool has_transaction() const { return !is_write() && !settings_->empty() && !pool_.may_repeat(); }
   [[nodiscard]] bool is_write() const { return use_ == Use::write; }
   void fail_write(std::string_view why);
   [[nodiscard]] char* make_parameters(std::size_t size);
